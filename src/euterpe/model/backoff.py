@@ -1,0 +1,115 @@
+"""How long to wait before the next attempt: four strategies, jitter, and the cap that holds after jitter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+from typing import Any, Final, assert_never
+
+from euterpe.model.errors import InvalidInput
+
+SECOND_US: Final = 1_000_000
+HOUR_US: Final = 3600 * SECOND_US
+
+CustomDelay = Callable[[int, int, int], int]
+"""delay(n, initial_us, max_us) -> microseconds"""
+
+_custom: dict[str, CustomDelay] = {}
+
+
+class Strategy(StrEnum):
+    CONSTANT = "constant"
+    LINEAR = "linear"
+    EXPONENTIAL = "exponential"
+    CUSTOM = "custom"
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """A retry policy. `name` picks a registered function when the strategy is custom."""
+
+    strategy: Strategy = Strategy.EXPONENTIAL
+    initial_us: int = SECOND_US
+    max_us: int = HOUR_US
+    multiplier: float = 2.0
+    jitter: float = 0.1
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.initial_us < 0:
+            raise InvalidInput("backoff.initial", "must not be negative")
+        if self.max_us < self.initial_us:
+            raise InvalidInput("backoff.max", "must not be shorter than backoff.initial")
+        if not 1.0 <= self.multiplier <= 1000.0:
+            raise InvalidInput("backoff.multiplier", f"{self.multiplier!r} is not between 1 and 1000")
+        if not 0.0 <= self.jitter <= 1.0:
+            raise InvalidInput("backoff.jitter", f"{self.jitter!r} is not between 0 and 1")
+        if (self.strategy is Strategy.CUSTOM) != (self.name is not None):
+            raise InvalidInput("backoff.name", "names the function of a custom backoff, and only of one")
+
+    def base_delay_us(self, n: int) -> int:
+        """delay(n) before jitter; n counts attempts from 1."""
+        raw: float
+        match self.strategy:
+            case Strategy.CONSTANT:
+                raw = self.initial_us
+            case Strategy.LINEAR:
+                raw = self.initial_us * n
+            case Strategy.EXPONENTIAL:
+                # Beyond 2**64 the cap has long won; a bounded exponent keeps the float finite.
+                raw = self.initial_us * self.multiplier ** min(n - 1, 64)
+            case Strategy.CUSTOM:
+                raw = custom_delay(self.name or "")(n, self.initial_us, self.max_us)
+            case _:
+                assert_never(self.strategy)
+        return max(0, min(int(raw), self.max_us))
+
+    def delay_us(self, n: int, rng: Random) -> int:
+        """delay(n) with +-jitter; the cap holds after jitter too."""
+        base = self.base_delay_us(n)
+        if not self.jitter:
+            return base
+        return min(int(base * (1 + rng.uniform(-self.jitter, self.jitter))), self.max_us)
+
+    def full_jitter_us(self, n: int, rng: Random) -> int:
+        """Anything from 0 to delay(n): for deliveries, where a herd hits one receiver."""
+        return int(rng.uniform(0, self.base_delay_us(n)))
+
+
+DEFAULT_BACKOFF: Final = Backoff()
+
+
+def register_custom_delay(name: str, function: CustomDelay) -> None:
+    """Makes `function` available to `Backoff(strategy=CUSTOM, name=name)` in this process."""
+    _custom[name] = function
+
+
+def custom_delay(name: str) -> CustomDelay:
+    """The registered function; in a process that never registered it, the exponential default stands in."""
+    return _custom.get(name, _exponential_stand_in)
+
+
+def _exponential_stand_in(n: int, initial_us: int, max_us: int) -> int:
+    # A sweep may run in a process that never imported the user's code; a lost job must still be retried.
+    return Backoff(initial_us=initial_us, max_us=max_us).base_delay_us(n)
+
+
+def backoff_to_wire(backoff: Backoff) -> dict[str, Any] | None:
+    """Only what differs from the default is stored; None means the default."""
+    stored = {
+        field: getattr(backoff, field)
+        for field in ("strategy", "initial_us", "max_us", "multiplier", "jitter", "name")
+        if getattr(backoff, field) != getattr(DEFAULT_BACKOFF, field)
+    }
+    return stored or None
+
+
+def backoff_from_wire(stored: dict[str, Any] | None) -> Backoff:
+    if not stored:
+        return DEFAULT_BACKOFF
+    known = dict(stored)
+    if "strategy" in known:
+        known["strategy"] = Strategy(known["strategy"])
+    return Backoff(**known)

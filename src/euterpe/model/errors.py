@@ -1,0 +1,148 @@
+"""Every error the library raises, as one tree.
+
+EuterpeError
+├── InvalidInput(field)          the caller's data is wrong; nothing was stored
+│   ├── PayloadTooLarge
+│   ├── UnknownDependency
+│   ├── DependencyCycle
+│   └── DependencyLimit          too deep or too broad
+├── IdempotencyConflict          the key was used for another request
+├── IllegalTransition            the move is not in the state table
+├── JobNotFound                  no such job (or another requester's)
+│   └── JobPruned                it was there; only its tombstone is left
+├── StaleLease                   the fence refused the write: abort, someone else owns the job
+├── Unsupported                  this engine cannot do that, by design
+├── StoreUnavailable             the database did not answer; nothing is known to be lost
+│   └── CommitUnknown            the answer to a commit was lost; ask by idempotency key or job id
+├── SchemaMismatch               the database's schema is newer than this code, or not migrated
+└── JobFailed                    raised by `job.result()`: the job ended without a result
+
+TemporaryError, PermanentError   raised *by handlers* to say which kind of failure it was
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class EuterpeError(Exception):
+    """Root of everything the library raises on its own account."""
+
+
+class InvalidInput(EuterpeError, ValueError):
+    """The caller's data is wrong. `field` names the culprit."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+        self.reason = message
+
+
+class PayloadTooLarge(InvalidInput):
+    """A payload, result or checkpoint is over its limit."""
+
+
+class UnknownDependency(InvalidInput):
+    """A dependency id does not exist (or belongs to another requester)."""
+
+
+class DependencyCycle(InvalidInput):
+    """The submitted graph has a cycle."""
+
+
+class DependencyLimit(InvalidInput):
+    """The graph is deeper than 100 levels or a job has more than 1000 dependencies."""
+
+
+class IdempotencyConflict(EuterpeError):
+    """The same idempotency key came with a different request."""
+
+    def __init__(self, key: str, job_id: str) -> None:
+        super().__init__(
+            f"idempotency_key {key!r} was already used for a different request (job {job_id}); "
+            "use a new key for a new request, or send the same request to get the same answer"
+        )
+        self.key = key
+        self.job_id = job_id
+
+
+class IllegalTransition(EuterpeError):
+    """A move that the state table does not list."""
+
+    def __init__(self, source: str, target: str, why: str = "") -> None:
+        super().__init__(f"a {source} job cannot become {target}" + (f": {why}" if why else ""))
+        self.source = source
+        self.target = target
+
+
+class JobNotFound(EuterpeError, LookupError):
+    """No such job for this requester."""
+
+    def __init__(self, job_id: str, message: str | None = None) -> None:
+        super().__init__(message or f"no job {job_id}")
+        self.job_id = job_id
+
+
+class JobPruned(JobNotFound):
+    """The job ended and its history was pruned by retention."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id, f"job {job_id} ended and its record was pruned by retention")
+
+
+class StaleLease(EuterpeError):
+    """The fence refused a write: this claim no longer owns the job."""
+
+    def __init__(self, job_id: str, claim_version: int) -> None:
+        super().__init__(f"claim {claim_version} of job {job_id} no longer owns it; abort and write nothing more")
+        self.job_id = job_id
+        self.claim_version = claim_version
+
+
+class Unsupported(EuterpeError):
+    """This engine cannot do that, by design."""
+
+
+class StoreUnavailable(EuterpeError):
+    """The database did not answer in time. What was acknowledged is safe."""
+
+
+class CommitUnknown(StoreUnavailable):
+    """The connection broke while a commit was under way: it may or may not have happened."""
+
+
+class SchemaMismatch(EuterpeError):
+    """The database's schema does not fit this code."""
+
+
+class JobFailed(EuterpeError):
+    """The awaited job ended without a result."""
+
+    def __init__(self, job_id: str, state: str, error: dict[str, Any] | None) -> None:
+        detail = f": {error.get('message')}" if error else ""
+        super().__init__(f"job {job_id} ended {state}{detail}")
+        self.job_id = job_id
+        self.state = state
+        self.error = error
+
+
+class TemporaryError(Exception):
+    """A handler raises this when a retry may succeed."""
+
+    def __init__(
+        self, message: str, cause: BaseException | None = None, retry_after: str | float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cause = cause
+        self.retry_after = retry_after
+
+
+class PermanentError(Exception):
+    """A handler raises this when a retry would fail the same way."""
+
+    def __init__(self, message: str, cause: BaseException | None = None, code: str = "permanent") -> None:
+        super().__init__(message)
+        self.message = message
+        self.cause = cause
+        self.code = code

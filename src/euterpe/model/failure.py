@@ -1,0 +1,68 @@
+"""Why an attempt ended badly: exactly one of five categories, and the rule that HTTP statuses follow."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+
+class Category(StrEnum):
+    TEMPORARY = "temporary"
+    PERMANENT = "permanent"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    SYSTEM = "system"
+
+
+RETRYABLE: Final = frozenset({Category.TEMPORARY, Category.TIMEOUT, Category.SYSTEM})
+
+MESSAGE_LIMIT: Final = 4_000
+STACK_LIMIT: Final = 16_000
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The normalized error of one attempt, as stored, shown and sent."""
+
+    category: Category
+    message: str
+    code: str = "error"
+    stack: str | None = None
+    retry_after_us: int | None = None
+    http_status: int | None = None
+
+    def as_error(self, attempt: int, *, retryable: bool) -> dict[str, Any]:
+        """The error document of the job, webhook and API."""
+        error: dict[str, Any] = {
+            "code": self.code,
+            "category": str(self.category),
+            "message": self.message[:MESSAGE_LIMIT],
+            "retryable": retryable,
+            "attempt": attempt,
+        }
+        if self.stack:
+            error["stack"] = self.stack[-STACK_LIMIT:]
+        if self.http_status is not None:
+            error["http_status"] = self.http_status
+        return error
+
+
+_TEMPORARY_STATUSES: Final = frozenset({423, 429, 500, 502, 503, 504})
+
+
+def category_of_status(http_status: int) -> Category:
+    """423, 429 and the 5xx of the contract may succeed later; every other refusal will repeat itself.
+
+    401 and 403 from storage never come here: they start a credential refresh first.
+    """
+    return Category.TEMPORARY if http_status in _TEMPORARY_STATUSES else Category.PERMANENT
+
+
+LOST_LEASE: Final = Failure(
+    Category.SYSTEM,
+    "the worker stopped renewing its lease (it died, froze or lost the database)",
+    code="lost_lease",
+)
+LIFETIME_OVER: Final = Failure(Category.TIMEOUT, "the job's total lifetime is over", code="lifetime_exceeded")
+BUDGET_SPENT: Final = Failure(Category.TEMPORARY, "no attempts are left", code="budget_exhausted")

@@ -1,0 +1,154 @@
+"""The job as stored, its lease, and one execution of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_from_wire
+from euterpe.model.state import CLAIMED, PLAIN_STAGES, State, status
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One row of `inbox_jobs`, field for field in the order of `queries/job_columns.sql`.
+
+    A msgspec.Struct and not a dataclass because a claim makes a thousand of these at once, and this
+    is built in C. Times are integer microseconds since the epoch, UTC.
+    """
+
+    seq: int
+    id: str
+    requester_id: str
+    queue: str
+    type: str
+    state: State
+    stage: str | None
+    priority: int
+    payload: bytes
+    payload_format: str
+    attempt_count: int
+    max_attempts: int
+    release_count: int
+    claim_version: int
+    worker_id: str | None
+    lease_expires_at: int | None
+    heartbeat_at: int | None
+    run_at: int
+    created_at: int
+    updated_at: int
+    scheduled_at: int | None
+    started_at: int | None
+    completed_at: int | None
+    expires_at: int
+    execution_timeout_us: int
+    visibility_us: int
+    retry_policy: str | None
+    stages_json: str | None
+    result: bytes | None
+    error: str | None
+    progress: float | None
+    progress_message: str | None
+    checkpoint: bytes | None
+    tags_json: str | None
+    correlation_id: str | None
+    callback_url: str | None
+    callback_events: str
+    idempotency_key: str | None
+    dependency: str | None
+    pending_dependencies: int
+    depth: int
+    has_dependents: bool
+    parent_id: str | None
+    replay_of: str | None
+    cancel_version: int | None
+    transitions: int
+    concurrency_key: str | None
+    concurrency_limit: int | None
+
+    @property
+    def attempt_id(self) -> str | None:
+        """The current or last attempt; None before the first claim."""
+        return attempt_id(self.id, self.claim_version) if self.claim_version else None
+
+    @property
+    def previous_attempt_id(self) -> str | None:
+        """Links a retry to the attempt before it. Every claim takes the next version, so it is the one below."""
+        return attempt_id(self.id, self.claim_version - 1) if self.claim_version > 1 else None
+
+    @property
+    def status(self) -> str:
+        return status(self.state, self.stage)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return msgspec.json.decode(self.tags_json) if self.tags_json else {}
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return tuple(msgspec.json.decode(self.stages_json)) if self.stages_json else PLAIN_STAGES
+
+    @property
+    def retry(self) -> RetryPolicy:
+        return retry_from_wire(msgspec.json.decode(self.retry_policy)) if self.retry_policy else DEFAULT_RETRY
+
+    @property
+    def error_document(self) -> dict[str, Any] | None:
+        return msgspec.json.decode(self.error) if self.error else None
+
+    @property
+    def cancel_requested(self) -> bool:
+        """A cancel is bound to the claim that it saw."""
+        return self.cancel_version is not None and self.cancel_version == self.claim_version
+
+    @property
+    def current_stage(self) -> str:
+        return self.stage or CLAIMED
+
+
+def attempt_id(job_id: str, claim_version: int) -> str:
+    """An attempt needs no id of its own: a claim version is used once, so job and version name it."""
+    return f"{job_id}:{claim_version}"
+
+
+def parse_attempt_id(value: str) -> tuple[str, int] | None:
+    """(job_id, claim_version), or None for anything that is not an attempt id."""
+    job_id, _, version = value.rpartition(":")
+    return (job_id, int(version)) if job_id and version.isascii() and version.isdigit() else None
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The exclusive right to run a job until it expires. The version fences; the token authenticates."""
+
+    job_id: str
+    claim_version: int
+    expires_at: int
+    token: str | None = None
+
+    @property
+    def attempt_id(self) -> str:
+        return attempt_id(self.job_id, self.claim_version)
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What a worker gets: the job and the lease that lets it write."""
+
+    job: Job
+    lease: Lease
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One execution. The open one is read off the job's row; a closed one is a row of `job_attempts`."""
+
+    job_id: str
+    claim_version: int
+    attempt: int
+    worker_id: str | None
+    started_at: int
+    ended_at: int | None
+    outcome: str | None
+    error: str | None
+
+    @property
+    def attempt_id(self) -> str:
+        return attempt_id(self.job_id, self.claim_version)

@@ -1,0 +1,128 @@
+"""What a handler says (an outcome) and what is then written (a settlement).
+
+Workers, sweeps, timeouts and operators all end an attempt through `settle`: one function decides, one
+statement writes.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final, assert_never
+
+import msgspec
+
+from euterpe.model.failure import BUDGET_SPENT, Category, Failure
+from euterpe.model.job import Job
+from euterpe.model.state import By, State, check_move
+
+MAX_RELEASES: Final = 20
+
+
+class Success(msgspec.Struct, frozen=True, tag="success"):
+    """The handler returned; `result` is its JSON."""
+
+    result: bytes | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The attempt went wrong; the failure's category decides what follows."""
+
+    failure: Failure
+
+
+class Released(msgspec.Struct, frozen=True, tag="released"):
+    """Given back unharmed (shutdown before or during the run); the attempt is refunded."""
+
+
+class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
+    """The handler stopped because it was asked to."""
+
+    reason: str = "cancelled on request"
+
+
+Outcome = Success | Failed | Released | Cancelled
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """The write that ends an attempt. `delay_us` is how long a retry waits; `refund` gives the attempt back."""
+
+    job_id: str
+    claim_version: int
+    state: State
+    outcome: str
+    result: bytes | None = None
+    error: str | None = None
+    delay_us: int = 0
+    refund: bool = False
+    take_away: bool = False
+    """Fence first: the version is raised, so that whoever still runs the job can write nothing more."""
+
+
+def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settlement:
+    """Decide what an outcome means for this job. Pure: the caller writes it, fenced."""
+    match outcome:
+        case Success(result):
+            settlement = Settlement(job.id, job.claim_version, State.COMPLETED, "completed", result=result)
+        case Failed(failure):
+            settlement = _settle_failure(job, failure, rng)
+        case Released():
+            settlement = _settle_release(job, rng)
+        case Cancelled(reason):
+            failure = Failure(Category.CANCELLED, reason, code="cancelled")
+            settlement = _ended(job, State.CANCELLED, failure)
+        case _:
+            assert_never(outcome)
+    check_move(State.RUNNING, settlement.state, by)
+    return settlement
+
+
+def _settle_failure(job: Job, failure: Failure, rng: Random) -> Settlement:
+    if failure.category is Category.CANCELLED:
+        return _ended(job, State.CANCELLED, failure)
+    if not job.retry.retries(failure.category):
+        return _ended(job, State.FAILED, failure)
+    if job.attempt_count >= job.max_attempts:
+        return _ended(job, State.DEAD_LETTER, failure)
+    return Settlement(
+        job.id,
+        job.claim_version,
+        State.RETRYING,
+        str(failure.category),
+        error=_error_json(job, failure, retryable=True),
+        delay_us=job.retry.delay_us(failure, job.attempt_count, rng),
+    )
+
+
+def _settle_release(job: Job, rng: Random) -> Settlement:
+    if job.release_count >= MAX_RELEASES:
+        # A job that is only ever handed back would circle for ever; from here on it pays for its attempts.
+        failure = Failure(Category.SYSTEM, f"released {MAX_RELEASES} times without an end", code="released_too_often")
+        return _settle_failure(job, failure, rng)
+    return Settlement(job.id, job.claim_version, State.SCHEDULED, "released", refund=True)
+
+
+def _ended(job: Job, state: State, failure: Failure) -> Settlement:
+    return Settlement(
+        job.id,
+        job.claim_version,
+        state,
+        str(failure.category),
+        error=_error_json(job, failure, retryable=False),
+    )
+
+
+def _error_json(job: Job, failure: Failure, *, retryable: bool) -> str:
+    return msgspec.json.encode(failure.as_error(job.attempt_count, retryable=retryable)).decode()
+
+
+def taken_away(job: Job, state: State, failure: Failure, by: By) -> Settlement:
+    """Lifetime and forced cancel: the job ends here and its claim, if any, is fenced off."""
+    check_move(job.state, state, by)
+    ended = _ended(job, state, failure)
+    return msgspec.structs.replace(ended, take_away=job.state is State.RUNNING)
+
+
+def exhausted(job: Job) -> Settlement:
+    """A waiting retry whose budget is gone (someone lowered it)."""
+    check_move(job.state, State.DEAD_LETTER, By.SWEEP)
+    return _ended(job, State.DEAD_LETTER, BUDGET_SPENT)

@@ -1,0 +1,208 @@
+"""A request to run something, checked before anything is stored.
+
+`Submission` is what the public API, the HTTP edge and the CLI all build; `check` names the first field that
+is wrong. The payload is already encoded here: what is hashed is what is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.dependency import Dependency, check_breadth
+from euterpe.model.errors import InvalidInput, PayloadTooLarge
+from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
+from euterpe.model.state import CLAIMED, PLAIN_STAGES
+
+MINUTE_US: Final = 60 * 1_000_000
+DAY_US: Final = 24 * 60 * MINUTE_US
+
+EXECUTION_TIMEOUT_US: Final = 30 * MINUTE_US
+VISIBILITY_US: Final = 5 * MINUTE_US
+LIFETIME_US: Final = 7 * DAY_US
+SUBMISSION_TIMEOUT_US: Final = 30 * 1_000_000
+IDEMPOTENCY_WINDOW_US: Final = DAY_US
+
+PAYLOAD_LIMIT: Final = 1_000_000
+PAYLOAD_CEILING: Final = 16_000_000
+RESULT_LIMIT: Final = 1_000_000
+KEY_LIMIT: Final = 256
+NAME_LIMIT: Final = 200
+URL_LIMIT: Final = 2_000
+TAGS_LIMIT: Final = 64
+MAX_ATTEMPTS_LIMIT: Final = 1_000
+LONGEST_US: Final = 3650 * DAY_US
+
+LOCAL_REQUESTER: Final = "local"
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a user may say about a job. Durations are microseconds."""
+
+    type: str
+    payload: bytes = b"{}"
+    payload_format: str = "json"
+    requester_id: str = LOCAL_REQUESTER
+    queue: str = "default"
+    priority: int = 2
+    delay_us: int = 0
+    run_at: int | None = None
+    max_attempts: int = 3
+    execution_timeout_us: int = EXECUTION_TIMEOUT_US
+    visibility_us: int = VISIBILITY_US
+    lifetime_us: int = LIFETIME_US
+    retry: RetryPolicy = DEFAULT_RETRY
+    stages: tuple[str, ...] = PLAIN_STAGES
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    tags: dict[str, str] | None = None
+    depends_on: tuple[str, ...] = ()
+    dependency: Dependency = Dependency.AFTER
+    callback_url: str | None = None
+    callback_events: str = "all"
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    replay_of: str | None = None
+
+    @property
+    def stages_json(self) -> str | None:
+        """None for a job without declared stages: the common row stays lean."""
+        return None if self.stages is PLAIN_STAGES else msgspec.json.encode(self.stages).decode()
+
+    @property
+    def retry_json(self) -> str | None:
+        if self.retry is DEFAULT_RETRY:
+            return None
+        stored = retry_to_wire(self.retry)
+        return None if stored is None else msgspec.json.encode(stored).decode()
+
+    @property
+    def tags_json(self) -> str | None:
+        return msgspec.json.encode(self.tags).decode() if self.tags else None
+
+
+def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
+    """Raise InvalidInput naming the field; called before any statement runs."""
+    s = submission
+    _check_name("type", s.type)
+    _check_name("queue", s.queue)
+    _check_name("requester_id", s.requester_id)
+    if len(s.payload) > payload_limit:
+        raise PayloadTooLarge("payload", f"{len(s.payload)} bytes; the limit is {payload_limit}")
+    if s.payload_format not in ("json", "bytes"):
+        raise InvalidInput("payload_format", f"{s.payload_format!r} is not json or bytes")
+    _check_range("priority", s.priority, 0, 4)
+    _check_range("max_attempts", s.max_attempts, 1, MAX_ATTEMPTS_LIMIT)
+    _check_range("delay", s.delay_us, 0, LONGEST_US)
+    if s.run_at is not None:
+        _check_range("run_at", s.run_at, 0, 2**62)
+    _check_range("timeout", s.execution_timeout_us, 1, LONGEST_US)
+    _check_range("visibility", s.visibility_us, 1, LONGEST_US)
+    _check_range("lifetime", s.lifetime_us, 1, LONGEST_US)
+    if s.depends_on:
+        check_breadth(s.depends_on)
+    if s.idempotency_key is not None:
+        _check_text("idempotency_key", s.idempotency_key, KEY_LIMIT, least=1)
+    if s.correlation_id is not None:
+        _check_text("correlation_id", s.correlation_id, KEY_LIMIT)
+    if s.tags is not None:
+        _check_tags(s.tags)
+    if s.callback_url is not None:
+        _check_callback(s.callback_url)
+    if s.callback_events not in ("all", "terminal"):
+        raise InvalidInput("callback_events", f"{s.callback_events!r} is not all or terminal")
+    if s.concurrency_key is not None:
+        _check_text("concurrency_key", s.concurrency_key, KEY_LIMIT, least=1)
+    if (s.concurrency_key is None) != (s.concurrency_limit is None):
+        raise InvalidInput("concurrency_limit", "goes with concurrency_key, and the other way round")
+    if s.concurrency_limit is not None:
+        _check_range("concurrency_limit", s.concurrency_limit, 1, 1_000_000)
+    if s.stages is not PLAIN_STAGES:
+        _check_stages(s.stages)
+
+
+def _check_name(field: str, value: object) -> None:
+    _check_text(field, value, NAME_LIMIT, least=1)
+
+
+def _check_text(field: str, value: object, limit: int, least: int = 0) -> None:
+    if not isinstance(value, str):
+        raise InvalidInput(field, f"must be text, not {type(value).__name__}")
+    if not least <= len(value) <= limit:
+        raise InvalidInput(field, f"{len(value)} characters; must have {least} to {limit}")
+    if "\x00" in value:
+        raise InvalidInput(field, "must not contain a NUL character")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidInput(field, "is not valid Unicode (a lone surrogate)") from None
+
+
+def _check_range(field: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")
+    if not low <= value <= high:
+        raise InvalidInput(field, f"{value} is not between {low} and {high}")
+
+
+def _check_tags(tags: object) -> None:
+    if not isinstance(tags, dict):
+        raise InvalidInput("tags", f"must be a map of text to text, not {type(tags).__name__}")
+    if len(tags) > TAGS_LIMIT:
+        raise InvalidInput("tags", f"{len(tags)} tags; {TAGS_LIMIT} are allowed")
+    for key, value in tags.items():
+        _check_text("tags", key, KEY_LIMIT, least=1)
+        _check_text(f"tags.{key}", value, KEY_LIMIT)
+
+
+def _check_callback(url: object) -> None:
+    _check_text("callback_url", url, URL_LIMIT, least=1)
+    if not str(url).startswith(("http://", "https://")):
+        raise InvalidInput("callback_url", "must start with https:// or http://")
+
+
+def _check_stages(stages: tuple[str, ...]) -> None:
+    if not stages or stages[0] != CLAIMED or len(set(stages)) != len(stages) or len(stages) > 50:
+        raise InvalidInput("stages", f"must start with {CLAIMED!r}, without repeats, at most 50")
+    for stage in stages:
+        _check_text("stages", stage, 50, least=1)
+
+
+def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = None) -> bytes:
+    """What makes two requests the same: everything the user said but the key itself.
+
+    `depends_on` replaces the ids inside a graph by local names, since ids are new at every try.
+    """
+    said: list[Any] = [
+        submission.type,
+        submission.payload_format,
+        submission.queue,
+        submission.priority,
+        submission.delay_us,
+        submission.run_at,
+        submission.max_attempts,
+        submission.execution_timeout_us,
+        submission.visibility_us,
+        submission.lifetime_us,
+        retry_to_wire(submission.retry),
+        submission.stages,
+        submission.correlation_id,
+        submission.tags,
+        submission.depends_on if depends_on is None else depends_on,
+        submission.dependency,
+        submission.callback_url,
+        submission.callback_events,
+        submission.concurrency_key,
+        submission.concurrency_limit,
+    ]
+    digest = hashlib.sha256(msgspec.json.encode(said, order="deterministic"))
+    digest.update(submission.payload)
+    return digest.digest()
+
+
+def idempotency_scope(requester_id: str, job_type: str) -> str:
+    """000's (requester, key) and 003's (type, key) at once: a key is unique per requester and job type."""
+    return f"{len(requester_id)}:{requester_id}/{job_type}"

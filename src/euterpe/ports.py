@@ -1,0 +1,110 @@
+"""What the rooms ask of each other. The guarantees live in these docstrings; the engines keep them.
+
+`Claims` is all a worker knows. `SqlStore` (SQLite, Postgres, libsql), the Redis-list engine and the HTTP client
+implement it; the conformance suite runs against each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from euterpe.model.job import Claim, Lease
+from euterpe.model.outcome import Outcome
+from euterpe.model.state import State
+
+Clock = Callable[[], int]
+"""Microseconds since the epoch. Injected in tests; on Postgres the default is the database's own clock."""
+
+LEASE_TTL_US = 60_000_000
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Ask for up to `limit` jobs. `types` None means any type; queues are in order of preference."""
+
+    worker_id: str
+    limit: int
+    queues: tuple[str, ...] = ("default",)
+    types: tuple[str, ...] | None = None
+    lease_ttl_us: int = LEASE_TTL_US
+    with_tokens: bool = False
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """The answer to one heartbeat. Not alive: the lease is gone, abort."""
+
+    lease: Lease
+    alive: bool
+    expires_at: int = 0
+    cancel_requested: bool = False
+
+
+class Advance(msgspec.Struct, frozen=True):
+    """News of a running attempt; None leaves a field as it is."""
+
+    claim: Claim
+    stage: str | None = None
+    progress: float | None = None
+    message: str | None = None
+    checkpoint: bytes | None = None
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """An attempt and what came of it."""
+
+    claim: Claim
+    outcome: Outcome
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a settled attempt's job became. Not accepted: the claim was stale and nothing was written."""
+
+    accepted: bool
+    state: State | None = None
+    delay_us: int = 0
+
+
+class Claims(Protocol):
+    """Owning jobs. Every write is fenced by (job_id, claim_version): a stale writer changes nothing."""
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Atomically take scheduled jobs: each goes to exactly one caller, with a new claim_version, and its attempt
+        is charged in the same transaction. Most urgent first, submission order inside a priority."""
+        ...
+
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
+        """Renew leases, all in one statement, answers in the same order. A late heartbeat is accepted while its version
+        is current."""
+        ...
+
+    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+        """Write stage, progress and checkpoint. False: the claim was stale."""
+        ...
+
+    async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
+        """End attempts. In one transaction: the fenced update, the closed attempt, what it releases or ends, events.
+        Safe to repeat after a lost answer: what this outcome already closed is accepted again."""
+        ...
+
+
+class Wakeups(Protocol):
+    """Hints that work may be there. Losing one costs latency, never a job: everyone polls as well."""
+
+    async def announce(self, queues: Sequence[str]) -> None:
+        """Tell whoever listens that these queues have work."""
+        ...
+
+    def listen(self) -> AsyncIterator[str]:
+        """The names of queues as they are announced."""
+        ...
+
+
+class Telemetry(Protocol):
+    """What the queue tells about itself. Implemented by `observe.metrics`; `Silent` when nobody asks."""
+
+    def claimed(self, queue: str, count: int, latency_s: float) -> None: ...
+    def settled(self, queue: str, state: str, count: int, duration_s: float) -> None: ...
+    def reclaimed(self, count: int) -> None: ...
+    def stale_write(self, count: int) -> None: ...

@@ -1,0 +1,38 @@
+"""What a driver must do: run programs, durably, and say honestly what it does not know."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from euterpe.ports import Clock
+from euterpe.store.dialect import Family
+from euterpe.store.program import MakeProgram
+
+T = TypeVar("T")
+
+
+class Engine(Protocol):
+    """A database. A write is durable when its await returns; a program runs in one transaction, or not at all.
+
+    Raises StoreUnavailable when nothing was committed (safe to run again), CommitUnknown when the answer to the
+    commit was lost. `patience_s` is how long to keep trying while the database is away.
+    """
+
+    family: Family
+    clock: Clock | None
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T: ...
+
+    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        """A program of exactly one statement: its own transaction, without a BEGIN around it."""
+        ...
+
+    async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T: ...
+
+    async def migrate(self) -> list[str]:
+        """Apply what is missing, under a lock; returns the names applied. Safe from many processes at once."""
+        ...

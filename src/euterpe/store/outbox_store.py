@@ -1,0 +1,46 @@
+"""The outbox face of the store: events owned by the same protocol as jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from euterpe.ports import LEASE_TTL_US
+from euterpe.store import outbox
+from euterpe.store.engine import Engine
+from euterpe.store.outbox import Delivery, DeliveryRecord, OutboxEvent
+
+
+class Outbox:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def claim(
+        self, worker_id: str, limit: int, lease_ttl_us: int = LEASE_TTL_US, skip_urls: Sequence[str] = ()
+    ) -> list[OutboxEvent]:
+        return await self._engine.write(lambda: outbox.claim_events(worker_id, limit, lease_ttl_us, skip_urls))
+
+    async def heartbeat(self, leases: Sequence[tuple[str, int]], lease_ttl_us: int = LEASE_TTL_US) -> set[str]:
+        """(event_id, claim_version) pairs; returns the ids that are still ours."""
+        return await self._engine.write(lambda: outbox.heartbeat_events(leases, lease_ttl_us))
+
+    async def settle(self, deliveries: Sequence[Delivery]) -> set[str]:
+        return await self._engine.write(lambda: outbox.settle_events(deliveries))
+
+    async def redeliver(self, event_id: str, requester_id: str | None = None) -> OutboxEvent:
+        return await self._engine.write(lambda: outbox.redeliver(event_id, requester_id))
+
+    async def get(self, event_id: str) -> OutboxEvent:
+        return await self._engine.read(lambda: outbox.get_event(event_id))
+
+    async def search(
+        self,
+        requester_id: str | None = None,
+        state: str | None = None,
+        job_id: str | None = None,
+        before: int = 2**62,
+        limit: int = 50,
+    ) -> list[tuple[int, OutboxEvent]]:
+        return await self._engine.read(lambda: outbox.search_events(requester_id, state, job_id, before, limit))
+
+    async def deliveries(self, event_id: str) -> list[DeliveryRecord]:
+        return await self._engine.read(lambda: outbox.deliveries(event_id))

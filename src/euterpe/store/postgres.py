@@ -1,0 +1,234 @@
+"""Postgres through asyncpg: READ COMMITTED, SKIP LOCKED, the database's clock.
+
+Held connections, and a pool whose release costs no round trip. Deadlocks and serialization failures are run again;
+a broken connection is told apart by whether the commit had been sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import asyncpg
+
+from euterpe.model.errors import CommitUnknown, InvalidInput, StoreUnavailable
+from euterpe.ports import Clock
+from euterpe.store.dialect import Family, numbered
+from euterpe.store.migrations import APPLIED, LEDGER, missing
+from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
+
+T = TypeVar("T")
+
+MIGRATION_LOCK: Final = 0x45757465
+CONNECTION_LOST: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    OSError,
+    TimeoutError,
+)
+TRY_AGAIN: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+TRIES: Final = 10
+
+
+class PostgresEngine:
+    """One database, optionally in a schema of its own (`?schema=name`)."""
+
+    family: Family = "postgres"
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        self.dsn, options = split_url(url)
+        self.schema = options.get("schema")
+        self.pool_size = int(options.get("pool_size", "8"))
+        self.clock = clock
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+
+    async def open(self) -> None:
+        if self._pool is not None:
+            return
+        try:
+            self._pool = await asyncpg.create_pool(
+                self.dsn,
+                min_size=1,
+                max_size=self.pool_size,
+                max_inactive_connection_lifetime=0,
+                command_timeout=None,
+                timeout=10,
+                # Every program ends its own transaction, so the usual reset at release would be a wasted round trip.
+                reset=_no_reset,
+                server_settings=self._settings(),
+            )
+        except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
+            raise StoreUnavailable(f"Postgres does not answer: {error}") from error
+
+    def _settings(self) -> dict[str, str]:
+        settings = {"application_name": "euterpe", "jit": "off", "statement_timeout": "0"}
+        if self.schema:
+            settings["search_path"] = self.schema
+        return settings
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), timeout=5)
+            except (TimeoutError, *CONNECTION_LOST):
+                pool.terminate()
+
+    async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A connection outside the pool, for a loop that holds it (LISTEN, the lease keeper)."""
+        try:
+            return await asyncpg.connect(self.dsn, timeout=10, server_settings=self._settings())
+        except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
+            raise StoreUnavailable(f"Postgres does not answer: {error}") from error
+
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        return await self._persist(lambda: self._transaction(make), patience_s)
+
+    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        return await self._persist(lambda: self._single(make), patience_s)
+
+    async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        async def once() -> T:
+            async with self._acquired() as connection:
+                try:
+                    return await self.pump(connection, make())
+                except CONNECTION_LOST as error:
+                    raise StoreUnavailable(f"Postgres went away: {error}") from error
+
+        return await self._persist(once, patience_s)
+
+    async def _transaction(self, make: MakeProgram[T]) -> T:
+        async with self._acquired() as connection:
+            committing = False
+            try:
+                await connection.execute("BEGIN")
+                answer = await self.pump(connection, make())
+                committing = True
+                await connection.execute("COMMIT")
+                return answer
+            except CONNECTION_LOST as error:
+                if committing:
+                    raise CommitUnknown(f"Postgres went away during a commit: {error}") from error
+                raise StoreUnavailable(f"Postgres went away: {error}") from error
+            finally:
+                if not connection.is_closed() and connection.is_in_transaction():
+                    await _roll_back(connection)
+
+    async def _single(self, make: MakeProgram[T]) -> T:
+        async with self._acquired() as connection:
+            try:
+                return await self.pump(connection, make())
+            except CONNECTION_LOST as error:
+                raise CommitUnknown(f"Postgres went away during a statement: {error}") from error
+
+    @asynccontextmanager
+    async def _acquired(self) -> AsyncIterator[Any]:
+        if self._pool is None:
+            raise StoreUnavailable("the store is not open; use `async with queue:`")
+        try:
+            connection = await self._pool.acquire()
+        except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
+            raise StoreUnavailable(f"Postgres does not answer: {error}") from error
+        try:
+            yield connection
+        finally:
+            await self._pool.release(connection)
+
+    async def _persist(self, run: Callable[[], Awaitable[T]], patience_s: float) -> T:
+        """Run again after a deadlock at once, and while the database is away until patience ends."""
+        deadline = time.monotonic() + patience_s
+        for attempt in itertools.count(1):
+            try:
+                return await run()
+            except TRY_AGAIN as error:
+                if attempt >= TRIES:
+                    raise StoreUnavailable(f"Postgres refused {TRIES} times: {error}") from error
+            except CommitUnknown:
+                raise
+            except StoreUnavailable:
+                if time.monotonic() >= deadline:
+                    raise
+                await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
+        raise AssertionError("unreachable")
+
+    async def pump(self, connection: Any, program: Program[T]) -> T:
+        """Drive a program over an asyncpg connection, ours or a caller's."""
+        try:
+            statement = next(program)
+            while True:
+                statement = program.send(await self.execute(connection, statement))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+
+    async def execute(self, connection: Any, statement: Statement) -> list[Row]:
+        rows: list[Row]
+        text = numbered("postgres", statement.name, self.schema, "$")
+        if not isinstance(statement, Each):
+            rows = await connection.fetch(*self._bind(text.sql, text.names, statement.params))
+            return rows
+        if text.batched:
+            rows = await connection.fetch(*self._bind(text.sql, text.names, statement.columns))
+            return rows
+        rows = []
+        names = list(statement.columns)
+        for values in zip(*statement.columns.values(), strict=True):
+            rows += await connection.fetch(*self._bind(text.sql, text.names, dict(zip(names, values, strict=True))))
+        return rows
+
+    def _bind(self, sql: str, names: tuple[str, ...], params: Any) -> list[Any]:
+        now = self.clock() if self.clock is not None else None
+        return [sql, *(now if name == "now" else params[name] for name in names)]
+
+    async def migrate(self) -> list[str]:
+        connection = await self.connect()
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+                if self.schema:
+                    await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
+                await connection.execute(LEDGER)
+                applied = {row[0] for row in await connection.fetch(APPLIED)}
+                todo = missing(self.family, applied)
+                for migration in todo:
+                    await connection.execute(migration.sql)
+                    await connection.execute(
+                        "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)",
+                        migration.version,
+                        migration.name,
+                        time.time_ns() // 1000,
+                    )
+            return [migration.name for migration in todo]
+        finally:
+            await connection.close()
+
+
+async def _no_reset(_connection: Any) -> None:
+    return None
+
+
+async def _roll_back(connection: Any) -> None:
+    try:
+        await connection.execute("ROLLBACK")
+    except (*CONNECTION_LOST, asyncpg.PostgresError):
+        connection.terminate()
+
+
+def split_url(url: str) -> tuple[str, dict[str, str]]:
+    """Our own options out of the URL's query; the rest goes to the driver."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query))
+    options: dict[str, str] = {name: query.pop(name) for name in ("schema", "pool_size") if name in query}
+    schema = options.get("schema")
+    if schema is not None and not (schema.isidentifier() and schema.isascii() and len(schema) < 64):
+        raise InvalidInput("engine.url", f"schema {schema!r} is not a plain identifier")
+    scheme = "postgresql" if parts.scheme in ("postgres", "postgresql") else parts.scheme
+    return urlunsplit((scheme, parts.netloc, parts.path, urlencode(query), "")), options

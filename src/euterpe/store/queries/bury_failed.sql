@@ -1,0 +1,5 @@
+-- Policy: a failed job that nobody will retry goes to the dead letter.
+UPDATE inbox_jobs AS j
+SET state = 'dead_letter', updated_at = {{now}}, transitions = j.transitions + 1
+WHERE j.id = :id AND j.claim_version = :claim_version AND j.state = 'failed'
+RETURNING {{moved_columns}}

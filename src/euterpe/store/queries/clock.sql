@@ -1,0 +1,2 @@
+-- The time every lease and due decision goes by.
+SELECT {{now}}

@@ -1,0 +1,3 @@
+-- The closed attempts of a job, first to last.
+SELECT CAST(job_id AS TEXT), claim_version, attempt, worker_id, started_at, ended_at, outcome, error
+FROM job_attempts WHERE job_id = :id ORDER BY claim_version

@@ -1,0 +1,1 @@
+DELETE FROM outbox_deliveries WHERE event_id {{in ids uuid}}

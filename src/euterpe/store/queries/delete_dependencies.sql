@@ -1,0 +1,1 @@
+DELETE FROM job_dependencies WHERE job_id {{in ids uuid}} OR depends_on {{in ids uuid}}

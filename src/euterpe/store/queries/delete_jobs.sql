@@ -1,0 +1,1 @@
+DELETE FROM inbox_jobs WHERE id {{in ids uuid}}

@@ -1,0 +1,1 @@
+SELECT {{event_columns}} FROM job_outbox_events AS e WHERE e.id = :id

@@ -1,0 +1,2 @@
+-- When the next event is due, and what time it is now.
+SELECT MIN(run_at), {{now}} FROM job_outbox_events WHERE state IN ('scheduled', 'retrying')

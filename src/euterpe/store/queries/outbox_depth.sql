@@ -1,0 +1,3 @@
+-- Undelivered and dead events.
+SELECT state, COUNT(*), MIN(created_at) FROM job_outbox_events
+WHERE state IN ('scheduled', 'running', 'retrying', 'dead_letter') GROUP BY state

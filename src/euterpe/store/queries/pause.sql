@@ -1,0 +1,1 @@
+INSERT INTO pauses (kind, name, paused_at) VALUES (:kind, :name, {{now}}) ON CONFLICT DO NOTHING

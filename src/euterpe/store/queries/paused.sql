@@ -1,0 +1,1 @@
+SELECT kind, name, paused_at FROM pauses ORDER BY kind, name

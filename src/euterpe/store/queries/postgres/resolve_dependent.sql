@@ -1,0 +1,13 @@
+-- One dependency less to wait for; the last one lets the job go, a bad end ends it.
+UPDATE inbox_jobs AS j
+SET pending_dependencies = i.pending,
+    state = CASE WHEN i.state <> 'scheduled' THEN i.state
+                 WHEN j.run_at > {{now}} THEN 'delayed' ELSE 'scheduled' END,
+    scheduled_at = CASE WHEN i.state = 'scheduled' AND j.run_at <= {{now}} THEN {{now}} ELSE j.scheduled_at END,
+    completed_at = CASE WHEN i.state IN ('pending', 'scheduled') THEN NULL ELSE {{now}} END,
+    error = COALESCE(i.error, j.error), updated_at = {{now}},
+    transitions = j.transitions + CASE i.state WHEN 'pending' THEN 0 ELSE 1 END
+FROM unnest(CAST(:id AS uuid[]), CAST(:pending AS integer[]), CAST(:state AS text[]), CAST(:error AS text[]))
+    AS i (id, pending, state, error)
+WHERE j.id = i.id AND j.state = 'pending'
+RETURNING {{moved_columns}}

@@ -1,0 +1,16 @@
+-- Newest first, one index scan per state asked for.
+SELECT {{job_columns}}
+FROM unnest(CAST(:states AS text[])) AS s (state),
+LATERAL (
+    SELECT * FROM inbox_jobs AS w
+    WHERE w.state = s.state AND w.seq < :before
+      AND (CAST(:requester_id AS text) IS NULL OR w.requester_id = :requester_id)
+      AND (CAST(:type AS text) IS NULL OR w.type = :type)
+      AND (CAST(:queue AS text) IS NULL OR w.queue = :queue)
+      AND (CAST(:tag_key AS text) IS NULL
+           OR (w.tags IS NOT NULL AND CAST(w.tags AS jsonb) ->> :tag_key = :tag_value))
+    ORDER BY w.seq DESC
+    LIMIT :limit
+) AS j
+ORDER BY j.seq DESC
+LIMIT :limit

@@ -1,0 +1,36 @@
+-- End attempts, fenced, and write them as history, in one statement. A retry or release of a claim that was
+-- asked to cancel ends cancelled instead. Rows that do not come back were stale.
+WITH input AS (
+    SELECT *
+    FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:state AS text[]),
+                CAST(:outcome AS text[]), CAST(:result AS bytea[]), CAST(:error AS text[]),
+                CAST(:delay_us AS bigint[]), CAST(:refund AS integer[]), CAST(:take_away AS integer[]),
+                CAST(:outcome_hash AS bytea[]))
+        AS i (id, claim_version, state, outcome, result, error, delay_us, refund, take_away, outcome_hash)
+), settled AS (
+    UPDATE inbox_jobs AS j
+    SET state = CASE WHEN j.cancel_version = j.claim_version AND i.state IN ('retrying', 'scheduled')
+                     THEN 'cancelled' ELSE i.state END,
+        result = i.result,
+        error = COALESCE(i.error, CASE WHEN i.state = 'completed' THEN NULL ELSE j.error END),
+        run_at = CASE WHEN i.state = 'retrying' THEN {{now}} + i.delay_us ELSE j.run_at END,
+        scheduled_at = CASE WHEN i.state = 'scheduled' THEN {{now}} ELSE j.scheduled_at END,
+        completed_at = CASE WHEN i.state IN ('retrying', 'scheduled')
+                             AND j.cancel_version IS DISTINCT FROM j.claim_version THEN NULL ELSE {{now}} END,
+        attempt_count = j.attempt_count - i.refund, release_count = j.release_count + i.refund,
+        claim_version = j.claim_version + i.take_away,
+        lease_expires_at = NULL, updated_at = {{now}},
+        transitions = j.transitions + CASE i.state WHEN 'dead_letter' THEN 2 ELSE 1 END
+    FROM input AS i
+    WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
+    RETURNING j.id, j.state, j.has_dependents, j.callback_url, j.callback_events, j.concurrency_key,
+              j.attempt_count + i.refund AS attempt, j.worker_id, j.started_at, j.updated_at,
+              j.lease_token_hash, i.claim_version, i.outcome, i.error, i.outcome_hash
+), closed AS (
+    INSERT INTO job_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state,
+                              error, lease_token_hash, outcome_hash)
+    SELECT id, claim_version, attempt, worker_id, started_at, updated_at, outcome, state, error,
+           lease_token_hash, outcome_hash
+    FROM settled
+)
+SELECT {{moved_columns}} FROM settled AS j

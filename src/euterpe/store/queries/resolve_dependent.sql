@@ -1,0 +1,11 @@
+-- One dependency less to wait for; the last one lets the job go, a bad end ends it.
+UPDATE inbox_jobs AS j
+SET pending_dependencies = :pending,
+    state = CASE WHEN :state <> 'scheduled' THEN :state
+                 WHEN j.run_at > {{now}} THEN 'delayed' ELSE 'scheduled' END,
+    scheduled_at = CASE WHEN :state = 'scheduled' AND j.run_at <= {{now}} THEN {{now}} ELSE j.scheduled_at END,
+    completed_at = CASE WHEN :state IN ('pending', 'scheduled') THEN NULL ELSE {{now}} END,
+    error = COALESCE(:error, j.error), updated_at = {{now}},
+    transitions = j.transitions + CASE :state WHEN 'pending' THEN 0 ELSE 1 END
+WHERE j.id = :id AND j.state = 'pending'
+RETURNING {{moved_columns}}

@@ -1,0 +1,7 @@
+-- The pending jobs that wait for any of these, held until the end of this transaction.
+SELECT CAST(d.depends_on AS TEXT), CAST(j.id AS TEXT), j.dependency, j.pending_dependencies
+FROM job_dependencies AS d
+JOIN inbox_jobs AS j ON j.id = d.job_id
+WHERE d.depends_on {{in ids uuid}} AND j.state = 'pending'
+ORDER BY j.id
+{{lock j}}

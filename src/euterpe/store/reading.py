@@ -1,0 +1,142 @@
+"""Looking at jobs: one, many with a cursor, their attempts, and counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from euterpe.model.errors import InvalidInput
+from euterpe.model.job import Attempt, Job
+from euterpe.model.state import State
+from euterpe.store.operating import found
+from euterpe.store.program import Program, one
+from euterpe.store.rows import jobs_from
+
+_ALL = [str(state) for state in State]
+_NEWEST = 2**62
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for; `cursor` continues after the last page."""
+
+    requester_id: str | None = None
+    state: State | None = None
+    type: str | None = None
+    queue: str | None = None
+    tag: tuple[str, str] | None = None
+    cursor: str | None = None
+    limit: int = 50
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Jobs, newest first; `cursor` is None on the last page."""
+
+    jobs: list[Job]
+    cursor: str | None
+
+
+class QueueDepth(msgspec.Struct, frozen=True):
+    """The live jobs of one queue in one state and the age of the oldest."""
+
+    queue: str
+    state: State
+    count: int
+    oldest_age_us: int
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Counts by state, queue and type; oldest waiting ages by queue; ends per minute."""
+
+    by_state: dict[str, int]
+    by_queue: dict[str, dict[str, int]]
+    by_type: dict[str, dict[str, int]]
+    oldest_age_us: dict[str, int]
+    per_minute: dict[str, int]
+    outbox: dict[str, int]
+
+
+def get(job_id: str, requester_id: str | None) -> Program[Job]:
+    rows = yield one("get_jobs", ids=[job_id])
+    return (yield from found(rows, job_id, requester_id))
+
+
+def attempts(job_id: str, requester_id: str | None) -> Program[list[Attempt]]:
+    """Closed attempts, then the open one, which is read off the job's own row."""
+    job = yield from get(job_id, requester_id)
+    closed = [Attempt(*row) for row in (yield one("closed_attempts", id=job_id))]
+    if job.state is State.RUNNING:
+        closed.append(
+            Attempt(
+                job.id,
+                job.claim_version,
+                job.attempt_count,
+                job.worker_id,
+                job.started_at or 0,
+                None,
+                None,
+                None,
+            )
+        )
+    return closed
+
+
+def search(query: Search) -> Program[Page]:
+    if not 1 <= query.limit <= 1000:
+        raise InvalidInput("limit", f"{query.limit} is not between 1 and 1000")
+    rows = yield one(
+        "search",
+        states=_ALL if query.state is None else [query.state],
+        before=_parse_cursor(query.cursor),
+        requester_id=query.requester_id,
+        type=query.type,
+        queue=query.queue,
+        tag_key=query.tag[0] if query.tag else None,
+        tag_value=query.tag[1] if query.tag else None,
+        limit=query.limit + 1,
+    )
+    jobs = jobs_from(rows)
+    page = jobs[: query.limit]
+    return Page(page, str(page[-1].seq) if len(jobs) > query.limit else None)
+
+
+def _parse_cursor(cursor: str | None) -> int:
+    if cursor is None:
+        return _NEWEST
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise InvalidInput("cursor", f"{cursor!r} did not come from an earlier page")
+    return int(cursor)
+
+
+def depths() -> Program[list[QueueDepth]]:
+    """Live jobs by queue: cheap enough to sample every few seconds, whatever the history."""
+    rows = yield one("waiting_now")
+    return [QueueDepth(r[0], State(r[1]), r[2], max(0, r[4] - r[3])) for r in rows]
+
+
+def stats(requester_id: str | None) -> Program[Stats]:
+    counted = yield one("count_jobs", requester_id=requester_id)
+    by_state: Counter[str] = Counter()
+    by_queue: dict[str, Counter[str]] = {}
+    by_type: dict[str, Counter[str]] = {}
+    for state, queue, job_type, count in counted:
+        by_state[state] += count
+        by_queue.setdefault(queue, Counter())[state] += count
+        by_type.setdefault(job_type, Counter())[state] += count
+    oldest: dict[str, int] = {}
+    for depth in (yield from depths()):
+        if depth.state is State.SCHEDULED:
+            oldest[depth.queue] = depth.oldest_age_us
+    per_minute: dict[str, int] = {}
+    for state in (State.COMPLETED, State.FAILED, State.DEAD_LETTER):
+        rows = yield one("recent_ends", state=state, window_us=60_000_000)
+        per_minute[str(state)] = rows[0][1] if rows else 0
+    outbox = {row[0]: row[1] for row in (yield one("outbox_depth"))}
+    return Stats(
+        dict(by_state),
+        {queue: dict(states) for queue, states in by_queue.items()},
+        {job_type: dict(states) for job_type, states in by_type.items()},
+        oldest,
+        per_minute,
+        outbox,
+    )

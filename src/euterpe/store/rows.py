@@ -1,0 +1,41 @@
+"""From rows to the model: the only place that knows the order of `job_columns.sql`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from euterpe.model.job import Job
+from euterpe.model.state import State
+from euterpe.store.program import Row
+
+_STATES = {str(state): state for state in State}
+_STATE = Job.__struct_fields__.index("state")
+_HAS_DEPENDENTS = Job.__struct_fields__.index("has_dependents")
+
+
+def job_from(row: Row) -> Job:
+    values = list(row)
+    values[_STATE] = _STATES[values[_STATE]]
+    values[_HAS_DEPENDENTS] = bool(values[_HAS_DEPENDENTS])
+    return Job(*values)
+
+
+def jobs_from(rows: Iterable[Row]) -> list[Job]:
+    return [job_from(row) for row in rows]
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """What a state change returned (`moved_columns.sql`): enough to know what else must follow from it."""
+
+    id: str
+    state: State
+    has_dependents: bool
+    has_callback: bool
+    callback_events: str
+    concurrency_key: str | None
+
+
+def moved_from(rows: Iterable[Row]) -> list[Moved]:
+    return [Moved(r[0], _STATES[r[1]], bool(r[2]), bool(r[3]), r[4], r[5]) for r in rows]

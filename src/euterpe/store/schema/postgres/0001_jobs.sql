@@ -1,0 +1,203 @@
+-- Jobs, their attempts and dependencies, idempotency keys and the outbox.
+-- Times are integer microseconds since the epoch (UTC); the view `jobs_readable` shows them as timestamps.
+-- No foreign keys on the hot path: a key check per settled job costs more than the settle itself, and the
+-- only deletes are the prune's, which removes what belongs together in one transaction.
+
+CREATE TABLE inbox_jobs (
+    seq                  bigint GENERATED ALWAYS AS IDENTITY,
+    id                   uuid    NOT NULL PRIMARY KEY,
+    requester_id         text    NOT NULL,
+    queue                text    NOT NULL,
+    type                 text    NOT NULL,
+    state                text    NOT NULL CHECK (state IN ('pending', 'scheduled', 'delayed', 'running', 'retrying',
+                                                           'completed', 'failed', 'dead_letter', 'cancelled')),
+    stage                text,
+    stage_ordinal        smallint NOT NULL DEFAULT 0,
+    stages               text,
+    priority             smallint NOT NULL CHECK (priority BETWEEN 0 AND 4),
+    payload              bytea   NOT NULL,
+    payload_format       text    NOT NULL DEFAULT 'json',
+    attempt_count        integer NOT NULL DEFAULT 0,
+    max_attempts         integer NOT NULL,
+    release_count        integer NOT NULL DEFAULT 0,
+    claim_version        bigint  NOT NULL DEFAULT 0,
+    worker_id            text,
+    lease_token_hash     bytea,
+    lease_expires_at     bigint,
+    heartbeat_at         bigint,
+    run_at               bigint  NOT NULL,
+    created_at           bigint  NOT NULL,
+    updated_at           bigint  NOT NULL,
+    scheduled_at         bigint,
+    started_at           bigint,
+    completed_at         bigint,
+    expires_at           bigint  NOT NULL,
+    execution_timeout_us bigint  NOT NULL,
+    visibility_us        bigint  NOT NULL,
+    retry_policy         text,
+    result               bytea,
+    error                text,
+    progress             double precision,
+    progress_message     text,
+    checkpoint           bytea,
+    tags                 text,
+    correlation_id       text,
+    callback_url         text,
+    callback_events      text    NOT NULL DEFAULT 'all',
+    idempotency_key      text,
+    dependency           text,
+    pending_dependencies integer NOT NULL DEFAULT 0,
+    depth                smallint NOT NULL DEFAULT 1,
+    has_dependents       boolean NOT NULL DEFAULT false,
+    parent_id            uuid,
+    replay_of            uuid,
+    cancel_version       bigint,
+    transitions          bigint  NOT NULL DEFAULT 1,
+    concurrency_key      text,
+    concurrency_limit    integer,
+    parked               boolean NOT NULL DEFAULT false,
+    -- The fence reads lease_expires_at and never state: no index mentions it, so heartbeats stay HOT and the
+    -- settle finds its rows by primary key alone. This check makes the two the same thing.
+    CONSTRAINT running_means_leased CHECK ((state = 'running') = (lease_expires_at IS NOT NULL))
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
+        autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05);
+
+CREATE INDEX inbox_jobs_claim ON inbox_jobs (queue, priority, seq) WHERE state = 'scheduled' AND NOT parked;
+CREATE INDEX inbox_jobs_due ON inbox_jobs (run_at) WHERE state IN ('delayed', 'retrying');
+CREATE INDEX inbox_jobs_lifetime ON inbox_jobs (expires_at)
+    WHERE state IN ('pending', 'scheduled', 'delayed', 'retrying');
+CREATE INDEX inbox_jobs_state ON inbox_jobs (state, seq);
+CREATE INDEX inbox_jobs_concurrency ON inbox_jobs (concurrency_key, state, seq) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX inbox_jobs_parent ON inbox_jobs (parent_id) WHERE parent_id IS NOT NULL;
+
+-- An attempt is written once, when it closes; the open one lives on the job's row.
+CREATE TABLE job_attempts (
+    job_id           uuid    NOT NULL,
+    claim_version    bigint  NOT NULL,
+    attempt          integer NOT NULL,
+    worker_id        text,
+    started_at       bigint  NOT NULL,
+    ended_at         bigint  NOT NULL,
+    outcome          text    NOT NULL,
+    state            text    NOT NULL,
+    error            text,
+    lease_token_hash bytea,
+    outcome_hash     bytea,
+    PRIMARY KEY (job_id, claim_version)
+);
+
+CREATE TABLE job_dependencies (
+    job_id     uuid NOT NULL,
+    depends_on uuid NOT NULL,
+    PRIMARY KEY (job_id, depends_on)
+);
+CREATE INDEX job_dependencies_depends_on ON job_dependencies (depends_on);
+
+CREATE TABLE idempotency_keys (
+    scope        text   NOT NULL,
+    key          text   NOT NULL,
+    request_hash bytea  NOT NULL,
+    job_id       uuid   NOT NULL,
+    response     bytea,
+    created_at   bigint NOT NULL,
+    expires_at   bigint NOT NULL,
+    PRIMARY KEY (scope, key)
+);
+CREATE INDEX idempotency_keys_expiry ON idempotency_keys (expires_at);
+
+-- An event is owned by the same protocol as a job, so it has the same columns with the same names.
+CREATE TABLE job_outbox_events (
+    seq              bigint GENERATED ALWAYS AS IDENTITY,
+    id               uuid    NOT NULL PRIMARY KEY,
+    job_id           uuid    NOT NULL,
+    requester_id     text    NOT NULL,
+    sequence         bigint  NOT NULL,
+    type             text    NOT NULL,
+    url              text    NOT NULL,
+    body             bytea   NOT NULL,
+    state            text    NOT NULL CHECK (state IN ('scheduled', 'running', 'retrying', 'completed', 'dead_letter')),
+    attempt_count    integer NOT NULL DEFAULT 0,
+    claim_version    bigint  NOT NULL DEFAULT 0,
+    worker_id        text,
+    lease_expires_at bigint,
+    heartbeat_at     bigint,
+    run_at           bigint  NOT NULL,
+    created_at       bigint  NOT NULL,
+    updated_at       bigint  NOT NULL,
+    started_at       bigint,
+    completed_at     bigint,
+    error            text,
+    CONSTRAINT running_means_leased CHECK ((state = 'running') = (lease_expires_at IS NOT NULL))
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX job_outbox_events_due ON job_outbox_events (run_at, seq) WHERE state IN ('scheduled', 'retrying');
+CREATE INDEX job_outbox_events_order ON job_outbox_events (job_id, sequence)
+    WHERE state IN ('scheduled', 'running', 'retrying');
+CREATE INDEX job_outbox_events_state ON job_outbox_events (state, seq);
+
+-- One row per POST of an event.
+CREATE TABLE outbox_deliveries (
+    event_id      uuid    NOT NULL,
+    claim_version bigint  NOT NULL,
+    attempt       integer NOT NULL,
+    worker_id     text,
+    started_at    bigint  NOT NULL,
+    ended_at      bigint  NOT NULL,
+    outcome       text    NOT NULL,
+    http_status   integer,
+    answer        text,
+    error         text,
+    PRIMARY KEY (event_id, claim_version)
+);
+
+-- What retention removed, so that a pruned job answers 410 and an unknown one 404.
+CREATE TABLE job_tombstones (
+    job_id       uuid   NOT NULL PRIMARY KEY,
+    requester_id text   NOT NULL,
+    state        text   NOT NULL,
+    pruned_at    bigint NOT NULL
+);
+CREATE INDEX job_tombstones_age ON job_tombstones (pruned_at);
+
+CREATE TABLE pauses (
+    kind      text   NOT NULL CHECK (kind IN ('queue', 'type')),
+    name      text   NOT NULL,
+    paused_at bigint NOT NULL,
+    PRIMARY KEY (kind, name)
+);
+
+CREATE TABLE requesters (
+    id         text   NOT NULL PRIMARY KEY,
+    created_at bigint NOT NULL
+);
+
+CREATE TABLE webhook_secrets (
+    id                 text    NOT NULL PRIMARY KEY,
+    requester_id       text    NOT NULL,
+    encrypted          bytea   NOT NULL,
+    dek_wrapped        bytea   NOT NULL,
+    kek_id             text    NOT NULL,
+    encryption_version integer NOT NULL,
+    created_at         bigint  NOT NULL,
+    retired_at         bigint
+);
+CREATE INDEX webhook_secrets_requester ON webhook_secrets (requester_id, created_at);
+
+CREATE TABLE api_keys (
+    prefix       text   NOT NULL PRIMARY KEY,
+    requester_id text   NOT NULL,
+    secret_hash  bytea  NOT NULL,
+    scopes       text   NOT NULL,
+    created_at   bigint NOT NULL,
+    expires_at   bigint,
+    revoked_at   bigint
+);
+
+CREATE VIEW jobs_readable AS
+SELECT id, type, queue, state, stage, priority, attempt_count, max_attempts, claim_version, worker_id,
+       CASE payload_format WHEN 'json' THEN convert_from(payload, 'UTF8') END AS payload,
+       convert_from(result, 'UTF8') AS result, error, tags,
+       to_timestamp(created_at / 1e6) AS created_at, to_timestamp(run_at / 1e6) AS run_at,
+       to_timestamp(started_at / 1e6) AS started_at, to_timestamp(completed_at / 1e6) AS completed_at,
+       to_timestamp(lease_expires_at / 1e6) AS lease_expires_at, to_timestamp(expires_at / 1e6) AS expires_at
+FROM inbox_jobs;

@@ -1,0 +1,165 @@
+"""The store: every promise of the ports, kept by programs on a SQL engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from euterpe.model.errors import CommitUnknown, EuterpeError
+from euterpe.model.job import Attempt, Claim, Job, Lease
+from euterpe.model.outcome import settle as decide
+from euterpe.model.state import State, check_advance
+from euterpe.model.submission import (
+    PAYLOAD_LIMIT,
+    SUBMISSION_TIMEOUT_US,
+    Submission,
+    check,
+)
+from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
+from euterpe.store import claiming, operating, reading, settling, submitting
+from euterpe.store.engine import Engine
+from euterpe.store.gate import Gate
+from euterpe.store.leasing import advance, heartbeat
+from euterpe.store.outbox_store import Outbox
+from euterpe.store.sweeper import Sweeps
+from euterpe.store.units import Draft, Receipt, Unit, drafts_of
+
+PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
+
+
+class SqlStore:
+    """Jobs in a SQL database. `sweeps` and `outbox` are its other two faces."""
+
+    def __init__(self, engine: Engine, *, payload_limit: int = PAYLOAD_LIMIT, rng: Random | None = None) -> None:
+        self.engine = engine
+        self.rng = rng or Random()
+        self.payload_limit = payload_limit
+        self.sweeps = Sweeps(engine, self.rng)
+        self.outbox = Outbox(engine)
+        self._gate = Gate(self._submit_units)
+
+    async def open(self) -> None:
+        await self.engine.open()
+
+    async def close(self) -> None:
+        await self.engine.close()
+
+    # --- submit -----------------------------------------------------------------------------------
+
+    async def submit(self, submission: Submission) -> Receipt:
+        """Store one job; an error names what is wrong, and then nothing is stored."""
+        check(submission, self.payload_limit)
+        return (await self.submit_unit(Unit(drafts_of([submission]))))[0]
+
+    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
+        """Store all of them or none."""
+        if not submissions:
+            return []
+        for submission in submissions:
+            check(submission, self.payload_limit)
+        return await self.submit_unit(Unit(drafts_of(submissions), key=key))
+
+    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
+        """Store a whole graph, whose drafts depend on each other by id, or nothing of it."""
+        if not drafts:
+            return []
+        for draft in drafts:
+            check(draft.submission, self.payload_limit)
+        return await self.submit_unit(Unit(tuple(drafts), key=key))
+
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+        """Children of a running job; refused when its claim is stale."""
+        for submission in submissions:
+            check(submission, self.payload_limit)
+        return await self.submit_unit(Unit(drafts_of(submissions), parent=(parent.job_id, parent.claim_version)))
+
+    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+        answer = await self._gate.submit(unit)
+        if isinstance(answer, EuterpeError):
+            raise answer
+        return answer
+
+    async def _submit_units(self, units: Sequence[Unit]) -> list[submitting.Answer]:
+        plain = submitting.is_plain(units)
+        try:
+            if plain:
+                return await self.engine.write_one(lambda: submitting.submit_plain(units), patience_s=PATIENCE_S)
+            return await self.engine.write(lambda: submitting.submit(units), patience_s=PATIENCE_S)
+        except CommitUnknown:
+            return await self._resolve_unknown(units)
+
+    async def _resolve_unknown(self, units: Sequence[Unit]) -> list[submitting.Answer]:
+        """The answer to a commit was lost. Ids are ours and used once, so the rows themselves tell what happened."""
+        return await self.engine.write(lambda: submitting.submit_again(units), patience_s=PATIENCE_S)
+
+    # --- Claims -----------------------------------------------------------------------------------
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        if request.limit < 1 or not request.queues or request.types == ():
+            return []
+        return await self.engine.write(lambda: claiming.claim(request))
+
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
+        if not leases:
+            return []
+        return await self.engine.write_one(lambda: heartbeat(leases, lease_ttl_us))
+
+    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+        ordinals = [
+            None if n.stage is None else check_advance(n.claim.job.stages, n.claim.job.current_stage, n.stage)
+            for n in news
+        ]
+        if not news:
+            return []
+        return await self.engine.write(lambda: advance(news, ordinals))
+
+    async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
+        """Safe to repeat after CommitUnknown or a timeout: what this outcome already closed is accepted again."""
+        settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
+        accepted = await self.engine.write(lambda: settling.settle_or_confirm(settlements, self.engine.family))
+        return [
+            Verdict(True, accepted[s.job_id], s.delay_us) if s.job_id in accepted else Verdict(False)
+            for s in settlements
+        ]
+
+    # --- operators and readers ---------------------------------------------------------------------
+
+    async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
+        family = self.engine.family
+        return await self.engine.write(lambda: operating.cancel(job_id, requester_id, family, force=force))
+
+    async def retry(self, job_id: str, requester_id: str | None = None) -> Job:
+        """The job, scheduled again, or a new job that replays it."""
+        again = await self.engine.write(lambda: operating.retry(job_id, requester_id))
+        if isinstance(again, Job):
+            return again
+        receipt = await self.submit(again)
+        return await self.get(receipt.job_id)
+
+    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
+        return await self.engine.write(lambda: operating.bury(job_id, requester_id))
+
+    async def pause(self, kind: str, name: str) -> None:
+        await self.engine.write(lambda: operating.pause(kind, name))
+
+    async def resume(self, kind: str, name: str) -> None:
+        await self.engine.write(lambda: operating.resume(kind, name))
+
+    async def paused(self) -> list[tuple[str, str]]:
+        return await self.engine.read(operating.paused)
+
+    async def get(self, job_id: str, requester_id: str | None = None) -> Job:
+        return await self.engine.read(lambda: reading.get(job_id, requester_id))
+
+    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[Attempt]:
+        return await self.engine.read(lambda: reading.attempts(job_id, requester_id))
+
+    async def search(self, query: reading.Search) -> reading.Page:
+        return await self.engine.read(lambda: reading.search(query))
+
+    async def stats(self, requester_id: str | None = None) -> reading.Stats:
+        return await self.engine.read(lambda: reading.stats(requester_id))
+
+    async def depths(self) -> list[reading.QueueDepth]:
+        return await self.engine.read(reading.depths)

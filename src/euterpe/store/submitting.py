@@ -1,0 +1,284 @@
+"""Storing jobs: any number of all-or-nothing units in one transaction, each accepted or rejected on its own.
+
+The order inside the transaction is the protocol: the idempotency key is taken first, dependencies are held, then
+jobs, edges and events are written, and last the answer that every replay of the key will get.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from euterpe.model.document import rfc3339
+from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
+from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.state import TERMINAL, State
+from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, idempotency_scope, request_hash
+from euterpe.store.following import follow
+from euterpe.store.planning import PlannedJob, plan_units
+from euterpe.store.program import Program, each, one
+from euterpe.store.units import Draft, Receipt, Unit
+
+Key = tuple[str, str]
+Answer = list[Receipt] | EuterpeError
+Replays = dict[int, dict[str, Receipt]]
+
+
+class KeyClaim(msgspec.Struct, frozen=True):
+    """One idempotency key a unit asks for."""
+
+    key: Key
+    request_hash: bytes
+    job_id: str
+    draft: Draft | None
+    """The submission it covers; None when it covers the whole unit."""
+
+
+def is_plain(units: Iterable[Unit]) -> bool:
+    """No key, dependency or parent: the whole transaction is one insert."""
+    return all(
+        unit.key is None
+        and unit.parent is None
+        and all(not d.submission.depends_on and d.submission.idempotency_key is None for d in unit.drafts)
+        for unit in units
+    )
+
+
+def submit_plain(units: Sequence[Unit]) -> Program[list[Answer]]:
+    """The one-statement case, run without a transaction around it."""
+    planned = [PlannedJob(draft, State.SCHEDULED) for unit in units for draft in unit.drafts]
+    stored = yield from _insert(planned)
+    return [[stored[draft.id] for draft in unit.drafts] for unit in units]
+
+
+def submit(units: Sequence[Unit]) -> Program[list[Answer]]:
+    """Store units; an answer each, in order: its receipts, or the error that rejected it."""
+    answers: dict[int, Answer] = {}
+    replays: Replays = {}
+    claims = {i: key_claims(unit) for i, unit in enumerate(units)}
+    for i, wanted in claims.items():
+        if len({c.key for c in wanted}) < len(wanted):
+            answers[i] = InvalidInput("idempotency_key", "the same key stands twice in one batch")
+    waiting = [i for i in claims if i not in answers]
+    while waiting:
+        # Two units with one key cannot both be first: the later one goes round again and finds the key taken.
+        now, waiting = _first_of_each_key(waiting, claims)
+        yield from _take_keys({i: claims[i] for i in now}, answers, replays)
+        yield from _store([i for i in now if i not in answers], units, claims, answers, replays)
+        yield from _replay_taken({i: claims[i] for i in waiting}, answers, replays)
+        waiting = [i for i in waiting if i not in answers]
+    return [answers[i] for i in range(len(units))]
+
+
+def submit_again(units: Sequence[Unit]) -> Program[list[Answer]]:
+    """After a lost answer: what is stored already is answered from its rows, the rest is stored now."""
+    rows = yield one("existing_ids", ids=[draft.id for unit in units for draft in unit.drafts])
+    stored = {row[0]: (row[1], row[2]) for row in rows}
+    answers: dict[int, Answer] = {}
+    for i, unit in enumerate(units):
+        if all(draft.id in stored for draft in unit.drafts):
+            answers[i] = [_receipt(d, d.submission.priority, *stored[d.id]) for d in unit.drafts]
+    rest = [i for i in range(len(units)) if i not in answers]
+    again = yield from submit([units[i] for i in rest])
+    answers.update(zip(rest, again, strict=True))
+    return [answers[i] for i in range(len(units))]
+
+
+def key_claims(unit: Unit) -> list[KeyClaim]:
+    claims = [_unit_key_claim(unit)] if unit.key is not None else []
+    for draft in unit.drafts:
+        s = draft.submission
+        if s.idempotency_key is not None:
+            key = (idempotency_scope(s.requester_id, s.type), s.idempotency_key)
+            claims.append(KeyClaim(key, request_hash(s), draft.id, draft))
+    return claims
+
+
+def _unit_key_claim(unit: Unit) -> KeyClaim:
+    assert unit.key is not None
+    position = {draft.id: f"#{i}" for i, draft in enumerate(unit.drafts)}
+    said = hashlib.sha256()
+    for d in unit.drafts:
+        said.update(request_hash(d.submission, tuple(position.get(i, i) for i in d.submission.depends_on)))
+    first = unit.drafts[0]
+    scope = idempotency_scope(first.submission.requester_id, "*batch")
+    return KeyClaim((scope, unit.key), said.digest(), first.id, None)
+
+
+def _first_of_each_key(indexes: list[int], claims: dict[int, list[KeyClaim]]) -> tuple[list[int], list[int]]:
+    seen: set[Key] = set()
+    now: list[int] = []
+    later: list[int] = []
+    for i in indexes:
+        keys = {claim.key for claim in claims[i]}
+        (later if keys & seen else now).append(i)
+        seen |= keys
+    return now, later
+
+
+def _take_keys(claims: dict[int, list[KeyClaim]], answers: dict[int, Answer], replays: Replays) -> Program[None]:
+    wanted = sorted({c.key: c for i in claims for c in claims[i]}.items())
+    if not wanted:
+        return
+    rows = yield each(
+        "insert_key",
+        scope=[key[0] for key, _ in wanted],
+        key=[key[1] for key, _ in wanted],
+        request_hash=[c.request_hash for _, c in wanted],
+        job_id=[c.job_id for _, c in wanted],
+        window_us=[IDEMPOTENCY_WINDOW_US] * len(wanted),
+    )
+    ours = {(row[0], row[1]) for row in rows}
+    if len(ours) < len(wanted):
+        held = {i: [c for c in cs if c.key not in ours] for i, cs in claims.items()}
+        yield from _replay_taken({i: cs for i, cs in held.items() if cs}, answers, replays)
+        # A unit that was answered from one key gives back the others it had just taken.
+        yield from _give_back([c for i in answers if i in claims for c in claims[i] if c.key in ours])
+
+
+def _replay_taken(claims: dict[int, list[KeyClaim]], answers: dict[int, Answer], replays: Replays) -> Program[None]:
+    """Answer from keys that are taken: the stored answer for the same request, a conflict for another one."""
+    stored: dict[Key, tuple[bytes, str, bytes | None]] = {}
+    for scope, key in sorted({c.key for cs in claims.values() for c in cs}):
+        for row in (yield one("existing_keys", scope=scope, key=key)):
+            stored[(scope, key)] = (bytes(row[0]), row[1], row[2])
+    for i, wanted in claims.items():
+        known = [(c, stored[c.key]) for c in wanted if c.key in stored]
+        conflict = next((c for c, (digest, _, _) in known if digest != c.request_hash), None)
+        if conflict is not None:
+            answers[i] = IdempotencyConflict(conflict.key[1], stored[conflict.key][1])
+            continue
+        for claim, (_, _, response) in known:
+            if claim.draft is None:
+                answers[i] = [
+                    msgspec.structs.replace(receipt, replayed=True)
+                    for receipt in msgspec.json.decode(response or b"[]", type=list[Receipt])
+                ]
+                break
+            replays.setdefault(i, {})[claim.draft.id] = Receipt.replay(response or b"")
+
+
+def _give_back(claims: Sequence[KeyClaim]) -> Program[None]:
+    if claims:
+        yield each("delete_key", scope=[c.key[0] for c in claims], key=[c.key[1] for c in claims])
+
+
+def _store(
+    fresh: Sequence[int],
+    units: Sequence[Unit],
+    claims: dict[int, list[KeyClaim]],
+    answers: dict[int, Answer],
+    replays: Replays,
+) -> Program[None]:
+    plans = yield from plan_units({i: _without(units[i], replays.get(i, {})) for i in fresh})
+    planned: list[PlannedJob] = []
+    for i, plan in plans.items():
+        if isinstance(plan, EuterpeError):
+            answers[i] = plan
+            yield from _give_back([c for c in claims[i] if c.draft is None or c.draft.id not in replays.get(i, {})])
+        else:
+            planned += plan
+    stored = yield from _insert(planned)
+    yield from _insert_edges(planned)
+    responses: list[tuple[Key, bytes]] = []
+    for i in plans.keys() - answers.keys():
+        known = stored | replays.get(i, {})
+        receipts = [known[draft.id] for draft in units[i].drafts]
+        answers[i] = receipts
+        responses += [(c.key, _response(c, receipts, known)) for c in claims[i] if c.job_id in stored]
+    if responses:
+        yield each(
+            "store_response",
+            scope=[key[0] for key, _ in responses],
+            key=[key[1] for key, _ in responses],
+            response=[response for _, response in responses],
+        )
+
+
+def _without(unit: Unit, replayed: dict[str, Receipt]) -> Unit:
+    """What is left to store of a unit; edges to a replayed job point to the one that was stored before."""
+    if not replayed:
+        return unit
+    drafts = []
+    for draft in unit.drafts:
+        if draft.id not in replayed:
+            s = draft.submission
+            depends_on = tuple(replayed[d].job_id if d in replayed else d for d in s.depends_on)
+            drafts.append(Draft(draft.id, msgspec.structs.replace(s, depends_on=depends_on)))
+    return msgspec.structs.replace(unit, drafts=tuple(drafts))
+
+
+def _response(claim: KeyClaim, receipts: Sequence[Receipt], stored: dict[str, Receipt]) -> bytes:
+    return msgspec.json.encode(receipts) if claim.draft is None else stored[claim.draft.id].response
+
+
+def _insert(planned: Sequence[PlannedJob]) -> Program[dict[str, Receipt]]:
+    if not planned:
+        return {}
+    rows = yield each("insert_job", **_columns(planned))
+    stored: dict[str, Receipt] = {}
+    for job, (job_id, state, created_at) in zip(planned, rows, strict=True):
+        stored[job_id] = _receipt(job.draft, job.priority, state, created_at)
+    ended = [job for job in planned if job.state in TERMINAL and job.draft.submission.callback_url is not None]
+    yield from follow(
+        [(job.draft.id, job.state, False, True, job.draft.submission.callback_events, None) for job in ended]
+    )
+    return stored
+
+
+def _receipt(draft: Draft, priority: int | None, state: str, created_at: int) -> Receipt:
+    s = draft.submission
+    return Receipt(
+        job_id=draft.id,
+        type=s.type,
+        queue=s.queue,
+        state=state,
+        priority=PRIORITY_NAMES[s.priority if priority is None else priority],
+        created_at=rfc3339(created_at) or "",
+        correlation_id=s.correlation_id,
+    )
+
+
+def _columns(planned: Sequence[PlannedJob]) -> dict[str, Sequence[object]]:
+    submissions = [job.draft.submission for job in planned]
+    columns: dict[str, Sequence[object]] = {
+        "id": [job.draft.id for job in planned],
+        "state": [job.state for job in planned],
+        "priority": [
+            s.priority if job.priority is None else job.priority for job, s in zip(planned, submissions, strict=True)
+        ],
+        "stages": [s.stages_json for s in submissions],
+        "retry_policy": [s.retry_json for s in submissions],
+        "tags": [s.tags_json for s in submissions],
+        "error": [job.error for job in planned],
+        "dependency": [s.dependency if s.depends_on else None for s in submissions],
+        "pending_dependencies": [job.pending for job in planned],
+        "depth": [job.depth for job in planned],
+        "has_dependents": [job.has_dependents for job in planned],
+        "parent_id": [job.parent_id for job in planned],
+    }
+    for name in _AS_SAID:
+        columns[name] = [getattr(s, name) for s in submissions]
+    return columns
+
+
+_AS_SAID = (
+    "requester_id", "queue", "type", "payload", "payload_format", "max_attempts", "run_at", "delay_us",
+    "lifetime_us", "execution_timeout_us", "visibility_us", "correlation_id", "callback_url",
+    "callback_events", "idempotency_key", "replay_of", "concurrency_key", "concurrency_limit",
+)  # fmt: skip
+
+
+def _insert_edges(planned: Sequence[PlannedJob]) -> Program[None]:
+    edges = [(job.draft.id, dependency) for job in planned for dependency in job.edges]
+    edges += [(fan_in, job.draft.id) for job in planned for fan_in in job.fan_ins]
+    if edges:
+        yield each("insert_dependency", job_id=[a for a, _ in edges], depends_on=[b for _, b in edges])
+    more: dict[str, int] = {}
+    for job in planned:
+        for fan_in in job.fan_ins:
+            more[fan_in] = more.get(fan_in, 0) + 1
+    if more:
+        yield each("await_more", id=list(more), more=list(more.values()))

@@ -1,0 +1,123 @@
+"""The sweeps as methods: bounded batches, repeated until a pass finds nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+import msgspec
+
+from euterpe.model.state import State
+from euterpe.model.submission import DAY_US, IDEMPOTENCY_WINDOW_US
+from euterpe.store import outbox, sweeping
+from euterpe.store.engine import Engine
+from euterpe.store.program import Program, one
+
+BATCH: Final = 500
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long ended jobs, events and tombstones are kept."""
+
+    completed_us: int = 7 * DAY_US
+    cancelled_us: int = 7 * DAY_US
+    failed_us: int = 30 * DAY_US
+    dead_letter_us: int = 90 * DAY_US
+    events_us: int = 7 * DAY_US
+    tombstones_us: int = 90 * DAY_US
+
+
+KEEP: Final = Retention()
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What one pass over the urgent sweeps did."""
+
+    promoted: list[str]
+    reclaimed: int
+    buried: int
+    lifetimes: int
+    unparked: int
+    events_reclaimed: int
+
+
+class Sweeps:
+    """Any process may run any of these at any time."""
+
+    def __init__(self, engine: Engine, rng: Random) -> None:
+        self._engine = engine
+        self._rng = rng
+
+    async def promote(self) -> list[str]:
+        """Queues of the jobs that became scheduled, one entry a job."""
+        queues: list[str] = []
+        while True:
+            found = await self._engine.write(lambda: sweeping.promote(BATCH))
+            queues += found
+            if len(found) < BATCH:
+                return queues
+
+    async def reclaim(self) -> int:
+        return await self._all(lambda: sweeping.reclaim(BATCH, self._engine.family, self._rng))
+
+    async def reclaim_events(self) -> int:
+        return await self._all(lambda: outbox.reclaim_events(BATCH))
+
+    async def end_lifetimes(self) -> int:
+        return await self._all(lambda: sweeping.end_lifetimes(BATCH, self._engine.family))
+
+    async def bury_spent(self) -> int:
+        return await self._all(lambda: sweeping.bury_spent(BATCH))
+
+    async def unpark_idle(self) -> int:
+        return await self._all(lambda: sweeping.unpark_idle(BATCH))
+
+    async def urgent(self) -> Swept:
+        """What recovery time depends on; run every second or so."""
+        return Swept(
+            await self.promote(),
+            await self.reclaim(),
+            await self.bury_spent(),
+            await self.end_lifetimes(),
+            await self.unpark_idle(),
+            await self.reclaim_events(),
+        )
+
+    async def next_due_in_us(self) -> int | None:
+        """How long until the next delayed or retrying job is due; None when there is none."""
+        rows = await self._engine.read(_next_due)
+        return None if rows is None else max(0, rows)
+
+    async def prune(self, retention: Retention = KEEP) -> int:
+        """Remove what retention no longer keeps; returns how many jobs went."""
+        keep = {
+            State.COMPLETED: retention.completed_us,
+            State.CANCELLED: retention.cancelled_us,
+            State.FAILED: retention.failed_us,
+            State.DEAD_LETTER: retention.dead_letter_us,
+        }
+        jobs = 0
+        for state, keep_us in keep.items():
+            jobs += await self._all(lambda s=state, k=keep_us: sweeping.prune(s, k, BATCH))  # type: ignore[misc]
+        for state in (State.COMPLETED, State.DEAD_LETTER):
+            await self._all(lambda s=state: sweeping.prune_events(s, retention.events_us, BATCH))  # type: ignore[misc]
+        await self._all(lambda: sweeping.prune_tombstones(retention.tombstones_us, BATCH))
+        return jobs
+
+    async def expire_keys(self) -> int:
+        return await self._all(lambda: sweeping.expire_keys(IDEMPOTENCY_WINDOW_US, BATCH))
+
+    async def _all(self, make: Callable[[], Program[int]]) -> int:
+        total = 0
+        while True:
+            count = await self._engine.write(make)
+            total += count
+            if count < BATCH:
+                return total
+
+
+def _next_due() -> Program[int | None]:
+    rows = yield one("next_due")
+    due, now = rows[0]
+    return None if due is None else due - now

@@ -1,0 +1,65 @@
+"""What goes into a submit and what comes out: drafts in all-or-nothing units, and receipts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from euterpe.model.submission import Submission
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A submission with the id the system gave it."""
+
+    id: str
+    submission: Submission
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """Jobs that are stored together or not at all. `parent` is the running claim (job_id, claim_version) that spawns
+    them; `key` makes the whole unit idempotent."""
+
+    drafts: tuple[Draft, ...]
+    key: str | None = None
+    parent: tuple[str, int] | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a submission."""
+
+    job_id: str
+    type: str
+    queue: str
+    state: str
+    priority: str
+    created_at: str
+    correlation_id: str | None = None
+    replayed: bool = False
+
+    @property
+    def response(self) -> bytes:
+        """What is stored for replays and sent over HTTP: the receipt without the replay mark."""
+        said = msgspec.structs.asdict(self)
+        del said["replayed"]
+        return msgspec.json.encode(said)
+
+    @classmethod
+    def replay(cls, response: bytes) -> Receipt:
+        return msgspec.structs.replace(msgspec.json.decode(response, type=cls), replayed=True)
+
+
+def new_ids(count: int) -> list[str]:
+    """UUID v4s. One read of the system's randomness serves a whole batch."""
+    noise = os.urandom(16 * count).hex()
+    ids = []
+    for i in range(0, 32 * count, 32):
+        h = noise[i : i + 32]
+        variant = "89ab"[int(h[16], 16) & 3]
+        ids.append(f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{variant}{h[17:20]}-{h[20:]}")
+    return ids
+
+
+def drafts_of(submissions: Sequence[Submission]) -> tuple[Draft, ...]:
+    return tuple(map(Draft, new_ids(len(submissions)), submissions))
