@@ -1,0 +1,104 @@
+"""The databases that tests ask for: a fresh SQLite file, a fresh Postgres schema, an empty Redis database.
+
+One Postgres and one Redis serve the whole session. Under xdist the controlling process starts both before its
+workers, and tells them where by the same environment variables with which a user names servers of their own.
+Without xdist a server starts when the first test asks for it. A server that cannot start fails the run.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+import redis
+
+from tests.servers import PostgresServer, RedisServer, ServerProcess
+
+POSTGRES_VARIABLE = "EUTERPE_TEST_POSTGRES_URL"
+REDIS_VARIABLE = "EUTERPE_TEST_REDIS_URL"
+SERVERS: dict[str, type[ServerProcess]] = {POSTGRES_VARIABLE: PostgresServer, REDIS_VARIABLE: RedisServer}
+
+_running = pytest.StashKey[dict[str, ServerProcess]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_running] = {}
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist starts its workers, which inherit the environment
+def pytest_sessionstart(session: pytest.Session) -> None:
+    config = session.config
+    distributes = bool(config.getoption("tx", default=None))
+    if distributes and not config.getoption("collectonly"):
+        missing = [variable for variable in SERVERS if not os.environ.get(variable)]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda variable: _server_url(config, variable), missing))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    for variable, server in config.stash.get(_running, {}).items():
+        del os.environ[variable]
+        server.close()
+
+
+def _server_url(config: pytest.Config, variable: str) -> str:
+    if not os.environ.get(variable):
+        # Kept only once it runs: the folder of one that failed stays, with the log that says why.
+        server = SERVERS[variable]().start()
+        config.stash[_running][variable] = server
+        os.environ[variable] = server.url
+    return os.environ[variable]
+
+
+@pytest.fixture(scope="session")
+def postgres_url(pytestconfig: pytest.Config) -> str:
+    """The session's Postgres server; shared, so a test that writes asks for `fresh_postgres_url`."""
+    return _server_url(pytestconfig, POSTGRES_VARIABLE)
+
+
+@pytest.fixture
+def fresh_postgres_url(postgres_url: str) -> Iterator[str]:
+    """An empty schema of this test's own, named in the URL as Euterpe takes it: `...?schema=test_...`."""
+    schema = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+    separator = "&" if urlsplit(postgres_url).query else "?"
+    yield f"{postgres_url}{separator}schema={schema}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        # A test that left a transaction open shall fail here by name, and not hang.
+        connection.execute("SET lock_timeout = '10s'")
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def redis_url(pytestconfig: pytest.Config, worker_number: int) -> Iterator[str]:
+    """An empty database of this worker's own. FLUSHALL, CONFIG and the like are for a private RedisServer."""
+    parts = urlsplit(_server_url(pytestconfig, REDIS_VARIABLE))
+    database = int(parts.path.strip("/") or 0) + worker_number
+    url = urlunsplit(parts._replace(path=f"/{database}"))
+    with redis.Redis.from_url(url) as client:
+        if client.dbsize():
+            # It may be a user's server: what we did not write we do not delete.
+            pytest.fail(
+                f"Redis database {database} is not empty; name another in {REDIS_VARIABLE}, or flush it"
+            )
+        yield url
+        client.flushdb()
+
+
+@pytest.fixture(scope="session")
+def worker_number() -> int:
+    """0 in a single process, else the number of this xdist worker: gw0 has 0."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A database file that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'jobs.db'}"
