@@ -1,0 +1,45 @@
+"""The configuration: a YAML file, overridden by the environment, checked whole before anything starts."""
+
+from euterpe.config.loading import environment_name, load_config
+from euterpe.config.problems import ConfigError, Problem
+from euterpe.config.sections import (
+    ApiConfig,
+    BackoffConfig,
+    CircuitBreakerConfig,
+    Config,
+    EgressConfig,
+    EngineConfig,
+    ObservabilityConfig,
+    OutboxConfig,
+    ProducerConfig,
+    RedisConfig,
+    RetentionConfig,
+    TracingConfig,
+    TranscodeConfig,
+    TransportConfig,
+    WorkerConfig,
+)
+from euterpe.config.settings import redact_url
+
+__all__ = [
+    "ApiConfig",
+    "BackoffConfig",
+    "CircuitBreakerConfig",
+    "Config",
+    "ConfigError",
+    "EgressConfig",
+    "EngineConfig",
+    "ObservabilityConfig",
+    "OutboxConfig",
+    "Problem",
+    "ProducerConfig",
+    "RedisConfig",
+    "RetentionConfig",
+    "TracingConfig",
+    "TranscodeConfig",
+    "TransportConfig",
+    "WorkerConfig",
+    "environment_name",
+    "load_config",
+    "redact_url",
+]

@@ -1,0 +1,270 @@
+"""Every key of the configuration with its default and its meaning.
+
+The sections `redis` to `observability` are the YAML of the fifth specification document, key for key; the
+others are the house's own. Durations are kept in microseconds, which is why their attributes end in `_us`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from euterpe.config.kinds import (
+    address,
+    choice,
+    duration,
+    flag,
+    key_pattern,
+    matching,
+    name,
+    name_map,
+    names,
+    port,
+    share,
+    size,
+    text,
+    url,
+    whole,
+)
+from euterpe.config.settings import Section, setting
+from euterpe.duration import SECOND_US
+from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, PAYLOAD_CEILING, PAYLOAD_LIMIT
+
+MINUTE_US = 60 * SECOND_US
+HOUR_US = 60 * MINUTE_US
+DAY_US = 24 * HOUR_US
+
+ENGINE_SCHEMES = ("sqlite", "postgresql", "postgres", "libsql", "redis", "rediss", "http", "https")
+LOG_LEVELS = ("debug", "info", "warn", "warning", "error", "critical")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RedisConfig(Section):
+    """The Redis server, where one is used: the Redis-list engine and the `streams` transport."""
+
+    addr: str = setting(address(), "127.0.0.1:6379", "Where the server listens.")
+    username: str = setting(text(), "", "Its user; empty for none.")
+    password: str = setting(text(), "", "Its password; empty for none.", secret=True)
+    db: int = setting(whole(0), 0, "The number of the database.")
+    pool_size_multiplier: int = setting(whole(1), 10, "Connections at most, per CPU core.")
+    min_idle_conns: int = setting(whole(0), 5, "Connections kept open while nothing happens.")
+    dial_timeout_us: int = setting(duration(1_000), 5 * SECOND_US, "How long connecting may take.")
+    read_timeout_us: int = setting(duration(1_000), 3 * SECOND_US, "How long an answer may take.")
+    write_timeout_us: int = setting(duration(1_000), 3 * SECOND_US, "How long sending may take.")
+    max_retries: int = setting(whole(0), 3, "How often a command is tried again after a network error.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BackoffConfig(Section):
+    """The wait between attempts doubles from `base` and never exceeds `max`."""
+
+    base_us: int = setting(duration(1_000), SECOND_US, "The wait before the first retry.")
+    max_us: int = setting(duration(1_000), HOUR_US, "The longest wait.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WorkerConfig(Section):
+    """How a worker takes and runs jobs. The keys from `max_retries` on are for the Redis-list engine."""
+
+    count: int = setting(whole(1), 16, "Jobs that one process runs at the same time.")
+    heartbeat_ttl_us: int = setting(
+        duration(5 * SECOND_US),
+        MINUTE_US,
+        "The lease: how long a silent worker keeps its jobs, on every engine.",
+    )
+    consume: tuple[str, ...] = setting(
+        names(at_least=1), ("default",), "Queues to take jobs from, in order of preference (not Redis lists)."
+    )
+    grace_us: int = setting(
+        duration(), 30 * SECOND_US, "After SIGTERM, how long running jobs may go on before they are released."
+    )
+    poll_interval_us: int = setting(
+        duration(10_000), SECOND_US, "How often an idle worker looks for jobs when no wake-up reaches it."
+    )
+    sweep_interval_us: int = setting(
+        duration(100_000),
+        SECOND_US,
+        "How often due, expired and over-age jobs are looked for (jittered).",
+    )
+    max_retries: int = setting(whole(0), 3, "Redis lists: retries before a job goes to the dead-letter list.")
+    backoff: BackoffConfig = field(default_factory=BackoffConfig)
+    priorities: tuple[str, ...] = setting(
+        names(at_least=1), ("high", "low"), "Redis lists: the priorities to fetch, most urgent first."
+    )
+    queues: Mapping[str, str] = setting(
+        name_map(),
+        {"high": "jobqueue:high_priority", "low": "jobqueue:low_priority"},
+        "Redis lists: the list of each priority.",
+    )
+    processing_list_pattern: str = setting(
+        key_pattern(), "jobqueue:worker:%s:processing", "The list of what a worker has in hand; %s is its id."
+    )
+    heartbeat_key_pattern: str = setting(
+        key_pattern(), "worker:hb:%s", "The key that says a worker is alive; %s is its id."
+    )
+    completed_list: str = setting(name(), "jobqueue:completed", "The list of finished jobs.")
+    dead_letter_list: str = setting(name(), "jobqueue:dead_letter", "The list of jobs that were given up.")
+    brpoplpush_timeout_us: int = setting(
+        duration(1_000), SECOND_US, "How long one fetch waits at one list; at most half of `heartbeat_ttl`."
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ProducerConfig(Section):
+    """The producer role: files found in a folder become jobs."""
+
+    scan_dir: str = setting(name(), "./data", "The folder to scan. Symbolic links that lead out of it are refused.")
+    include_globs: tuple[str, ...] = setting(names(at_least=1), ("**/*",), "Files to take.")
+    exclude_globs: tuple[str, ...] = setting(names(), ("**/*.tmp", "**/.DS_Store"), "Files to leave out.")
+    default_priority: str = setting(name(), "low", "The priority of a file; a key of `worker.queues`.")
+    high_priority_exts: tuple[str, ...] = setting(
+        names(item=matching(r"\.[^\s/]+", "an extension with its dot, such as .wav")),
+        (),
+        "Extensions whose files get the priority `high`.",
+    )
+    rate_limit_per_sec: int = setting(whole(0), 100, "Jobs a second over all producers; 0 for no limit.")
+    rate_limit_key: str = setting(name(), "jobqueue:rate_limit:producer", "The Redis key that the limit is counted in.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CircuitBreakerConfig(Section):
+    """When to stop calling something that keeps failing."""
+
+    failure_threshold: float = setting(share(), 0.5, "The share of failures at which it opens.")
+    window_us: int = setting(duration(1_000), MINUTE_US, "How far back results count.")
+    cooldown_period_us: int = setting(duration(1_000), 30 * SECOND_US, "How long it stays open before one probe.")
+    min_samples: int = setting(whole(1), 20, "With fewer results in the window it never opens.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TracingConfig(Section):
+    """Spans of jobs, sent by OTLP over HTTP."""
+
+    enabled: bool = setting(flag(), False, "Whether spans are made and sent.")
+    endpoint: str = setting(
+        url("http", "https"),
+        "http://127.0.0.1:4318/v1/traces",
+        "The collector; without a path, `/v1/traces` is added.",
+        secret=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ObservabilityConfig(Section):
+    """Logs, metrics and traces."""
+
+    metrics_port: int = setting(port(), 9090, "Where roles without the API serve /metrics; 0 for nowhere.")
+    log_level: str = setting(choice(*LOG_LEVELS), "info", "The least level that is logged.")
+    log_format: str = setting(
+        choice("auto", "json", "human"),
+        "auto",
+        "`auto` is lines for people at a terminal and JSON everywhere else.",
+    )
+    queue_sample_interval_us: int = setting(
+        duration(100_000), 10 * SECOND_US, "How often lengths and ages of queues are measured."
+    )
+    queues: tuple[str, ...] = setting(
+        names(), (), "Further queue names that metrics may show; others are counted as `other`."
+    )
+    tracing: TracingConfig = field(default_factory=TracingConfig)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EngineConfig(Section):
+    """Where the jobs live."""
+
+    url: str = setting(
+        url(*ENGINE_SCHEMES), "sqlite:///.euterpe/jobs.db", "The database, or a control plane.", secret=True
+    )
+    max_payload_bytes: int = setting(
+        size(1, PAYLOAD_CEILING), PAYLOAD_LIMIT, "The largest payload of a job.", key="max_payload"
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ApiConfig(Section):
+    """The HTTP side."""
+
+    host: str = setting(name(), "127.0.0.1", "The address to listen on.")
+    port: int = setting(port(), 8080, "The port; 0 takes a free one.")
+    max_body_bytes: int = setting(
+        size(1_000), 4_000_000, "The largest request body; a larger one gets 413.", key="max_body"
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TransportConfig(Section):
+    """What carries wake-ups between processes. The database stays the truth."""
+
+    kind: str = setting(choice("none", "streams"), "none", "`none`: the database alone; `streams`: Redis Streams.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OutboxConfig(Section):
+    """Delivery of webhooks."""
+
+    poll_min_us: int = setting(duration(10_000), 500_000, "The shortest wait between two looks.")
+    poll_max_us: int = setting(duration(10_000), 1_500_000, "The longest wait between two looks.")
+    batch: int = setting(whole(1, 25), 10, "Events claimed at once.")
+    concurrency: int = setting(whole(1, 1_000), 5, "Deliveries under way at the same time.")
+    max_attempts: int = setting(whole(1, 100), 12, "Deliveries of one event before it is a dead letter.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TranscodeConfig(Section):
+    """Transcoding jobs."""
+
+    local_root: str = setting(name(), ".euterpe/objects", "The only folder that `local` sources may name.")
+    max_source_bytes: int = setting(size(1), 5 * 10**9, "The largest source.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EgressConfig(Section):
+    """Where requests that a requester asked for may go."""
+
+    allow_private: bool = setting(flag(), False, "Whether private and loopback addresses may be called.")
+    allow_hosts: tuple[str, ...] = setting(names(), (), "Hosts that may be called whatever their address.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RetentionConfig(Section):
+    """How long things are kept after they ended."""
+
+    completed_us: int = setting(duration(), 7 * DAY_US, "Jobs that completed.")
+    failed_us: int = setting(duration(), 30 * DAY_US, "Jobs that failed for good.")
+    dead_letter_us: int = setting(duration(), 90 * DAY_US, "Jobs that were given up.")
+    cancelled_us: int = setting(duration(), 7 * DAY_US, "Jobs that were cancelled.")
+    events_us: int = setting(duration(), 7 * DAY_US, "Webhook events that were delivered.")
+    tombstones_us: int = setting(duration(), 90 * DAY_US, "The mark of a pruned job, which answers 410.")
+    idempotency_us: int = setting(
+        duration(HOUR_US), IDEMPOTENCY_WINDOW_US, "Idempotency keys, counted from the end of their job."
+    )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Config(Section):
+    """The whole configuration. `Config()` is the defaults."""
+
+    redis: RedisConfig = field(default_factory=RedisConfig)
+    worker: WorkerConfig = field(default_factory=WorkerConfig)
+    producer: ProducerConfig = field(default_factory=ProducerConfig)
+    circuit_breaker: CircuitBreakerConfig = field(default_factory=CircuitBreakerConfig)
+    observability: ObservabilityConfig = field(default_factory=ObservabilityConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    api: ApiConfig = field(default_factory=ApiConfig)
+    transport: TransportConfig = field(default_factory=TransportConfig)
+    outbox: OutboxConfig = field(default_factory=OutboxConfig)
+    transcode: TranscodeConfig = field(default_factory=TranscodeConfig)
+    egress: EgressConfig = field(default_factory=EgressConfig)
+    retention: RetentionConfig = field(default_factory=RetentionConfig)
+
+    @property
+    def queue_labels(self) -> tuple[str, ...]:
+        """The queue names that metrics may carry as a label, each once."""
+        own = self.worker.queues.values() if self.uses_redis_lists else self.worker.consume
+        return tuple(dict.fromkeys((*own, *self.observability.queues)))
+
+    @property
+    def uses_redis_lists(self) -> bool:
+        """Whether jobs live in Redis lists, which alone use the keys from `worker.max_retries` on."""
+        return self.engine.url.startswith(("redis://", "rediss://"))

@@ -1,0 +1,1 @@
+"""What operators see of a running system: logs, metrics and traces."""

@@ -1,0 +1,1 @@
+"""Running jobs: the loop, the attempt, the handlers, and what keeps them safe."""
