@@ -6,7 +6,7 @@ implement it; the conformance suite runs against each of them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -56,6 +56,7 @@ class Finished(msgspec.Struct, frozen=True):
 
     claim: Claim
     outcome: Outcome
+    took_s: float = 0.0
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -83,6 +84,12 @@ class Claims(Protocol):
         """Write stage, progress and checkpoint. False: the claim was stale."""
         ...
 
+    async def turn(
+        self, finished: Sequence[Finished], request: ClaimRequest | None
+    ) -> tuple[list[Verdict], list[Claim]]:
+        """Settle and claim in one go: one transaction where the engine can, so that a busy worker commits once."""
+        ...
+
     async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
         """End attempts. In one transaction: the fenced update, the closed attempt, what it releases or ends, events.
         Safe to repeat after a lost answer: what this outcome already closed is accepted again."""
@@ -92,19 +99,36 @@ class Claims(Protocol):
 class Wakeups(Protocol):
     """Hints that work may be there. Losing one costs latency, never a job: everyone polls as well."""
 
-    async def announce(self, queues: Sequence[str]) -> None:
-        """Tell whoever listens that these queues have work."""
+    def announce(self, queues: Iterable[str]) -> None:
+        """Tell whoever listens, here or in other processes, that these queues have work. Never waits."""
         ...
 
-    def listen(self) -> AsyncIterator[str]:
-        """The names of queues as they are announced."""
+    def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
+        """Call `wake` (on this loop) for work in these queues; returns how to stop."""
         ...
 
 
 class Telemetry(Protocol):
-    """What the queue tells about itself. Implemented by `observe.metrics`; `Silent` when nobody asks."""
+    """What the queue tells about itself, in batches. `observe.metrics` listens; `Silent` when nobody does."""
 
-    def claimed(self, queue: str, count: int, latency_s: float) -> None: ...
-    def settled(self, queue: str, state: str, count: int, duration_s: float) -> None: ...
-    def reclaimed(self, count: int) -> None: ...
-    def stale_write(self, count: int) -> None: ...
+    def produced(self, queue: str, count: int = 1) -> None: ...
+
+    def claimed(self, queue: str, latencies_s: Sequence[float]) -> None:
+        """Jobs claimed, each with the time from being ready to being claimed."""
+        ...
+
+    def settled(
+        self, queue: str, state: str, count: int, durations_s: Sequence[float] = (), reason: str = "other"
+    ) -> None:
+        """Attempts that ended in `state`; `reason` is the failure category."""
+        ...
+
+    def retried(self, queue: str, count: int = 1) -> None: ...
+
+    def dead_lettered(self, queue: str, count: int = 1) -> None:
+        """Jobs dead-lettered without an attempt that failed (lifetime, dependencies)."""
+        ...
+
+    def reclaimed(self, count: int = 1) -> None: ...
+
+    def stale_write(self, count: int = 1) -> None: ...

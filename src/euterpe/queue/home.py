@@ -1,0 +1,26 @@
+"""What the small things of this room (handles, job types, workflows, crons) ask of the queue they belong to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from euterpe.model.job import Job
+from euterpe.model.submission import Submission
+from euterpe.store.units import Draft
+
+
+class Home(Protocol):
+    async def get(self, job_id: str) -> Job: ...
+
+    async def submit_call(self, call: Any, connection: Any, options: Mapping[str, Any]) -> Any: ...
+
+    def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]: ...
+
+    def call_of(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+
+    def submission_of_call(self, call: Any, options: dict[str, Any]) -> Submission: ...
+
+    async def store_drafts(self, drafts: Sequence[Draft], key: str | None) -> list[Any]: ...

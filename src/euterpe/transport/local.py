@@ -1,0 +1,44 @@
+"""Wake-ups inside one process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+
+
+class LocalWakeups:
+    """Callbacks by queue. Safe to announce from any thread; a callback runs on the loop that subscribed it."""
+
+    def __init__(self) -> None:
+        self._listeners: list[tuple[frozenset[str], asyncio.AbstractEventLoop, Callable[[], None]]] = []
+
+    def announce(self, queues: Iterable[str]) -> None:
+        named = frozenset(queues)
+        for wanted, loop, wake in self._listeners:
+            if wanted & named:
+                _call(loop, wake)
+
+    def announce_any(self) -> None:
+        """Something changed and nobody knows where."""
+        for _, loop, wake in self._listeners:
+            _call(loop, wake)
+
+    def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
+        entry = (frozenset(queues), asyncio.get_running_loop(), wake)
+        self._listeners = [*self._listeners, entry]
+
+        def unsubscribe() -> None:
+            self._listeners = [e for e in self._listeners if e is not entry]
+
+        return unsubscribe
+
+
+def _call(loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
+    try:
+        here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        here = False
+    if here:
+        wake()
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(wake)

@@ -1,0 +1,71 @@
+"""The leases a worker holds, in memory that it shares with its lease keeper.
+
+The worker writes a slot when it claims and clears it when the attempt is over: a memory write, no message. The
+keeper reads the table at every beat. A slot read in the middle of a write names a lease that does not exist,
+which the fence of the heartbeat refuses.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from euterpe.model.job import Lease
+
+_SLOT: Final = struct.Struct("<?x16sqd64s")
+
+
+class Entry(NamedTuple):
+    """A lease to renew until `keep_until` (monotonic seconds)."""
+
+    slot: int
+    lease: Lease
+    keep_until: float
+
+
+class LeaseTable:
+    """Fixed slots in a shared file without a name; `descriptor` is handed to the keeper."""
+
+    def __init__(self, slots: int, descriptor: int | None = None) -> None:
+        self.slots = slots
+        self.descriptor = _unnamed_file(slots * _SLOT.size) if descriptor is None else descriptor
+        self._memory = mmap.mmap(self.descriptor, slots * _SLOT.size)
+        self._free = list(range(slots - 1, -1, -1))
+
+    def hold(self, lease: Lease, keep_until: float) -> int:
+        slot = self._free.pop()
+        raw_id = bytes.fromhex(lease.job_id.replace("-", ""))
+        token = (lease.token or "").encode()
+        _SLOT.pack_into(self._memory, slot * _SLOT.size, True, raw_id, lease.claim_version, keep_until, token)
+        return slot
+
+    def release(self, slot: int) -> None:
+        self._memory[slot * _SLOT.size] = 0
+        self._free.append(slot)
+
+    def entries(self) -> Iterator[Entry]:
+        """The keeper's view."""
+        for slot in range(self.slots):
+            held, raw_id, version, keep_until, token = _SLOT.unpack_from(self._memory, slot * _SLOT.size)
+            if held:
+                h = raw_id.hex()
+                job_id = f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
+                yield Entry(slot, Lease(job_id, version, 0, token.rstrip(b"\0").decode() or None), keep_until)
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self.descriptor)
+
+
+def _unnamed_file(size: int) -> int:
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("euterpe-leases")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, size)
+    return descriptor

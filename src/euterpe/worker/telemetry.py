@@ -1,0 +1,50 @@
+"""Telling what happened, a turn at a time: one call for all jobs of a queue and state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from euterpe.model.job import Claim
+from euterpe.model.outcome import Failed
+from euterpe.ports import Finished, Telemetry, Verdict
+
+
+class Silent:
+    """A telemetry that listens to nothing, for workers nobody measures."""
+
+    def produced(self, queue: str, count: int = 1) -> None: ...
+    def claimed(self, queue: str, latencies_s: Sequence[float]) -> None: ...
+    def settled(
+        self, queue: str, state: str, count: int, durations_s: Sequence[float] = (), reason: str = "other"
+    ) -> None: ...
+    def retried(self, queue: str, count: int = 1) -> None: ...
+    def dead_lettered(self, queue: str, count: int = 1) -> None: ...
+    def reclaimed(self, count: int = 1) -> None: ...
+    def stale_write(self, count: int = 1) -> None: ...
+
+
+def tell_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
+    latencies: dict[str, list[float]] = {}
+    for claim in claims:
+        job = claim.job
+        waited_us = (job.started_at or 0) - (job.scheduled_at or job.created_at)
+        latencies.setdefault(job.queue, []).append(max(0, waited_us) / 1_000_000)
+    for queue, waits in latencies.items():
+        telemetry.claimed(queue, waits)
+
+
+def tell_settled(telemetry: Telemetry, finished: Sequence[Finished], verdicts: Sequence[Verdict]) -> int:
+    """Returns how many were stale."""
+    ended: dict[tuple[str, str, str], list[float]] = {}
+    stale = 0
+    for f, verdict in zip(finished, verdicts, strict=True):
+        if verdict.accepted and verdict.state is not None:
+            reason = str(f.outcome.failure.category) if isinstance(f.outcome, Failed) else "other"
+            ended.setdefault((f.claim.job.queue, verdict.state, reason), []).append(f.took_s)
+        else:
+            stale += 1
+    for (queue, state, reason), durations in ended.items():
+        telemetry.settled(queue, state, len(durations), durations, reason)
+    if stale:
+        telemetry.stale_write(stale)
+    return stale
