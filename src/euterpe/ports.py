@@ -20,6 +20,9 @@ Clock = Callable[[], int]
 
 LEASE_TTL_US = 60_000_000
 
+OUTBOX_CHANNEL = "*outbox"
+"""Announced like a queue when events were written; no queue can have this name by accident."""
+
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for up to `limit` jobs. `types` None means any type; queues are in order of preference."""

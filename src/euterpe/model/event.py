@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,8 +27,16 @@ class Event(msgspec.Struct, frozen=True):
     sequence: int
     type: str
     url: str
+    origin: str
+    """Scheme, host and port: whose slowness must not delay the others."""
     body: bytes
     created_at: int
+
+
+@lru_cache(maxsize=1024)
+def origin_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 def is_told(job: Job) -> bool:
@@ -59,6 +69,7 @@ def event_of(job: Job, event_id: str) -> Event:
         sequence=job.transitions,
         type=kind,
         url=job.callback_url,
+        origin=origin_of(job.callback_url),
         body=msgspec.json.encode(body),
         created_at=job.updated_at,
     )

@@ -42,6 +42,7 @@ def tell(jobs: Iterable[Job]) -> Program[None]:
             sequence=[e.sequence for e in events],
             type=[e.type for e in events],
             url=[e.url for e in events],
+            origin=[e.origin for e in events],
             body=[e.body for e in events],
             at=[e.created_at for e in events],
         )

@@ -19,6 +19,7 @@ class OutboxEvent(msgspec.Struct, frozen=True):
     sequence: int
     type: str
     url: str
+    origin: str
     body: bytes
     state: str
     attempt_count: int
@@ -60,10 +61,12 @@ class DeliveryRecord(msgspec.Struct, frozen=True):
     error: str | None
 
 
-def claim_events(worker_id: str, limit: int, lease_ttl_us: int, skip_urls: Sequence[str]) -> Program[list[OutboxEvent]]:
+def claim_events(
+    worker_id: str, limit: int, lease_ttl_us: int, skip_origins: Sequence[str]
+) -> Program[list[OutboxEvent]]:
     """Due events, oldest first; of each job only the first undelivered one, so that order holds."""
     rows = yield one(
-        "claim_events", worker_id=worker_id, limit=limit, lease_ttl_us=lease_ttl_us, skip_urls=list(skip_urls)
+        "claim_events", worker_id=worker_id, limit=limit, lease_ttl_us=lease_ttl_us, skip_origins=list(skip_origins)
     )
     return sorted((OutboxEvent(*row) for row in rows), key=lambda e: (e.run_at, e.created_at, e.sequence))
 

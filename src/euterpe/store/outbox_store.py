@@ -15,9 +15,9 @@ class Outbox:
         self._engine = engine
 
     async def claim(
-        self, worker_id: str, limit: int, lease_ttl_us: int = LEASE_TTL_US, skip_urls: Sequence[str] = ()
+        self, worker_id: str, limit: int, lease_ttl_us: int = LEASE_TTL_US, skip_origins: Sequence[str] = ()
     ) -> list[OutboxEvent]:
-        return await self._engine.write(lambda: outbox.claim_events(worker_id, limit, lease_ttl_us, skip_urls))
+        return await self._engine.write(lambda: outbox.claim_events(worker_id, limit, lease_ttl_us, skip_origins))
 
     async def heartbeat(self, leases: Sequence[tuple[str, int]], lease_ttl_us: int = LEASE_TTL_US) -> set[str]:
         """(event_id, claim_version) pairs; returns the ids that are still ours."""

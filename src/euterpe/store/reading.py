@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 
@@ -112,6 +113,12 @@ def depths() -> Program[list[QueueDepth]]:
     """Live jobs by queue: cheap enough to sample every few seconds, whatever the history."""
     rows = yield one("waiting_now")
     return [QueueDepth(r[0], State(r[1]), r[2], max(0, r[4] - r[3])) for r in rows]
+
+
+def unknown_types(queues: Sequence[str], types: Sequence[str]) -> Program[dict[str, int]]:
+    """Scheduled jobs that no handler here fits, by type."""
+    rows = yield one("unknown_types", queues=list(queues), types=list(types))
+    return {row[0]: row[1] for row in rows}
 
 
 def stats(requester_id: str | None) -> Program[Stats]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Final
 
@@ -16,12 +16,13 @@ from euterpe.model.submission import (
     Submission,
     check,
 )
-from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
+from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Advance, Beat, ClaimRequest, Finished, Verdict, Wakeups
 from euterpe.store import claiming, operating, reading, settling, submitting
 from euterpe.store.engine import Engine
 from euterpe.store.gate import Gate
 from euterpe.store.leasing import advance, heartbeat
 from euterpe.store.outbox_store import Outbox
+from euterpe.store.program import Program
 from euterpe.store.sweeper import Sweeps
 from euterpe.store.units import Draft, Receipt, Unit, drafts_of
 
@@ -37,6 +38,7 @@ class SqlStore:
         self.payload_limit = payload_limit
         self.sweeps = Sweeps(engine, self.rng)
         self.outbox = Outbox(engine)
+        self.wakeups: Wakeups | None = None
         self._gate = Gate(self._submit_units)
 
     async def open(self) -> None:
@@ -78,6 +80,10 @@ class SqlStore:
         answer = await self._gate.submit(unit)
         if isinstance(answer, EuterpeError):
             raise answer
+        if self.wakeups is not None:
+            ready = {receipt.queue for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed}
+            if ready:
+                self.wakeups.announce(ready)
         return answer
 
     async def _submit_units(self, units: Sequence[Unit]) -> list[submitting.Answer]:
@@ -116,12 +122,26 @@ class SqlStore:
 
     async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
         """Safe to repeat after CommitUnknown or a timeout: what this outcome already closed is accepted again."""
+        return (await self.turn(finished, None))[0]
+
+    async def turn(
+        self, finished: Sequence[Finished], request: ClaimRequest | None
+    ) -> tuple[list[Verdict], list[Claim]]:
+        """A settle and the next claim in one transaction: a busy worker commits once for both."""
         settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
-        accepted = await self.engine.write(lambda: settling.settle_or_confirm(settlements, self.engine.family))
+        family = self.engine.family
+
+        def program() -> Program[tuple[dict[str, State], list[Claim]]]:
+            states = yield from settling.settle_or_confirm(settlements, family)
+            claims = (yield from claiming.claim(request)) if request is not None else []
+            return states, claims
+
+        states, claims = await self.engine.write(program)
+        if self.wakeups is not None and (_has_callback(f.claim for f in finished) or _has_callback(claims)):
+            self.wakeups.announce([OUTBOX_CHANNEL])
         return [
-            Verdict(True, accepted[s.job_id], s.delay_us) if s.job_id in accepted else Verdict(False)
-            for s in settlements
-        ]
+            Verdict(True, states[s.job_id], s.delay_us) if s.job_id in states else Verdict(False) for s in settlements
+        ], claims
 
     # --- operators and readers ---------------------------------------------------------------------
 
@@ -161,5 +181,12 @@ class SqlStore:
     async def stats(self, requester_id: str | None = None) -> reading.Stats:
         return await self.engine.read(lambda: reading.stats(requester_id))
 
+    async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
+        return await self.engine.read(lambda: reading.unknown_types(queues, types))
+
     async def depths(self) -> list[reading.QueueDepth]:
         return await self.engine.read(reading.depths)
+
+
+def _has_callback(claims: Iterable[Claim]) -> bool:
+    return any(claim.job.callback_url is not None for claim in claims)

@@ -74,9 +74,14 @@ class Sweeps:
         return await self._all(lambda: sweeping.unpark_idle(BATCH))
 
     async def urgent(self) -> Swept:
-        """What recovery time depends on; run every second or so."""
+        """Everything at once: promote, then recover."""
+        promoted = await self.promote()
+        return msgspec.structs.replace(await self.recover(), promoted=promoted)
+
+    async def recover(self) -> Swept:
+        """What recovery time depends on; run every few seconds."""
         return Swept(
-            await self.promote(),
+            [],
             await self.reclaim(),
             await self.bury_spent(),
             await self.end_lifetimes(),

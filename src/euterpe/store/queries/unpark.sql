@@ -1,5 +1,6 @@
--- A job of this key ended: let the oldest parked ones be claimed again.
+-- A job of this key ended: let the most urgent parked ones be claimed again.
 UPDATE inbox_jobs SET parked = FALSE
 WHERE seq IN (SELECT seq FROM inbox_jobs
-              WHERE concurrency_key = :concurrency_key AND state = 'scheduled' AND parked
+              WHERE concurrency_key = :concurrency_key AND parked
               ORDER BY priority, seq LIMIT :limit)
+RETURNING queue

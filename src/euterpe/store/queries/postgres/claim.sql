@@ -1,8 +1,8 @@
 -- Take up to :limit scheduled jobs of one queue, most urgent first, oldest first inside a priority.
 -- MATERIALIZED keeps the planner from running the locking select more than once.
 WITH picked AS MATERIALIZED (
-    SELECT id
-    FROM inbox_jobs
+    SELECT w.id
+    FROM inbox_jobs AS w
     WHERE state = 'scheduled' AND NOT parked AND queue = :queue
       AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))
       AND type NOT IN (SELECT name FROM pauses WHERE kind = 'type')
@@ -10,7 +10,7 @@ WITH picked AS MATERIALIZED (
       AND expires_at > {{now}}
     ORDER BY priority, seq
     LIMIT :limit
-    FOR UPDATE OF inbox_jobs SKIP LOCKED
+    FOR UPDATE OF w SKIP LOCKED
 )
 UPDATE inbox_jobs AS j
 SET state = 'running', stage = 'claimed', stage_ordinal = 0,

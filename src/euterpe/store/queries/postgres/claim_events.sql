@@ -6,7 +6,7 @@ WITH picked AS MATERIALIZED (
       AND NOT EXISTS (SELECT 1 FROM job_outbox_events AS earlier
                       WHERE earlier.job_id = e.job_id AND earlier.sequence < e.sequence
                         AND earlier.state IN ('scheduled', 'running', 'retrying'))
-      AND NOT (e.url = ANY (CAST(:skip_urls AS text[])))
+      AND NOT (e.origin = ANY (CAST(:skip_origins AS text[])))
     ORDER BY e.run_at, e.seq
     LIMIT :limit
     FOR UPDATE OF e SKIP LOCKED

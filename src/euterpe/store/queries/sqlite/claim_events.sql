@@ -10,7 +10,7 @@ WHERE e.seq IN (
       AND NOT EXISTS (SELECT 1 FROM job_outbox_events AS earlier
                       WHERE earlier.job_id = d.job_id AND earlier.sequence < d.sequence
                         AND earlier.state IN ('scheduled', 'running', 'retrying'))
-      AND d.url NOT IN (SELECT value FROM json_each(:skip_urls))
+      AND d.origin NOT IN (SELECT value FROM json_each(:skip_origins))
     ORDER BY d.run_at, d.seq
     LIMIT :limit
 )

@@ -68,6 +68,7 @@ CREATE INDEX inbox_jobs_lifetime ON inbox_jobs (expires_at)
     WHERE state IN ('pending', 'scheduled', 'delayed', 'retrying');
 CREATE INDEX inbox_jobs_state ON inbox_jobs (state, seq);
 CREATE INDEX inbox_jobs_concurrency ON inbox_jobs (concurrency_key, state, seq) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX inbox_jobs_parked ON inbox_jobs (concurrency_key, priority, seq) WHERE parked;
 CREATE INDEX inbox_jobs_parent ON inbox_jobs (parent_id) WHERE parent_id IS NOT NULL;
 
 -- An attempt is written once, when it closes; the open one lives on the job's row.
@@ -114,6 +115,7 @@ CREATE TABLE job_outbox_events (
     sequence         bigint  NOT NULL,
     type             text    NOT NULL,
     url              text    NOT NULL,
+    origin           text    NOT NULL,
     body             bytea   NOT NULL,
     state            text    NOT NULL CHECK (state IN ('scheduled', 'running', 'retrying', 'completed', 'dead_letter')),
     attempt_count    integer NOT NULL DEFAULT 0,

@@ -65,6 +65,7 @@ CREATE INDEX inbox_jobs_lifetime ON inbox_jobs (expires_at)
     WHERE state IN ('pending', 'scheduled', 'delayed', 'retrying');
 CREATE INDEX inbox_jobs_state ON inbox_jobs (state, seq);
 CREATE INDEX inbox_jobs_concurrency ON inbox_jobs (concurrency_key, state, seq) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX inbox_jobs_parked ON inbox_jobs (concurrency_key, priority, seq) WHERE parked;
 CREATE INDEX inbox_jobs_parent ON inbox_jobs (parent_id) WHERE parent_id IS NOT NULL;
 
 -- An attempt is written once, when it closes; the open one lives on the job's row.
@@ -111,6 +112,7 @@ CREATE TABLE job_outbox_events (
     sequence         INTEGER NOT NULL,
     type             TEXT    NOT NULL,
     url              TEXT    NOT NULL,
+    origin           TEXT    NOT NULL,
     body             BLOB    NOT NULL,
     state            TEXT    NOT NULL CHECK (state IN ('scheduled', 'running', 'retrying', 'completed', 'dead_letter')),
     attempt_count    INTEGER NOT NULL DEFAULT 0,

@@ -1,0 +1,2 @@
+-- Whether anybody has ever been given a key.
+SELECT 1 FROM api_keys LIMIT 1

@@ -1,0 +1,107 @@
+"""What an answer to a delivery means: delivered, worth another try, or over. Pure."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from random import Random
+from typing import Final
+
+from euterpe.model.backoff import SECOND_US, Backoff
+from euterpe.store.outbox import Delivery, OutboxEvent
+from euterpe.webhook.egress import Reply
+from euterpe.webhook.egress_errors import EgressError, EgressRefused
+
+ANSWER_LIMIT: Final = 1024
+DELIVERY_BACKOFF: Final = Backoff(initial_us=5 * SECOND_US, max_us=3600 * SECOND_US)
+LONGEST_WAIT_US: Final = 24 * 3600 * SECOND_US
+
+
+class Judge:
+    """By the contract: 2xx is delivered, 410 ends it, all else is tried again until the budget is spent."""
+
+    def __init__(self, max_attempts: int, rng: Random, backoff: Backoff = DELIVERY_BACKOFF) -> None:
+        self._max_attempts = max_attempts
+        self._rng = rng
+        self._backoff = backoff
+
+    def of_reply(self, event: OutboxEvent, reply: Reply, now_s: float) -> Delivery:
+        answer = reply.body_prefix[:ANSWER_LIMIT].decode("utf-8", "replace").replace("\x00", "")
+        if 200 <= reply.status < 300:
+            return Delivery(
+                event_id=event.id,
+                claim_version=event.claim_version,
+                state="completed",
+                outcome="delivered",
+                http_status=reply.status,
+                answer=answer,
+            )
+        error = f"the receiver answered {reply.status}"
+        if reply.status == 410:
+            return self._over(event, "gone", error, reply.status, answer)
+        wait_us = retry_after_us(reply.headers.get("retry-after"), now_s) if reply.status in (429, 503) else 0
+        return self._again(event, "refused", error, reply.status, answer, wait_us)
+
+    def of_error(self, event: OutboxEvent, error: EgressError) -> Delivery:
+        if isinstance(error, EgressRefused):
+            return self._over(event, str(error.reason), str(error))
+        return self._again(event, str(getattr(error, "reason", "failed")), str(error))
+
+    def of_missing_secret(self, event: OutboxEvent, why: str) -> Delivery:
+        return self._again(event, "no_secret", why)
+
+    def _again(
+        self,
+        event: OutboxEvent,
+        outcome: str,
+        error: str,
+        http_status: int | None = None,
+        answer: str | None = None,
+        wait_us: int = 0,
+    ) -> Delivery:
+        if event.attempt_count >= self._max_attempts:
+            return self._over(event, outcome, f"{error}; no attempts are left", http_status, answer)
+        bucket = event.attempt_count + 2 if http_status == 429 else event.attempt_count
+        return Delivery(
+            event_id=event.id,
+            claim_version=event.claim_version,
+            state="retrying",
+            outcome=outcome,
+            delay_us=max(self._backoff.full_jitter_us(bucket, self._rng), wait_us),
+            http_status=http_status,
+            answer=answer,
+            error=error,
+        )
+
+    def _over(
+        self, event: OutboxEvent, outcome: str, error: str, http_status: int | None = None, answer: str | None = None
+    ) -> Delivery:
+        return Delivery(
+            event_id=event.id,
+            claim_version=event.claim_version,
+            state="dead_letter",
+            outcome=outcome,
+            http_status=http_status,
+            answer=answer,
+            error=error,
+        )
+
+
+def given_back(event: OutboxEvent) -> Delivery:
+    """Not sent after all (shutdown): the attempt is refunded."""
+    return Delivery(
+        event_id=event.id, claim_version=event.claim_version, state="retrying", outcome="released", refund=True
+    )
+
+
+def retry_after_us(value: str | None, now_s: float) -> int:
+    """Seconds or an HTTP date; what cannot be read, or lies beyond a day, counts as little as it should."""
+    if not value:
+        return 0
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return min(int(value[:9]) * SECOND_US, LONGEST_WAIT_US)
+    try:
+        wait_s = parsedate_to_datetime(value).timestamp() - now_s
+    except (ValueError, TypeError, OverflowError):
+        return 0
+    return max(0, min(int(wait_s * SECOND_US), LONGEST_WAIT_US))

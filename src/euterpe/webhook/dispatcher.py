@@ -1,0 +1,214 @@
+"""The dispatcher: takes due events, sends them signed, and settles them, under the same protocol as jobs.
+
+A crash anywhere means that the receiver may see an event twice, never zero times, and always with the same id and body:
+the row is settled only after the answer, and its lease runs out when nobody renews it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from euterpe.model.errors import EuterpeError
+from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Wakeups
+from euterpe.store.outbox import Delivery, OutboxEvent
+from euterpe.store.outbox_store import Outbox
+from euterpe.webhook.delivery import Judge, given_back
+from euterpe.webhook.egress import Egress
+from euterpe.webhook.egress_errors import EgressError
+from euterpe.webhook.endpoints import Endpoints
+from euterpe.webhook.signing import new_nonce, sign
+from euterpe.worker.breaker import BreakerPolicy, Permit
+
+log = logging.getLogger("euterpe.outbox")
+
+BATCH_CEILING: Final = 25
+SecretsOf = Callable[[str], Awaitable[Sequence[str]]]
+"""The active webhook secrets of a requester, newest first; raises when they cannot be read now."""
+
+
+class OutboxTelemetry(Protocol):
+    def outbox_attempts(self, outcome: str, count: int = 1) -> None: ...
+    def outbox_dead_lettered(self, count: int = 1) -> None: ...
+
+
+class DispatcherSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """000 section 12: poll 0.5 to 1.5 s, 10 events a claim (at most 25), 5 sends at a time."""
+
+    worker_id: str
+    poll_min_s: float = 0.5
+    poll_max_s: float = 1.5
+    batch: int = 10
+    concurrency: int = 5
+    max_attempts: int = 12
+    deadline_s: float = 15.0
+    lease_ttl_us: int = LEASE_TTL_US
+    grace_s: float = 20.0
+
+
+class Dispatcher:
+    """Runs in every worker, or as a role of its own; any number of them share the outbox."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        egress: Egress,
+        secrets_of: SecretsOf,
+        settings: DispatcherSettings,
+        *,
+        wakeups: Wakeups | None = None,
+        telemetry: OutboxTelemetry | None = None,
+        breaker: BreakerPolicy | None = None,
+        judge: Judge | None = None,
+    ) -> None:
+        self._outbox = outbox
+        self._egress = egress
+        self._secrets_of = secrets_of
+        self._settings = settings
+        self._wakeups = wakeups
+        self._telemetry = telemetry
+        self._judge = judge or Judge(settings.max_attempts, random.Random())
+        self._endpoints = Endpoints(
+            settings.concurrency, breaker or BreakerPolicy(), lambda: time.monotonic_ns() // 1000
+        )
+        self._in_flight: dict[str, OutboxEvent] = {}
+        self._done: list[Delivery] = []
+        self._stopping = False
+        self._news = asyncio.Event()
+        self._hungry = True
+        self._sends: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until `stop`: then what is under way may finish within the grace time, and the rest is given back."""
+        unsubscribe = self._wakeups.subscribe(self._wake, [OUTBOX_CHANNEL]) if self._wakeups is not None else None
+        beating = asyncio.get_running_loop().create_task(self._beat())
+        try:
+            while not (self._stopping and not self._in_flight and not self._done):
+                await self._turn()
+        finally:
+            beating.cancel()
+            if unsubscribe is not None:
+                unsubscribe()
+            for send in self._sends:
+                send.cancel()
+
+    def stop(self) -> None:
+        self._stopping = True
+        asyncio.get_running_loop().call_later(self._settings.grace_s, self._give_all_back)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._hungry = True
+        self._news.set()
+
+    async def _turn(self) -> None:
+        """Settle what is done, claim for the free slots, or wait for news."""
+        free = self._settings.concurrency - len(self._in_flight)
+        want = min(free, self._settings.batch, BATCH_CEILING) if self._hungry and not self._stopping else 0
+        if not self._done and want <= 0:
+            await self._wait()
+            return
+        try:
+            if self._done:
+                await self._settle()
+            if want > 0:
+                await self._claim(want)
+        except EuterpeError as error:
+            log.warning("the outbox is put off, %d deliveries are kept", len(self._done), exc_info=error)
+            await asyncio.sleep(random.uniform(0.2, 1.0))
+
+    async def _wait(self) -> None:
+        pause = random.uniform(self._settings.poll_min_s, self._settings.poll_max_s)
+        alarm = asyncio.get_running_loop().call_later(pause, self._wake)
+        try:
+            await self._news.wait()
+            self._news.clear()
+        finally:
+            alarm.cancel()
+
+    async def _claim(self, want: int) -> None:
+        self._hungry = False
+        events = await self._outbox.claim(
+            self._settings.worker_id, want, self._settings.lease_ttl_us, self._endpoints.crowded()
+        )
+        self._hungry = len(events) == want
+        for event in events:
+            permit = self._endpoints.admit(event.origin)
+            if permit is None:
+                self._done.append(given_back(event))
+                continue
+            self._in_flight[event.id] = event
+            task = asyncio.get_running_loop().create_task(self._send(event, permit))
+            self._sends.add(task)
+            task.add_done_callback(self._sends.discard)
+
+    async def _send(self, event: OutboxEvent, permit: Permit) -> None:
+        started = time.monotonic()
+        succeeded = False
+        try:
+            delivery = await self._deliver(event)
+            succeeded = delivery.state == "completed"
+        finally:
+            self._endpoints.done(event.origin, permit, succeeded=succeeded, took_s=time.monotonic() - started)
+        self._over(event, delivery)
+
+    async def _deliver(self, event: OutboxEvent) -> Delivery:
+        """One signed POST. Timestamp and nonce are fresh, the event's id and body are what they always were."""
+        try:
+            secrets = await self._secrets_of(event.requester_id)
+            now_s = time.time()
+            headers = sign(secrets, event.body, event_id=event.id, timestamp=int(now_s), nonce=new_nonce())
+        except EuterpeError as error:
+            return self._judge.of_missing_secret(event, f"no webhook secret of {event.requester_id}: {error}")
+        headers["content-type"] = "application/json"
+        try:
+            reply = await self._egress.post(event.url, event.body, headers, deadline_s=self._settings.deadline_s)
+        except EgressError as error:
+            return self._judge.of_error(event, error)
+        return self._judge.of_reply(event, reply, now_s)
+
+    def _over(self, event: OutboxEvent, delivery: Delivery) -> None:
+        if self._in_flight.pop(event.id, None) is not None:
+            self._done.append(delivery)
+            self._wake()
+
+    async def _settle(self) -> None:
+        done, self._done = self._done, []
+        try:
+            accepted = await self._outbox.settle(done)
+        except EuterpeError:
+            self._done = done + self._done
+            raise
+        for delivery in done:
+            if delivery.event_id not in accepted:
+                log.warning("a late settle bounced", extra={"event_id": delivery.event_id})
+            elif self._telemetry is not None:
+                self._telemetry.outbox_attempts(delivery.outcome)
+                if delivery.state == "dead_letter":
+                    self._telemetry.outbox_dead_lettered()
+            if delivery.state == "dead_letter":
+                log.error("an event could not be delivered", extra={"event_id": delivery.event_id})
+
+    async def _beat(self) -> None:
+        """A delivery ends long before its lease does; this is for the ones that a slow database holds up."""
+        while True:
+            await asyncio.sleep(self._settings.lease_ttl_us / 3_000_000)
+            leases = [(e.id, e.claim_version) for e in self._in_flight.values()]
+            try:
+                alive = await self._outbox.heartbeat(leases, self._settings.lease_ttl_us)
+            except EuterpeError as error:
+                log.warning("the leases of %d deliveries were not renewed", len(leases), exc_info=error)
+                continue
+            for event_id, _ in leases:
+                if event_id not in alive:
+                    self._in_flight.pop(event_id, None)
+
+    def _give_all_back(self) -> None:
+        for event in list(self._in_flight.values()):
+            self._over(event, given_back(event))

@@ -1,0 +1,37 @@
+"""For those who receive Euterpe's webhooks: `verify(headers, body, secret)` and the errors it may raise."""
+
+from __future__ import annotations
+
+from euterpe.webhook.nonces import MemoryNonces, NoncesCheckedElsewhere, NonceStore
+from euterpe.webhook.signing import InvalidSecret
+from euterpe.webhook.verifying import (
+    EventIdMismatch,
+    InvalidSignature,
+    MalformedBody,
+    MalformedHeader,
+    MissingHeader,
+    NonceStoreFull,
+    ReplayedNonce,
+    StaleTimestamp,
+    VerifiedEvent,
+    WebhookVerificationError,
+    verify,
+)
+
+__all__ = [
+    "EventIdMismatch",
+    "InvalidSecret",
+    "InvalidSignature",
+    "MalformedBody",
+    "MalformedHeader",
+    "MemoryNonces",
+    "MissingHeader",
+    "NonceStore",
+    "NonceStoreFull",
+    "NoncesCheckedElsewhere",
+    "ReplayedNonce",
+    "StaleTimestamp",
+    "VerifiedEvent",
+    "WebhookVerificationError",
+    "verify",
+]
