@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from euterpe.model.errors import InvalidInput
@@ -12,6 +13,8 @@ from euterpe.ports import Clock, Wakeups
 from euterpe.store.engine import Engine
 from euterpe.store.sql import SqlStore
 
+EMBEDDED_FOLDER: Final = Path(".euterpe")
+"""Where the embedded default keeps its database and keys."""
 SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db"
 
 
@@ -72,3 +75,9 @@ def sqlite_path(url: str) -> str:
     if parts.netloc or not path.startswith("/") or path == "/":
         raise InvalidInput("url", f"{url!r} names no file; write sqlite:///jobs.db or sqlite:////absolute/jobs.db")
     return path[1:]
+
+
+def make_room(url: str) -> None:
+    """The embedded folder, if that is where the database goes. Any other missing folder is a mistake to report."""
+    if urlsplit(url).scheme == "sqlite" and Path(sqlite_path(url)).parent == EMBEDDED_FOLDER:
+        EMBEDDED_FOLDER.mkdir(mode=0o700, exist_ok=True)

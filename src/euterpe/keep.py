@@ -4,42 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 
 import msgspec
 
-from euterpe.compose import connect
-from euterpe.worker.keeper import KeeperOrders, keep
+from euterpe.compose import Backend, connect
+from euterpe.model.errors import EuterpeError
+from euterpe.worker.beating import LeaseNews, beat_forever
+from euterpe.worker.keeper import KeeperOrders
 from euterpe.worker.leasetable import LeaseTable
+
+log = logging.getLogger("euterpe.worker")
+
+UNREAD_LIMIT = 256 * 1024
 
 
 async def main() -> None:
     """Beat until the worker closes our standard input, by intent or by dying."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s")
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="euterpe.keep: %(message)s")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # The worker decides when we end; it still needs us while it drains.
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout.buffer)
     orders = msgspec.json.decode(await reader.readline(), type=KeeperOrders)
-    backend = connect(orders.url)
-    await backend.store.open()
-    table = LeaseTable(orders.slots, orders.descriptor)
-    os.set_blocking(sys.stdout.fileno(), False)
-
-    def tell(line: bytes) -> None:
-        try:
-            os.write(sys.stdout.fileno(), line)
-        except BlockingIOError:
-            return  # The worker is busy and its pipe full; the next beat says it again.
-
-    beating = loop.create_task(keep(backend.store, table, orders.lease_ttl_us, orders.parent, tell))
+    keeping = loop.create_task(keep(orders, writer))
     worker_gone = loop.create_task(reader.read())
-    await asyncio.wait({beating, worker_gone}, return_when=asyncio.FIRST_COMPLETED)
-    beating.cancel()
-    await backend.store.close()
+    await asyncio.wait({keeping, worker_gone}, return_when=asyncio.FIRST_COMPLETED)
+    keeping.cancel()
+    await asyncio.wait({keeping})
+    if not keeping.cancelled() and (error := keeping.exception()) is not None:
+        raise error
+
+
+async def keep(orders: KeeperOrders, writer: asyncio.WriteTransport) -> None:
+    backend = connect(orders.url)
+    await _open(backend)
+
+    def hear(news: LeaseNews) -> bool:
+        if writer.get_write_buffer_size() > UNREAD_LIMIT:
+            return False  # The worker does not read just now; the next beat says it again.
+        writer.write(msgspec.json.encode(news) + b"\n")
+        return True
+
+    try:
+        hear(LeaseNews())  # Ready.
+        table = LeaseTable(orders.slots, orders.descriptor)
+        await beat_forever(backend.store, table, orders.lease_ttl_us, hear, orders.parent)
+    finally:
+        await backend.store.close()
+
+
+async def _open(backend: Backend) -> None:
+    """The store alone: no migrations, no wake-ups. A database that is away just now will be back."""
+    while True:
+        try:
+            await backend.store.open()
+            return
+        except EuterpeError as error:
+            log.warning("the database does not answer, trying again", exc_info=error)
+            await asyncio.sleep(1)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from euterpe.model.errors import InvalidInput
 
 SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3600 * SECOND_US
+LONGEST_DELAY_US: Final = 3650 * 24 * HOUR_US
+"""Ten years. A time that no longer fits into a row or a calendar would make the settle itself fail."""
 
 CustomDelay = Callable[[int, int, int], int]
 """delay(n, initial_us, max_us) -> microseconds"""
@@ -42,6 +44,8 @@ class Backoff:
             raise InvalidInput("backoff.initial", "must not be negative")
         if self.max_us < self.initial_us:
             raise InvalidInput("backoff.max", "must not be shorter than backoff.initial")
+        if self.max_us > LONGEST_DELAY_US:
+            raise InvalidInput("backoff.max", "must not be longer than ten years")
         if not 1.0 <= self.multiplier <= 1000.0:
             raise InvalidInput("backoff.multiplier", f"{self.multiplier!r} is not between 1 and 1000")
         if not 0.0 <= self.jitter <= 1.0:

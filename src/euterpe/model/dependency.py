@@ -28,11 +28,11 @@ _SEVERITY: Final = {State.CANCELLED: 1, State.FAILED: 2, State.DEAD_LETTER: 3}
 
 
 def parse_dependency(value: Dependency | str) -> Dependency:
-    try:
-        return Dependency(str(value).lower())
-    except ValueError:
-        kinds = ", ".join(kind for kind in Dependency if kind in WAITS)
-        raise InvalidInput("dependency", f"{value!r} is not one of {kinds}") from None
+    kinds = {str(kind): kind for kind in Dependency if kind in WAITS}
+    kind = kinds.get(str(value).lower())
+    if kind is None:
+        raise InvalidInput("dependency", f"{value!r} is not one of {', '.join(kinds)}")
+    return kind
 
 
 def waits_for(kind: Dependency, unfinished: int, finished: int) -> int:

@@ -35,17 +35,22 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     def as_error(self, attempt: int, *, retryable: bool) -> dict[str, Any]:
         """The error document of the job, webhook and API."""
         error: dict[str, Any] = {
-            "code": self.code,
+            "code": _encodable(self.code),
             "category": str(self.category),
-            "message": self.message[:MESSAGE_LIMIT],
+            "message": _encodable(self.message[:MESSAGE_LIMIT]),
             "retryable": retryable,
             "attempt": attempt,
         }
         if self.stack:
-            error["stack"] = self.stack[-STACK_LIMIT:]
+            error["stack"] = _encodable(self.stack[-STACK_LIMIT:])
         if self.http_status is not None:
             error["http_status"] = self.http_status
         return error
+
+
+def _encodable(text: str) -> str:
+    """An exception may carry lone surrogates (an odd file name will do); they must not keep its attempt open."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 _TEMPORARY_STATUSES: Final = frozenset({423, 429, 500, 502, 503, 504})

@@ -64,9 +64,9 @@ def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settl
         case Success(result):
             settlement = Settlement(job.id, job.claim_version, State.COMPLETED, "completed", result=result)
         case Failed(failure):
-            settlement = _settle_failure(job, failure, rng)
+            settlement = _settle_failure(job, failure, rng, by)
         case Released():
-            settlement = _settle_release(job, rng)
+            settlement = _settle_release(job, rng, by)
         case Cancelled(reason):
             failure = Failure(Category.CANCELLED, reason, code="cancelled")
             settlement = _ended(job, State.CANCELLED, failure)
@@ -76,11 +76,12 @@ def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settl
     return settlement
 
 
-def _settle_failure(job: Job, failure: Failure, rng: Random) -> Settlement:
+def _settle_failure(job: Job, failure: Failure, rng: Random, by: By) -> Settlement:
     if failure.category is Category.CANCELLED:
         return _ended(job, State.CANCELLED, failure)
     if not job.retry.retries(failure.category):
-        return _ended(job, State.FAILED, failure)
+        # Only a worker may say that a job failed; one that a sweep may not retry waits for a human.
+        return _ended(job, State.FAILED if by is By.WORKER else State.DEAD_LETTER, failure)
     if job.attempt_count >= job.max_attempts:
         return _ended(job, State.DEAD_LETTER, failure)
     return Settlement(
@@ -93,11 +94,11 @@ def _settle_failure(job: Job, failure: Failure, rng: Random) -> Settlement:
     )
 
 
-def _settle_release(job: Job, rng: Random) -> Settlement:
+def _settle_release(job: Job, rng: Random, by: By) -> Settlement:
     if job.release_count >= MAX_RELEASES:
         # A job that is only ever handed back would circle for ever; from here on it pays for its attempts.
         failure = Failure(Category.SYSTEM, f"released {MAX_RELEASES} times without an end", code="released_too_often")
-        return _settle_failure(job, failure, rng)
+        return _settle_failure(job, failure, rng, by)
     return Settlement(job.id, job.claim_version, State.SCHEDULED, "released", refund=True)
 
 

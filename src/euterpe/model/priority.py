@@ -26,7 +26,7 @@ def parse_priority(value: Priority | int | str) -> Priority:
         level = _BY_NAME.get(value.lower())
         if level is not None:
             return level
-    elif not isinstance(value, bool) and 0 <= value <= 4:
+    elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 4:
         return Priority(value)
     raise InvalidInput("priority", f"{value!r} is not one of {', '.join(_BY_NAME)} (or 0 to 4)")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from euterpe.model.backoff import DEFAULT_BACKOFF, Backoff, backoff_from_wire, backoff_to_wire
+from euterpe.model.backoff import DEFAULT_BACKOFF, LONGEST_DELAY_US, Backoff, backoff_from_wire, backoff_to_wire
 from euterpe.model.failure import RETRYABLE, Category, Failure
 
 
@@ -28,7 +28,7 @@ class RetryPolicy:
     def delay_us(self, failure: Failure, attempt: int, rng: Random) -> int:
         """A 429 jumps two buckets ahead; a `retry_after` wins when it is longer."""
         bucket = attempt + 2 if failure.http_status == 429 else attempt
-        return max(self.backoff.delay_us(bucket, rng), failure.retry_after_us or 0)
+        return min(max(self.backoff.delay_us(bucket, rng), failure.retry_after_us or 0), LONGEST_DELAY_US)
 
 
 DEFAULT_RETRY: Final = RetryPolicy()

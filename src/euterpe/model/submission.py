@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.dependency import Dependency, check_breadth
-from euterpe.model.errors import InvalidInput, PayloadTooLarge
+from euterpe.model.dependency import WAITS, Dependency, check_breadth
+from euterpe.model.errors import InvalidInput, PayloadTooLarge, UnknownDependency
 from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES
 
@@ -34,6 +34,8 @@ URL_LIMIT: Final = 2_000
 TAGS_LIMIT: Final = 64
 MAX_ATTEMPTS_LIMIT: Final = 1_000
 LONGEST_US: Final = 3650 * DAY_US
+LATEST_US: Final = 253_402_300_799_999_999
+"""The end of the year 9999: later times have no RFC 3339 form."""
 
 LOCAL_REQUESTER: Final = "local"
 
@@ -86,9 +88,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     """Raise InvalidInput naming the field; called before any statement runs."""
     s = submission
-    _check_name("type", s.type)
-    _check_name("queue", s.queue)
-    _check_name("requester_id", s.requester_id)
+    check_name("type", s.type)
+    check_name("queue", s.queue)
+    check_name("requester_id", s.requester_id)
+    if not isinstance(s.payload, bytes):
+        raise InvalidInput("payload", f"must be bytes, not {type(s.payload).__name__}")
     if len(s.payload) > payload_limit:
         raise PayloadTooLarge("payload", f"{len(s.payload)} bytes; the limit is {payload_limit}")
     if s.payload_format not in ("json", "bytes"):
@@ -97,16 +101,18 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     _check_range("max_attempts", s.max_attempts, 1, MAX_ATTEMPTS_LIMIT)
     _check_range("delay", s.delay_us, 0, LONGEST_US)
     if s.run_at is not None:
-        _check_range("run_at", s.run_at, 0, 2**62)
+        _check_range("run_at", s.run_at, 0, LATEST_US)
     _check_range("timeout", s.execution_timeout_us, 1, LONGEST_US)
     _check_range("visibility", s.visibility_us, 1, LONGEST_US)
     _check_range("lifetime", s.lifetime_us, 1, LONGEST_US)
-    if s.depends_on:
-        check_breadth(s.depends_on)
+    if s.depends_on != ():
+        _check_dependencies(s.depends_on, s.dependency)
+    if s.retry is not DEFAULT_RETRY and not isinstance(s.retry, RetryPolicy):
+        raise InvalidInput("retry", f"must be a RetryPolicy, not {type(s.retry).__name__}")
     if s.idempotency_key is not None:
-        _check_text("idempotency_key", s.idempotency_key, KEY_LIMIT, least=1)
+        check_key(s.idempotency_key)
     if s.correlation_id is not None:
-        _check_text("correlation_id", s.correlation_id, KEY_LIMIT)
+        check_text("correlation_id", s.correlation_id, KEY_LIMIT)
     if s.tags is not None:
         _check_tags(s.tags)
     if s.callback_url is not None:
@@ -114,7 +120,7 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     if s.callback_events not in ("all", "terminal"):
         raise InvalidInput("callback_events", f"{s.callback_events!r} is not all or terminal")
     if s.concurrency_key is not None:
-        _check_text("concurrency_key", s.concurrency_key, KEY_LIMIT, least=1)
+        check_text("concurrency_key", s.concurrency_key, KEY_LIMIT, least=1)
     if (s.concurrency_key is None) != (s.concurrency_limit is None):
         raise InvalidInput("concurrency_limit", "goes with concurrency_key, and the other way round")
     if s.concurrency_limit is not None:
@@ -123,11 +129,18 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
         _check_stages(s.stages)
 
 
-def _check_name(field: str, value: object) -> None:
-    _check_text(field, value, NAME_LIMIT, least=1)
+def check_key(key: object) -> None:
+    """An idempotency key, of one submission or of a whole batch."""
+    check_text("idempotency_key", key, KEY_LIMIT, least=1)
 
 
-def _check_text(field: str, value: object, limit: int, least: int = 0) -> None:
+def check_name(field: str, value: object) -> None:
+    """The name of a queue, a job type or a requester."""
+    check_text(field, value, NAME_LIMIT, least=1)
+
+
+def check_text(field: str, value: object, limit: int, least: int = 0) -> None:
+    """Text that every engine can store and compare."""
     if not isinstance(value, str):
         raise InvalidInput(field, f"must be text, not {type(value).__name__}")
     if not least <= len(value) <= limit:
@@ -154,21 +167,33 @@ def _check_tags(tags: object) -> None:
     if len(tags) > TAGS_LIMIT:
         raise InvalidInput("tags", f"{len(tags)} tags; {TAGS_LIMIT} are allowed")
     for key, value in tags.items():
-        _check_text("tags", key, KEY_LIMIT, least=1)
-        _check_text(f"tags.{key}", value, KEY_LIMIT)
+        check_text("tags", key, KEY_LIMIT, least=1)
+        check_text(f"tags.{key}", value, KEY_LIMIT)
 
 
 def _check_callback(url: object) -> None:
-    _check_text("callback_url", url, URL_LIMIT, least=1)
+    check_text("callback_url", url, URL_LIMIT, least=1)
     if not str(url).startswith(("http://", "https://")):
         raise InvalidInput("callback_url", "must start with https:// or http://")
 
 
+def _check_dependencies(depends_on: object, kind: object) -> None:
+    if not isinstance(depends_on, tuple) or not all(isinstance(job_id, str) for job_id in depends_on):
+        raise InvalidInput("depends_on", "must be a tuple of job ids")
+    check_breadth(depends_on)
+    if odd := next((job_id for job_id in depends_on if not job_id.isascii()), None):
+        raise UnknownDependency("depends_on", f"there is no job {odd[:100]!r}")
+    if not isinstance(kind, Dependency) or kind not in WAITS:
+        raise InvalidInput("dependency", f"{kind!r} is not one of {', '.join(k for k in Dependency if k in WAITS)}")
+
+
 def _check_stages(stages: tuple[str, ...]) -> None:
+    if not isinstance(stages, tuple) or not all(isinstance(stage, str) for stage in stages):
+        raise InvalidInput("stages", "must be a tuple of names")
     if not stages or stages[0] != CLAIMED or len(set(stages)) != len(stages) or len(stages) > 50:
         raise InvalidInput("stages", f"must start with {CLAIMED!r}, without repeats, at most 50")
     for stage in stages:
-        _check_text("stages", stage, 50, least=1)
+        check_text("stages", stage, 50, least=1)
 
 
 def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = None) -> bytes:

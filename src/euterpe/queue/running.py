@@ -24,6 +24,7 @@ async def run_worker(
     *,
     signals: Sequence[Signals] = (),
     stop: asyncio.Event | None = None,
+    at_once: asyncio.Event | None = None,
     sweep: bool = True,
     keeper: bool = True,
     telemetry: Any = None,
@@ -48,7 +49,8 @@ async def run_worker(
     loop = asyncio.get_running_loop()
     for number in signals:
         loop.add_signal_handler(number, worker.stop)
-    side_work = [loop.create_task(_stop_when(stop, worker))] if stop is not None else []
+    told = [event for event in (stop, at_once) if event is not None]
+    side_work = [loop.create_task(_stop_when(event, worker)) for event in told]
     if sweep:
         side_work.append(loop.create_task(sweep_forever(queue.store, queue.wakeups, telemetry)))
         side_work.append(loop.create_task(_warn_of_strangers(queue, settings["queues"])))

@@ -13,25 +13,33 @@ from euterpe.store.program import Program, each, one
 from euterpe.store.rows import jobs_from
 
 
-def claim(request: ClaimRequest) -> Program[list[Claim]]:
-    """Queues in the worker's order of preference; inside each, priority, then submission order."""
+def claim(request: ClaimRequest, *, may_wait: bool = True) -> Program[list[Claim]]:
+    """Queues in the worker's order of preference; inside each, priority, then submission order.
+
+    `may_wait` is false in a transaction that may hold the locks of concurrency keys already.
+    """
     taken: list[Job] = []
+    held: set[str] = set()
     for queue in request.queues:
-        rows = yield one(
-            "claim",
-            queue=queue,
-            types=None if request.types is None else list(request.types),
-            limit=request.limit - len(taken),
-            worker_id=request.worker_id,
-            lease_ttl_us=request.lease_ttl_us,
-        )
-        # An UPDATE returns rows in any order.
-        jobs = sorted(jobs_from(rows), key=lambda job: (job.priority, job.seq))
-        if any(job.concurrency_key is not None for job in jobs):
-            jobs = yield from _within_limits(jobs)
-        taken += jobs
-        if len(taken) >= request.limit:
-            break
+        # Again after a batch in which some were parked: the jobs behind them may be free to go.
+        again = True
+        while again and (asked := request.limit - len(taken)) > 0:
+            rows = yield one(
+                "claim",
+                queue=queue,
+                types=None if request.types is None else list(request.types),
+                limit=asked,
+                worker_id=request.worker_id,
+                lease_ttl_us=request.lease_ttl_us,
+            )
+            # An UPDATE returns rows in any order.
+            jobs = sorted(jobs_from(rows), key=lambda job: (job.priority, job.seq))
+            again = len(jobs) == asked
+            if any(job.concurrency_key is not None for job in jobs):
+                busy = yield from _hold_keys(jobs, held, may_wait=may_wait and not held)
+                again = again and not busy
+                jobs = yield from _within_limits(jobs, busy)
+            taken += jobs
     if any(job.callback_url is not None for job in taken):
         yield from tell(taken)
     tokens = (yield from _seal(taken)) if request.with_tokens and taken else [None] * len(taken)
@@ -41,23 +49,42 @@ def claim(request: ClaimRequest) -> Program[list[Claim]]:
     ]
 
 
-def _within_limits(jobs: list[Job]) -> Program[list[Job]]:
-    """Park what is over its key's limit, the youngest first; a parked claim costs no attempt."""
-    keys = sorted({job.concurrency_key for job in jobs if job.concurrency_key is not None})
-    yield one("lock_keys", keys=keys)
-    counted = yield one("running_by_key", keys=keys)
+def _hold_keys(jobs: list[Job], held: set[str], *, may_wait: bool) -> Program[set[str]]:
+    """Lock the keys of these jobs; returns those that are busy. Only the first round waits: who waits for a key while
+    holding another can wait for ever."""
+    wanted = {job.concurrency_key for job in jobs if job.concurrency_key is not None} - held
+    if wanted:
+        locked = yield one("lock_keys" if may_wait else "try_lock_keys", keys=sorted(wanted))
+        held |= {row[0] for row in locked}
+    return wanted - held
+
+
+def _within_limits(jobs: list[Job], busy: set[str]) -> Program[list[Job]]:
+    """Park what is over its key's limit, the youngest first, and leave alone what is busy; neither costs an attempt."""
+    keys = sorted({job.concurrency_key for job in jobs if job.concurrency_key is not None} - busy)
+    counted = (yield one("running_by_key", keys=keys)) if keys else []
     running = Counter({row[0]: row[1] for row in counted})
     kept: list[Job] = []
     parked: list[Job] = []
     for job in reversed(jobs):
         key, limit = job.concurrency_key, job.concurrency_limit
-        if key is not None and limit is not None and running[key] > limit:
+        if key in busy:
+            parked.append(job)
+        elif key is not None and limit is not None and running[key] > limit:
             running[key] -= 1
             parked.append(job)
         else:
             kept.append(job)
     if parked:
-        yield each("park", id=[j.id for j in parked], claim_version=[j.claim_version for j in parked])
+        yield each(
+            "park",
+            id=[j.id for j in parked],
+            claim_version=[j.claim_version for j in parked],
+            parked=[int(j.concurrency_key not in busy) for j in parked],
+        )
+        full = {j.concurrency_key for j in parked if j.concurrency_key is not None} - busy
+        if full:
+            yield each("park_rest", concurrency_key=sorted(full))
     return kept[::-1]
 
 

@@ -33,7 +33,9 @@ TABLES: Final = (
 
 _NOW: Final = {
     "sqlite": ":now",
-    "postgres": "COALESCE(CAST(:now AS bigint), CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint))",
+    # A sub-select is evaluated once a statement; bare, the numeric arithmetic would run for every row.
+    "postgres": "(SELECT COALESCE(CAST(:now AS bigint), "
+    "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)))",
 }
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 _TABLE: Final = re.compile(rf"\b({'|'.join(TABLES)})\b(?!\.)")

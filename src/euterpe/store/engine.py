@@ -20,6 +20,8 @@ class Engine(Protocol):
 
     family: Family
     clock: Clock | None
+    schema: str | None
+    """The schema whose tables these are, where the database has schemas and one was named."""
 
     async def open(self) -> None: ...
 

@@ -23,11 +23,13 @@ from euterpe.store.rows import Moved, jobs_from, moved_from
 def follow(rows: Iterable[Row]) -> Program[None]:
     """Tell, release and end what hangs on these moves; ends of dependents are followed in turn."""
     moves = moved_from(row for row in rows if row[2] or row[3] or row[5])
+    keys = [m.concurrency_key for m in moves if m.concurrency_key is not None]
     while moves:
         yield from _tell(moves)
-        yield from _free_keys(moves)
         ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
         moves = (yield from _resolve_dependents(ended)) if ended else []
+    # Last and all at once: nobody who holds a key's lock may wait for a row, nor for a second round of keys.
+    yield from _free_keys(keys)
 
 
 def tell(jobs: Iterable[Job]) -> Program[None]:
@@ -59,8 +61,7 @@ def _tell(moves: Sequence[Moved]) -> Program[None]:
         yield from tell(jobs_from(rows))
 
 
-def _free_keys(moves: Sequence[Moved]) -> Program[None]:
-    keys = [m.concurrency_key for m in moves if m.concurrency_key is not None]
+def _free_keys(keys: Sequence[str]) -> Program[None]:
     if keys:
         yield one("lock_keys", keys=keys)
         distinct = sorted(set(keys))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
-from euterpe.model.job import Lease
+from euterpe.model.job import Job, Lease
+from euterpe.model.state import State, check_advance
 from euterpe.ports import Advance, Beat
 from euterpe.store.following import tell
-from euterpe.store.program import Program, each
+from euterpe.store.program import Program, each, one
 from euterpe.store.rows import jobs_from
 
 
 def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[Beat]]:
+    # In the order of ids, as settlements: two statements that lock the same rows in two orders wait for each other.
+    ordered = sorted(leases, key=lambda lease: lease.job_id)
     rows = yield each(
         "heartbeat",
-        id=[lease.job_id for lease in leases],
-        claim_version=[lease.claim_version for lease in leases],
-        lease_ttl_us=[lease_ttl_us] * len(leases),
+        id=[lease.job_id for lease in ordered],
+        claim_version=[lease.claim_version for lease in ordered],
+        lease_ttl_us=[lease_ttl_us] * len(ordered),
     )
     alive = {(row[0], row[1]): (row[2], bool(row[3])) for row in rows}
     beats = []
@@ -27,6 +31,56 @@ def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[Beat]]
 
 
 def advance(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[list[bool]]:
+    """Write news in order. A stage that would move back raises, and then nothing of the batch is written."""
+    transitions = yield from _check_stages([n for n in news if n.stage is not None])
+    written = [False] * len(news)
+    for turn in _turns(news):
+        jobs = yield from _write_news([news[i] for i in turn], [ordinals[i] for i in turn])
+        moved = []
+        for i in turn:
+            job = jobs.get(_key(news[i]))
+            written[i] = job is not None
+            if job is not None and job.transitions > transitions.get(job.id, job.transitions):
+                # A stage move is a status of its own at the edge; mere progress is not worth an event.
+                moved.append(job)
+                transitions[job.id] = job.transitions
+        yield from tell(moved)
+    return written
+
+
+def _key(n: Advance) -> tuple[str, int]:
+    return n.claim.job.id, n.claim.job.claim_version
+
+
+def _turns(news: Sequence[Advance]) -> list[list[int]]:
+    """One statement changes a row once, so several news of one claim take several turns."""
+    turns: list[list[int]] = []
+    seen: Counter[tuple[str, int]] = Counter()
+    for i, n in enumerate(news):
+        turn = seen[_key(n)]
+        seen[_key(n)] += 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(i)
+    return turns
+
+
+def _check_stages(staged: Sequence[Advance]) -> Program[dict[str, int]]:
+    """Check stage moves against the rows and not against what the worker saw at its claim; returns how many
+    transitions each job has had."""
+    if not staged:
+        return {}
+    rows = yield one("get_jobs_for_update", ids=sorted({n.claim.job.id for n in staged}))
+    jobs = {(job.id, job.claim_version): job for job in jobs_from(rows) if job.state is State.RUNNING}
+    stages = {key: job.current_stage for key, job in jobs.items()}
+    for n in staged:
+        if n.stage is not None and (job := jobs.get(_key(n))) is not None:
+            check_advance(job.stages, stages[_key(n)], n.stage)
+            stages[_key(n)] = n.stage
+    return {job.id: job.transitions for job in jobs.values()}
+
+
+def _write_news(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[dict[tuple[str, int], Job]]:
     rows = yield each(
         "advance",
         id=[n.claim.job.id for n in news],
@@ -37,7 +91,4 @@ def advance(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[
         progress_message=[n.message for n in news],
         checkpoint=[n.checkpoint for n in news],
     )
-    jobs = {job.id: job for job in jobs_from(rows)}
-    # A stage move is a status of its own at the edge; mere progress is not worth an event.
-    yield from tell(jobs[n.claim.job.id] for n in news if n.stage is not None and n.claim.job.id in jobs)
-    return [n.claim.job.id in jobs for n in news]
+    return {(job.id, job.claim_version): job for job in jobs_from(rows)}

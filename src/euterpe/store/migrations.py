@@ -38,6 +38,10 @@ def migrations(family: Family) -> tuple[Migration, ...]:
     return tuple(found)
 
 
+def not_migrated(place: str, error: Exception) -> SchemaMismatch:
+    return SchemaMismatch(f"{place} lacks tables or columns of this release ({error}): run `euterpe migrate`")
+
+
 def missing(family: Family, applied: set[int]) -> list[Migration]:
     """What is still to be applied; refuses a database that a newer release has migrated."""
     known = migrations(family)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from euterpe.model.errors import IllegalTransition, JobNotFound, JobPruned
+from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Job
 from euterpe.model.outcome import taken_away
 from euterpe.model.state import PLAIN_STAGES, TERMINAL, By, State, check_move
-from euterpe.model.submission import Submission
+from euterpe.model.submission import Submission, check_name
 from euterpe.store import settling
 from euterpe.store.dialect import Family
 from euterpe.store.following import follow
 from euterpe.store.program import Program, Row, one
 from euterpe.store.rows import job_from
+from euterpe.store.units import as_stored
 
 CANCELLED_BY_REQUEST = Failure(Category.CANCELLED, "cancelled on request", code="cancelled")
+CANCELLED_BY_FORCE = Failure(Category.CANCELLED, "cancelled by force while it ran", code="cancelled")
 
 
 def hold(job_id: str, requester_id: str | None) -> Program[Job]:
     """The job, held against other writers; JobNotFound also for another requester's."""
-    rows = yield one("get_jobs_for_update", ids=[job_id])
-    return (yield from found(rows, job_id, requester_id))
+    stored_id = possible_id(job_id)
+    rows = yield one("get_jobs_for_update", ids=[stored_id])
+    return (yield from found(rows, stored_id, requester_id))
+
+
+def possible_id(job_id: str) -> str:
+    """The id as it is stored; JobNotFound for text that can be no id."""
+    stored_id = as_stored(job_id)
+    if stored_id is None:
+        raise JobNotFound(job_id, f"{job_id[:100]!r} is not the id of a job")
+    return stored_id
 
 
 def found(rows: list[Row], job_id: str, requester_id: str | None) -> Program[Job]:
@@ -48,7 +59,8 @@ def cancel(job_id: str, requester_id: str | None, family: Family, *, force: bool
     if job.state is State.RUNNING and not force:
         yield one("request_cancel", id=job.id, claim_version=job.claim_version)
         return State.RUNNING
-    settlement = taken_away(job, State.CANCELLED, CANCELLED_BY_REQUEST, By.OPERATOR)
+    reason = CANCELLED_BY_FORCE if job.state is State.RUNNING else CANCELLED_BY_REQUEST
+    settlement = taken_away(job, State.CANCELLED, reason, By.OPERATOR)
     yield from settling.take_away([(job, settlement)], family)
     return State.CANCELLED
 
@@ -102,6 +114,9 @@ def bury(job_id: str, requester_id: str | None) -> Program[State]:
 
 
 def pause(kind: str, name: str) -> Program[None]:
+    if kind not in ("queue", "type"):
+        raise InvalidInput("kind", f"{kind!r} is not queue or type")
+    check_name("name", name)
     yield one("pause", kind=kind, name=name)
 
 

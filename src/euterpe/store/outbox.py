@@ -8,6 +8,7 @@ import msgspec
 
 from euterpe.model.errors import JobNotFound
 from euterpe.store.program import Program, each, one
+from euterpe.store.units import as_stored
 
 
 class OutboxEvent(msgspec.Struct, frozen=True):
@@ -86,6 +87,7 @@ def heartbeat_events(leases: Sequence[tuple[str, int]], lease_ttl_us: int) -> Pr
 
 def settle_events(deliveries: Sequence[Delivery]) -> Program[set[str]]:
     """End deliveries and log them; returns the ids whose claim still owned the event."""
+    deliveries = list({(d.event_id, d.claim_version): d for d in reversed(deliveries)}.values())[::-1]
     if not deliveries:
         return set()
     rows = yield each(
@@ -97,8 +99,8 @@ def settle_events(deliveries: Sequence[Delivery]) -> Program[set[str]]:
         delay_us=[d.delay_us for d in deliveries],
         refund=[int(d.refund) for d in deliveries],
     )
-    accepted = {row[0] for row in rows}
-    logged = [d for d in deliveries if d.event_id in accepted]
+    accepted = {(row[0], row[1]) for row in rows}
+    logged = [d for d in deliveries if (d.event_id, d.claim_version) in accepted]
     if logged:
         yield each(
             "log_delivery",
@@ -109,7 +111,7 @@ def settle_events(deliveries: Sequence[Delivery]) -> Program[set[str]]:
             answer=[d.answer for d in logged],
             error=[d.error for d in logged],
         )
-    return accepted
+    return {event_id for event_id, _ in accepted}
 
 
 def reclaim_events(limit: int) -> Program[int]:
@@ -130,14 +132,16 @@ def reclaim_events(limit: int) -> Program[int]:
 
 
 def redeliver(event_id: str, requester_id: str | None) -> Program[OutboxEvent]:
-    rows = yield one("redeliver_event", id=event_id, requester_id=requester_id)
+    stored_id = as_stored(event_id)
+    rows = (yield one("redeliver_event", id=stored_id, requester_id=requester_id)) if stored_id else []
     if not rows:
         raise JobNotFound(event_id, f"no event {event_id} that could be sent again")
     return OutboxEvent(*rows[0])
 
 
 def get_event(event_id: str) -> Program[OutboxEvent]:
-    rows = yield one("get_event", id=event_id)
+    stored_id = as_stored(event_id)
+    rows = (yield one("get_event", id=stored_id)) if stored_id else []
     if not rows:
         raise JobNotFound(event_id, f"no event {event_id}")
     return OutboxEvent(*rows[0])
@@ -152,5 +156,6 @@ def search_events(
 
 
 def deliveries(event_id: str) -> Program[list[DeliveryRecord]]:
-    rows = yield one("deliveries", id=event_id)
+    stored_id = as_stored(event_id)
+    rows = (yield one("deliveries", id=stored_id)) if stored_id else []
     return [DeliveryRecord(*row) for row in rows]

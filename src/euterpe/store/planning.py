@@ -21,7 +21,7 @@ from euterpe.model.state import TERMINAL, State
 from euterpe.store.following import dependency_error
 from euterpe.store.program import Program, one
 from euterpe.store.rows import jobs_from
-from euterpe.store.units import Draft, Unit
+from euterpe.store.units import Draft, Unit, as_stored
 
 
 class PlannedJob(msgspec.Struct, frozen=True):
@@ -54,6 +54,7 @@ Plan = list[PlannedJob] | EuterpeError
 
 def plan_units(units: Mapping[int, Unit]) -> Program[dict[int, Plan]]:
     """A plan, or the error that rejects the unit. What is depended on is held until the transaction ends."""
+    units = {i: _with_stored_ids(unit) for i, unit in units.items()}
     outside = {i: _outside_dependencies(unit) for i, unit in units.items()}
     wanted = set().union(*outside.values()) if outside else set()
     known, family = yield from _hold(wanted, _fan_in_roots(units))
@@ -73,9 +74,21 @@ def plan_units(units: Mapping[int, Unit]) -> Program[dict[int, Plan]]:
     return plans
 
 
+def _with_stored_ids(unit: Unit) -> Unit:
+    """Dependencies as their ids are stored; what can be no id stays as it is, and is unknown later."""
+    drafts = []
+    for draft in unit.drafts:
+        said = draft.submission.depends_on
+        stored = tuple(as_stored(d) or d for d in said)
+        if stored != said:
+            draft = Draft(draft.id, msgspec.structs.replace(draft.submission, depends_on=stored))
+        drafts.append(draft)
+    return msgspec.structs.replace(unit, drafts=tuple(drafts))
+
+
 def _outside_dependencies(unit: Unit) -> set[str]:
     own = {draft.id for draft in unit.drafts}
-    return {d for draft in unit.drafts for d in draft.submission.depends_on} - own
+    return {d for draft in unit.drafts for d in draft.submission.depends_on if as_stored(d)} - own
 
 
 def _fan_in_roots(units: Mapping[int, Unit]) -> set[str]:
@@ -162,7 +175,7 @@ def _plan_job(
         has_dependents=has_dependents or bool(fan_ins),
         parent_id=parent.id if parent else None,
         edges=edges,
-        fan_ins=fan_ins if end is None else (),
+        fan_ins=fan_ins,
     )
 
 
@@ -171,7 +184,7 @@ def _edges(draft: Draft, known: Mapping[str, Known], family: Mapping[str, tuple[
     check_breadth(s.depends_on)
     for d in s.depends_on:
         if d not in known or known[d].requester_id != s.requester_id:
-            raise UnknownDependency("depends_on", f"there is no job {d}")
+            raise UnknownDependency("depends_on", f"there is no job {d[:100]!r}")
     edges = dict.fromkeys(s.depends_on)
     if s.dependency is Dependency.FAN_IN:
         for d in s.depends_on:

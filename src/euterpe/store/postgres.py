@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -19,7 +19,7 @@ import asyncpg
 from euterpe.model.errors import CommitUnknown, InvalidInput, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.dialect import Family, numbered
-from euterpe.store.migrations import APPLIED, LEDGER, missing
+from euterpe.store.migrations import APPLIED, LEDGER, missing, not_migrated
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
 T = TypeVar("T")
@@ -32,11 +32,19 @@ CONNECTION_LOST: Final = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     OSError,
     TimeoutError,
 )
-TRY_AGAIN: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+TRY_AGAIN: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError)
+"""Run anew, they see more: a deadlock's winner has committed, and a row that is there twice is one whose insert we lost
+sight of when the connection broke, and which was still under way when we looked for it."""
 TRIES: Final = 10
+CONNECT_TIMEOUT_S: Final = 10.0
+ANSWER_TIMEOUT_S: Final = 30.0
+"""A statement of ours takes milliseconds; who waits this long waits on a network that swallows packets."""
+IDLE_TRANSACTION_LIMIT: Final = "10s"
+"""A process that is frozen inside a transaction keeps its row locks, and every sweep skips them; the server ends it."""
 
 
 class PostgresEngine:
@@ -60,8 +68,8 @@ class PostgresEngine:
                 min_size=1,
                 max_size=self.pool_size,
                 max_inactive_connection_lifetime=0,
-                command_timeout=None,
-                timeout=10,
+                command_timeout=ANSWER_TIMEOUT_S,
+                timeout=CONNECT_TIMEOUT_S,
                 # Every program ends its own transaction, so the usual reset at release would be a wasted round trip.
                 reset=_no_reset,
                 server_settings=self._settings(),
@@ -70,7 +78,12 @@ class PostgresEngine:
             raise StoreUnavailable(f"Postgres does not answer: {error}") from error
 
     def _settings(self) -> dict[str, str]:
-        settings = {"application_name": "euterpe", "jit": "off", "statement_timeout": "0"}
+        settings = {
+            "application_name": "euterpe",
+            "jit": "off",
+            "statement_timeout": "0",
+            "idle_in_transaction_session_timeout": IDLE_TRANSACTION_LIMIT,
+        }
         if self.schema:
             settings["search_path"] = self.schema
         return settings
@@ -86,7 +99,7 @@ class PostgresEngine:
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection outside the pool, for a loop that holds it (LISTEN, the lease keeper)."""
         try:
-            return await asyncpg.connect(self.dsn, timeout=10, server_settings=self._settings())
+            return await asyncpg.connect(self.dsn, timeout=CONNECT_TIMEOUT_S, server_settings=self._settings())
         except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
             raise StoreUnavailable(f"Postgres does not answer: {error}") from error
 
@@ -102,7 +115,7 @@ class PostgresEngine:
                 try:
                     return await self.pump(connection, make())
                 except CONNECTION_LOST as error:
-                    raise StoreUnavailable(f"Postgres went away: {error}") from error
+                    raise StoreUnavailable(f"Postgres went away: {_dropped(connection, error)}") from error
 
         return await self._persist(once, patience_s)
 
@@ -116,19 +129,19 @@ class PostgresEngine:
                 await connection.execute("COMMIT")
                 return answer
             except CONNECTION_LOST as error:
+                why = _dropped(connection, error)
                 if committing:
-                    raise CommitUnknown(f"Postgres went away during a commit: {error}") from error
-                raise StoreUnavailable(f"Postgres went away: {error}") from error
+                    raise CommitUnknown(f"Postgres went away during a commit: {why}") from error
+                raise StoreUnavailable(f"Postgres went away: {why}") from error
             finally:
-                if not connection.is_closed() and connection.is_in_transaction():
-                    await _roll_back(connection)
+                await _roll_back(connection)
 
     async def _single(self, make: MakeProgram[T]) -> T:
         async with self._acquired() as connection:
             try:
                 return await self.pump(connection, make())
             except CONNECTION_LOST as error:
-                raise CommitUnknown(f"Postgres went away during a statement: {error}") from error
+                raise CommitUnknown(f"Postgres went away during a statement: {_dropped(connection, error)}") from error
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Any]:
@@ -155,8 +168,10 @@ class PostgresEngine:
             except CommitUnknown:
                 raise
             except StoreUnavailable:
-                if time.monotonic() >= deadline:
+                if self._pool is None or time.monotonic() >= deadline:
                     raise
+            except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError) as error:
+                raise not_migrated("Postgres", error) from error
                 await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
         raise AssertionError("unreachable")
 
@@ -215,11 +230,24 @@ async def _no_reset(_connection: Any) -> None:
     return None
 
 
-async def _roll_back(connection: Any) -> None:
-    try:
-        await connection.execute("ROLLBACK")
-    except (*CONNECTION_LOST, asyncpg.PostgresError):
+def _dropped(connection: Any, error: BaseException) -> str:
+    """Why the connection is lost; one that only fell silent is closed here, since nothing it says later may count."""
+    if not isinstance(error, TimeoutError):
+        return str(error)
+    with suppress(asyncpg.InterfaceError):
         connection.terminate()
+    return f"no answer for {ANSWER_TIMEOUT_S:.0f} s"
+
+
+async def _roll_back(connection: Any) -> None:
+    """End a transaction that is still open. A connection that broke has been taken away by the pool already, and then
+    every call on it, be it `is_closed`, is an InterfaceError that must not hide why it broke."""
+    try:
+        if not connection.is_closed() and connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
+    except (*CONNECTION_LOST, asyncpg.PostgresError):
+        with suppress(asyncpg.InterfaceError):
+            connection.terminate()
 
 
 def split_url(url: str) -> tuple[str, dict[str, str]]:

@@ -10,8 +10,9 @@ import msgspec
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import Attempt, Job
 from euterpe.model.state import State
-from euterpe.store.operating import found
-from euterpe.store.program import Program, one
+from euterpe.model.submission import KEY_LIMIT, NAME_LIMIT, check_text
+from euterpe.store.operating import found, possible_id
+from euterpe.store.program import One, Program, one
 from euterpe.store.rows import jobs_from
 
 _ALL = [str(state) for state in State]
@@ -58,14 +59,15 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 def get(job_id: str, requester_id: str | None) -> Program[Job]:
-    rows = yield one("get_jobs", ids=[job_id])
-    return (yield from found(rows, job_id, requester_id))
+    stored_id = possible_id(job_id)
+    rows = yield one("get_jobs", ids=[stored_id])
+    return (yield from found(rows, stored_id, requester_id))
 
 
 def attempts(job_id: str, requester_id: str | None) -> Program[list[Attempt]]:
     """Closed attempts, then the open one, which is read off the job's own row."""
     job = yield from get(job_id, requester_id)
-    closed = [Attempt(*row) for row in (yield one("closed_attempts", id=job_id))]
+    closed = [Attempt(*row) for row in (yield one("closed_attempts", id=job.id))]
     if job.state is State.RUNNING:
         closed.append(
             Attempt(
@@ -85,6 +87,11 @@ def attempts(job_id: str, requester_id: str | None) -> Program[list[Attempt]]:
 def search(query: Search) -> Program[Page]:
     if not 1 <= query.limit <= 1000:
         raise InvalidInput("limit", f"{query.limit} is not between 1 and 1000")
+    for field, value in (("requester_id", query.requester_id), ("type", query.type), ("queue", query.queue)):
+        if value is not None:
+            check_text(field, value, NAME_LIMIT)
+    for value in query.tag or ():
+        check_text("tag", value, KEY_LIMIT)
     rows = yield one(
         "search",
         states=_ALL if query.state is None else [query.state],
@@ -122,6 +129,7 @@ def unknown_types(queues: Sequence[str], types: Sequence[str]) -> Program[dict[s
 
 
 def stats(requester_id: str | None) -> Program[Stats]:
+    """Of all jobs, or of one requester's; then nothing in it tells of anybody else's."""
     counted = yield one("count_jobs", requester_id=requester_id)
     by_state: Counter[str] = Counter()
     by_queue: dict[str, Counter[str]] = {}
@@ -131,14 +139,15 @@ def stats(requester_id: str | None) -> Program[Stats]:
         by_queue.setdefault(queue, Counter())[state] += count
         by_type.setdefault(job_type, Counter())[state] += count
     oldest: dict[str, int] = {}
-    for depth in (yield from depths()):
-        if depth.state is State.SCHEDULED:
-            oldest[depth.queue] = depth.oldest_age_us
+    waiting = yield _of(requester_id, "waiting_now", "waiting_of")
+    for queue, state, _, since, now in waiting:
+        if state == State.SCHEDULED:
+            oldest[queue] = max(0, now - since)
     per_minute: dict[str, int] = {}
     for state in (State.COMPLETED, State.FAILED, State.DEAD_LETTER):
-        rows = yield one("recent_ends", state=state, window_us=60_000_000)
+        rows = yield _of(requester_id, "recent_ends", "recent_ends_of", state=state, window_us=60_000_000)
         per_minute[str(state)] = rows[0][1] if rows else 0
-    outbox = {row[0]: row[1] for row in (yield one("outbox_depth"))}
+    outbox = {row[0]: row[1] for row in (yield _of(requester_id, "outbox_depth", "outbox_depth_of"))}
     return Stats(
         dict(by_state),
         {queue: dict(states) for queue, states in by_queue.items()},
@@ -147,3 +156,7 @@ def stats(requester_id: str | None) -> Program[Stats]:
         per_minute,
         outbox,
     )
+
+
+def _of(requester_id: str | None, everybody: str, one_requester: str, **params: object) -> One:
+    return one(everybody, **params) if requester_id is None else one(one_requester, requester_id=requester_id, **params)

@@ -11,6 +11,9 @@ from euterpe.store.dialect import Family
 from euterpe.store.following import follow
 from euterpe.store.program import Program, Row, each, one
 
+ClaimKey = tuple[str, int]
+"""job_id and claim_version: what fences, and what an answer belongs to."""
+
 
 def settle(
     settlements: Sequence[Settlement],
@@ -35,37 +38,49 @@ def settle(
         take_away=[int(s.take_away) for s in settlements],
         outcome_hash=outcome_hashes,
     )
-    accepted = {row[0] for row in rows}
     if moved is not None:
         moved += rows
     if family == "sqlite":
         # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
-        yield from _close_attempts(settlements, outcome_hashes, accepted)
+        yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
     yield from follow(rows)
-    return accepted
+    return {row[0] for row in rows}
 
 
-def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Program[dict[str, State]]:
+def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Program[list[State | None]]:
     """Settle; what bounced but was closed by this very attempt before (a lost answer) counts as settled.
 
-    Returns the state each accepted job has now."""
+    Returns what each of them made of its job, in order; None: it was stale. One batch may hold two claims of a job,
+    when a worker lost it and took it again, so the answers go by claim and not by job."""
     if not settlements:
-        return {}
+        return []
+    first: dict[ClaimKey, Settlement] = {}
+    # In the order of ids, as heartbeats: two statements that lock the same rows in two orders wait for each other.
+    for s in sorted(settlements, key=lambda s: s.job_id):
+        first.setdefault((s.job_id, s.claim_version), s)
     rows: list[Row] = []
-    accepted = yield from settle(settlements, family, moved=rows)
-    states = {row[0]: State(row[1]) for row in rows}
+    yield from settle(list(first.values()), family, moved=rows)
+    moved = {(row[0], row[6]): State(row[1]) for row in rows}
+    states: list[State | None] = []
     for s in settlements:
-        if s.job_id not in accepted:
-            closed = yield one("closed_attempt", id=s.job_id, claim_version=s.claim_version)
-            if closed and closed[0][0] == s.outcome:
-                states[s.job_id] = State(closed[0][1])
+        claim = (s.job_id, s.claim_version)
+        state = moved.get(claim) if first[claim] is s else None
+        states.append(state or (yield from _confirmed(s)))
     return states
 
 
+def _confirmed(s: Settlement) -> Program[State | None]:
+    closed = yield one(
+        "confirmed_attempt", id=s.job_id, claim_version=s.claim_version, outcome=s.outcome, error=s.error
+    )
+    return State(closed[0][0]) if closed else None
+
+
 def _close_attempts(
-    settlements: Sequence[Settlement], hashes: Sequence[bytes | None], accepted: set[str]
+    settlements: Sequence[Settlement], hashes: Sequence[bytes | None], accepted: set[ClaimKey]
 ) -> Program[None]:
-    closed = [(s, h) for s, h in zip(settlements, hashes, strict=True) if s.job_id in accepted]
+    pairs = zip(settlements, hashes, strict=True)
+    closed = [(s, h) for s, h in pairs if (s.job_id, s.claim_version) in accepted]
     if closed:
         yield each(
             "close_attempt",

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from euterpe.model.errors import CommitUnknown, EuterpeError
+from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
 from euterpe.model.submission import (
+    PAYLOAD_CEILING,
     PAYLOAD_LIMIT,
     SUBMISSION_TIMEOUT_US,
     Submission,
     check,
+    check_key,
 )
 from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Advance, Beat, ClaimRequest, Finished, Verdict, Wakeups
 from euterpe.store import claiming, operating, reading, settling, submitting
 from euterpe.store.engine import Engine
 from euterpe.store.gate import Gate
+from euterpe.store.joining import home_of, join
 from euterpe.store.leasing import advance, heartbeat
 from euterpe.store.outbox_store import Outbox
 from euterpe.store.program import Program
@@ -33,6 +36,8 @@ class SqlStore:
     """Jobs in a SQL database. `sweeps` and `outbox` are its other two faces."""
 
     def __init__(self, engine: Engine, *, payload_limit: int = PAYLOAD_LIMIT, rng: Random | None = None) -> None:
+        if not 1 <= payload_limit <= PAYLOAD_CEILING:
+            raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
         self.engine = engine
         self.rng = rng or Random()
         self.payload_limit = payload_limit
@@ -56,6 +61,8 @@ class SqlStore:
 
     async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
         """Store all of them or none."""
+        if key is not None:
+            check_key(key)
         if not submissions:
             return []
         for submission in submissions:
@@ -64,6 +71,8 @@ class SqlStore:
 
     async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
         """Store a whole graph, whose drafts depend on each other by id, or nothing of it."""
+        if key is not None:
+            check_key(key)
         if not drafts:
             return []
         for draft in drafts:
@@ -85,6 +94,23 @@ class SqlStore:
             if ready:
                 self.wakeups.announce(ready)
         return answer
+
+    async def submit_unit_on(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
+        """Store a unit inside the transaction that the caller has open on this connection: it is there when the
+        caller commits, and never was when not. With a channel, Postgres tells its listeners at that commit."""
+        self._check_unit(unit)
+        return await join(connection).run(lambda: submitting.submit_joined(unit, channel), home_of(self.engine))
+
+    def submit_unit_on_sync(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
+        """The same from code that cannot await, on a blocking connection."""
+        self._check_unit(unit)
+        return join(connection).run_sync(lambda: submitting.submit_joined(unit, channel), home_of(self.engine))
+
+    def _check_unit(self, unit: Unit) -> None:
+        if unit.key is not None:
+            check_key(unit.key)
+        for draft in unit.drafts:
+            check(draft.submission, self.payload_limit)
 
     async def _submit_units(self, units: Sequence[Unit]) -> list[submitting.Answer]:
         plain = submitting.is_plain(units)
@@ -131,16 +157,18 @@ class SqlStore:
         settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
         family = self.engine.family
 
-        def program() -> Program[tuple[dict[str, State], list[Claim]]]:
+        def program() -> Program[tuple[list[State | None], list[Claim]]]:
             states = yield from settling.settle_or_confirm(settlements, family)
-            claims = (yield from claiming.claim(request)) if request is not None else []
+            keyed = any(f.claim.job.concurrency_key is not None for f in finished)
+            claims = (yield from claiming.claim(request, may_wait=not keyed)) if request is not None else []
             return states, claims
 
         states, claims = await self.engine.write(program)
         if self.wakeups is not None and (_has_callback(f.claim for f in finished) or _has_callback(claims)):
             self.wakeups.announce([OUTBOX_CHANNEL])
         return [
-            Verdict(True, states[s.job_id], s.delay_us) if s.job_id in states else Verdict(False) for s in settlements
+            Verdict(False) if state is None else Verdict(True, state, s.delay_us)
+            for s, state in zip(settlements, states, strict=True)
         ], claims
 
     # --- operators and readers ---------------------------------------------------------------------

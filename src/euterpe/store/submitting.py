@@ -7,7 +7,8 @@ jobs, edges and events are written, and last the answer that every replay of the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -72,18 +73,54 @@ def submit(units: Sequence[Unit]) -> Program[list[Answer]]:
     return [answers[i] for i in range(len(units))]
 
 
+def submit_joined(unit: Unit, channel: str | None = None) -> Program[list[Receipt]]:
+    """One unit in a transaction that others will end: a rejection is raised, so that its traces are rolled back."""
+    (answer,) = yield from (submit_plain([unit]) if is_plain([unit]) else submit([unit]))
+    if isinstance(answer, EuterpeError):
+        raise answer
+    ready = {receipt.queue for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed}
+    if channel is not None and ready:
+        yield one("announce", channel=channel, queues=sorted(ready))
+    return answer
+
+
 def submit_again(units: Sequence[Unit]) -> Program[list[Answer]]:
     """After a lost answer: what is stored already is answered from its rows, the rest is stored now."""
     rows = yield one("existing_ids", ids=[draft.id for unit in units for draft in unit.drafts])
-    stored = {row[0]: (row[1], row[2]) for row in rows}
+    stored = {row[0]: _StoredRow(row[1], row[2], row[3]) for row in rows}
     answers: dict[int, Answer] = {}
     for i, unit in enumerate(units):
-        if all(draft.id in stored for draft in unit.drafts):
-            answers[i] = [_receipt(d, d.submission.priority, *stored[d.id]) for d in unit.drafts]
+        if any(draft.id in stored for draft in unit.drafts):
+            answers[i] = yield from _answer_stored(unit, stored)
     rest = [i for i in range(len(units)) if i not in answers]
     again = yield from submit([units[i] for i in rest])
     answers.update(zip(rest, again, strict=True))
     return [answers[i] for i in range(len(units))]
+
+
+class _StoredRow(NamedTuple):
+    priority: int
+    state: str
+    created_at: int
+
+
+def _answer_stored(unit: Unit, stored: Mapping[str, _StoredRow]) -> Program[list[Receipt]]:
+    """A unit is stored whole. A key has kept the answer word for word; without one the row tells."""
+    kept: dict[str | None, bytes] = {}
+    for claim in key_claims(unit):
+        known = yield one("existing_keys", scope=claim.key[0], key=claim.key[1])
+        kept[claim.draft.id if claim.draft is not None else None] = bytes(known[0][2])
+    if None in kept:
+        return msgspec.json.decode(kept[None], type=list[Receipt])
+    receipts = []
+    for draft in unit.drafts:
+        if draft.id in kept:
+            # What is not there under its own id was stored long ago, and only replayed.
+            replayed = draft.id not in stored
+            receipts.append(msgspec.structs.replace(Receipt.replay(kept[draft.id]), replayed=replayed))
+        else:
+            receipts.append(_receipt(draft, *stored[draft.id]))
+    return receipts
 
 
 def key_claims(unit: Unit) -> list[KeyClaim]:
@@ -182,18 +219,25 @@ def _store(
             planned += plan
     stored = yield from _insert(planned)
     yield from _insert_edges(planned)
-    responses: list[tuple[Key, bytes]] = []
+    yield from _follow_ended(planned)
+    responses: list[tuple[Key, str, bytes]] = []
     for i in plans.keys() - answers.keys():
         known = stored | replays.get(i, {})
         receipts = [known[draft.id] for draft in units[i].drafts]
         answers[i] = receipts
-        responses += [(c.key, _response(c, receipts, known)) for c in claims[i] if c.job_id in stored]
+        for c in claims[i]:
+            if c.draft is None:
+                # The first job may be one that was stored long ago under its own key.
+                responses.append((c.key, receipts[0].job_id, msgspec.json.encode(receipts)))
+            elif c.job_id in stored:
+                responses.append((c.key, c.job_id, stored[c.job_id].response))
     if responses:
         yield each(
             "store_response",
-            scope=[key[0] for key, _ in responses],
-            key=[key[1] for key, _ in responses],
-            response=[response for _, response in responses],
+            scope=[key[0] for key, _, _ in responses],
+            key=[key[1] for key, _, _ in responses],
+            job_id=[job_id for _, job_id, _ in responses],
+            response=[response for _, _, response in responses],
         )
 
 
@@ -210,10 +254,6 @@ def _without(unit: Unit, replayed: dict[str, Receipt]) -> Unit:
     return msgspec.structs.replace(unit, drafts=tuple(drafts))
 
 
-def _response(claim: KeyClaim, receipts: Sequence[Receipt], stored: dict[str, Receipt]) -> bytes:
-    return msgspec.json.encode(receipts) if claim.draft is None else stored[claim.draft.id].response
-
-
 def _insert(planned: Sequence[PlannedJob]) -> Program[dict[str, Receipt]]:
     if not planned:
         return {}
@@ -221,11 +261,19 @@ def _insert(planned: Sequence[PlannedJob]) -> Program[dict[str, Receipt]]:
     stored: dict[str, Receipt] = {}
     for job, (job_id, state, created_at) in zip(planned, rows, strict=True):
         stored[job_id] = _receipt(job.draft, job.priority, state, created_at)
-    ended = [job for job in planned if job.state in TERMINAL and job.draft.submission.callback_url is not None]
-    yield from follow(
-        [(job.draft.id, job.state, False, True, job.draft.submission.callback_events, None) for job in ended]
-    )
     return stored
+
+
+def _follow_ended(planned: Sequence[PlannedJob]) -> Program[None]:
+    """Jobs that ended at once, by a dependency's end: their events, and the fan-ins that wait for them. Dependents in
+    the same unit were planned with that end in mind."""
+    moved = []
+    for job in planned:
+        if job.state in TERMINAL:
+            s = job.draft.submission
+            told = s.callback_url is not None
+            moved.append((job.draft.id, job.state, bool(job.fan_ins), told, s.callback_events, None))
+    yield from follow(moved)
 
 
 def _receipt(draft: Draft, priority: int | None, state: str, created_at: int) -> Receipt:

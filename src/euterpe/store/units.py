@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from euterpe.model.submission import Submission
+
+_ID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -59,6 +63,11 @@ def new_ids(count: int) -> list[str]:
         variant = "89ab"[int(h[16], 16) & 3]
         ids.append(f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{variant}{h[17:20]}-{h[20:]}")
     return ids
+
+
+def as_stored(given_id: str) -> str | None:
+    """The form in which ids are stored; None for text that can be no id, which a database might choke on."""
+    return given_id.lower() if _ID.fullmatch(given_id) else None
 
 
 def drafts_of(submissions: Sequence[Submission]) -> tuple[Draft, ...]:

@@ -100,12 +100,20 @@ class Connection(asyncio.Protocol):
             and not self._surplus
             and not self._chunks
             and self._error is None
-            and self.is_open
+            and self._has_sent_everything()
         )
         self._asking = False
         if not reusable:
             self.abort()
         return reusable
+
+    def _has_sent_everything(self) -> bool:
+        # A server may answer before it has read all of a request, and may never read the rest.
+        return (
+            self._transport is not None
+            and not self._transport.is_closing()
+            and self._transport.get_write_buffer_size() == 0
+        )
 
     def abort(self) -> None:
         """Close at once. Nothing is flushed: there is nobody here whom we owe a polite goodbye."""

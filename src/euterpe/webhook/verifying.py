@@ -197,7 +197,8 @@ def _text(raw: str | bytes) -> str:
 
 
 def _matching_secret(known: tuple[str, ...], ours: dict[str, str], timestamp: str, nonce: str, body: bytes) -> int:
-    presented = [ours[name].encode() for name in (SIGNATURE_HEADER, SECOND_SIGNATURE_HEADER) if name in ours]
+    names = (SIGNATURE_HEADER, SECOND_SIGNATURE_HEADER)
+    presented = [ours[name].encode(errors="replace") for name in names if name in ours]
     matched = -1
     # Every secret meets every signature, with no early exit: the time taken tells nothing about which one
     # fits.

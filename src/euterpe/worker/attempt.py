@@ -6,21 +6,28 @@ An attempt never writes. Whatever happens in the handler becomes an outcome, and
 from __future__ import annotations
 
 import asyncio
-import traceback
+import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from contextlib import suppress
 from enum import StrEnum
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
-from euterpe.duration import parse_duration_us
-from euterpe.model.errors import InvalidInput, PermanentError, StaleLease, TemporaryError
-from euterpe.model.failure import MESSAGE_LIMIT, Category, Failure
+from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.ports import Finished
 from euterpe.worker.context import Context
-from euterpe.worker.handlers import Handler, UnstorableResult, encode_result
+from euterpe.worker.failures import BadPayload, UnstorableResult, failure_of
+from euterpe.worker.handlers import Handler, encode_result
+
+LAST_NEWS_S: Final = 5.0
+"""How long an interrupted attempt waits for its last news to be written."""
+CANCELLED_INSIDE: Final = Failure(
+    Category.TEMPORARY, "the handler cancelled itself, or awaited something that was cancelled", "CancelledError"
+)
 
 
 class Interruption(StrEnum):
@@ -32,111 +39,128 @@ class Interruption(StrEnum):
     SHUTDOWN = "shutdown"
 
 
-RunInProcess = Callable[[Handler, Claim, Context, dict[str, Any]], Awaitable[Any]]
+class Means(msgspec.Struct, frozen=True):
+    """What a worker lends its attempts: threads, processes, the way to write news, the limit of a result."""
+
+    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
+    in_process: Callable[[Handler, Claim, Context], Awaitable[Any]]
+    has_news: Callable[[Claim], bool]
+    delivered: Callable[[Claim], Awaitable[None]]
+    result_limit: int
 
 
 class Attempt:
     """A claim being executed. `interrupt` stops it; `outcome` is set when it is over, None for a lost lease."""
 
-    __slots__ = ("_task", "claim", "context", "handler", "interruption", "outcome", "started", "stops_at")
+    __slots__ = (
+        "_task", "alarm", "claim", "context", "handler", "interrupted_at", "interruption", "outcome", "slot", "started",
+        "stops_at", "took_s",
+    )  # fmt: skip
 
-    def __init__(self, claim: Claim, handler: Handler, context: Context, started: float, stops_at: float) -> None:
+    def __init__(
+        self, claim: Claim, handler: Handler, context: Context, started: float, stops_at: float, slot: int
+    ) -> None:
         self.claim = claim
         self.handler = handler
         self.context = context
         self.started = started
         self.stops_at = stops_at
         self.interruption: Interruption | None = None
+        self.interrupted_at = 0.0
         self.outcome: Outcome | None = None
+        self.took_s = 0.0
+        self.slot = slot
+        self.alarm: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-
-    def interrupt(self, why: Interruption) -> None:
-        """Stop the handler: an async one is cancelled, a process is killed, a thread can only be told."""
-        if self.interruption is None and self.outcome is None:
-            self.interruption = why
-            self.context.ask_to_stop()
-            if self._task is not None and self.handler.mode != "thread":
-                self._task.cancel(str(why))
 
     def attach(self, task: asyncio.Task[None]) -> None:
         """The task that runs this attempt, so that an interruption can reach it."""
         self._task = task
 
-    async def run(self, threads: Executor, in_process: RunInProcess, result_limit: int) -> None:
-        """Execute the handler and set `outcome`. Raises nothing but what stops the worker itself."""
-        try:
-            arguments = self.handler.decode(self.claim.job.payload)
-        except (msgspec.ValidationError, msgspec.DecodeError, InvalidInput) as error:
-            self.outcome = Failed(
-                Failure(Category.PERMANENT, f"the payload does not fit {self.handler.type}: {error}", "bad_payload")
-            )
+    def interrupt(self, why: Interruption) -> None:
+        """Stop the handler. A cancel request only tells a thread or a process, which may look and tidy up; everything
+        else cancels a coroutine, kills a process and leaves a thread behind."""
+        if self.outcome is not None or self.interruption not in (None, Interruption.CANCEL):
             return
-        try:
-            value = await self._call(arguments, threads, in_process)
-            self.outcome = Success(encode_result(self.handler, value, result_limit))
-        except asyncio.CancelledError:
-            if self.interruption is None:
-                # The worker itself is being torn down: hand the job back.
-                self.interruption = Interruption.SHUTDOWN
-                self.outcome = Released()
-                raise
-            self.outcome = interrupted(self.interruption, self.claim)
-        except UnstorableResult as error:
-            self.outcome = Failed(Failure(Category.PERMANENT, str(error), "bad_result"))
-        except Exception as error:  # noqa: BLE001  # a handler may raise anything; it becomes the job's error
-            if self.interruption is not None and self.interruption is not Interruption.SHUTDOWN:
-                self.outcome = interrupted(self.interruption, self.claim)
-            else:
-                self.outcome = Failed(failure_of(error))
+        first = self.interruption is None
+        if first or why is Interruption.LOST_LEASE:
+            # A cancelled job that is then stopped for another reason stays cancelled.
+            self.interruption = why
+        if first:
+            self.interrupted_at = time.monotonic()
+            self.context.ask_to_stop()
+        if why is not Interruption.CANCEL or (first and self.handler.mode == "async"):
+            self.cancel()
 
-    async def _call(self, arguments: dict[str, Any], threads: Executor, in_process: RunInProcess) -> Any:
+    def cancel(self) -> None:
+        """No more asking."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def finished(self) -> Finished:
+        assert self.outcome is not None
+        return Finished(self.claim, self.outcome, self.took_s)
+
+    async def run(self, means: Means) -> None:
+        """Execute the handler and set `outcome`. Raises nothing."""
+        outcome = await self._execute(means)
+        if means.has_news(self.claim):
+            try:
+                await self._deliver_news(means)
+            except asyncio.CancelledError:
+                # Stopped while only the news was left: what the handler did stands, if the job is still ours.
+                outcome = None if self.interruption is Interruption.LOST_LEASE else outcome
+        self.outcome = outcome
+
+    async def _execute(self, means: Means) -> Outcome | None:
+        try:
+            value = await self._call(means)
+            if self._stopped_early():
+                return self.interrupted()
+            return Success(encode_result(self.handler, value, means.result_limit))
+        except asyncio.CancelledError:
+            return Failed(CANCELLED_INSIDE) if self.interruption is None else self.interrupted()
+        except (BadPayload, UnstorableResult) as error:
+            return Failed(failure_of(error))
+        except (Exception, SystemExit) as error:  # a handler may raise anything; it becomes the job's error
+            if self.interruption is not None:
+                return self.interrupted()
+            return Failed(failure_of(error))
+
+    async def _call(self, means: Means) -> Any:
+        if self.handler.mode == "process":
+            return await means.in_process(self.handler, self.claim, self.context)
         function = self.handler.function
         args = (self.context,) if self.handler.takes_context else ()
+        arguments = self.handler.arguments_of(self.claim.job)
         if self.handler.mode == "async":
             return await function(*args, **arguments)
-        if self.handler.mode == "process":
-            return await in_process(self.handler, self.claim, self.context, arguments)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(threads, lambda: function(*args, **arguments))
+        return await means.in_thread(partial(function, *args, **arguments))
 
+    def _stopped_early(self) -> bool:
+        """Whether what the handler returned is no result: it was told to stop, and knew it."""
+        if self.interruption is None:
+            return False
+        return self.interruption is not Interruption.CANCEL or self._knew()
 
-def interrupted(why: Interruption, claim: Claim) -> Outcome | None:
-    """What an interruption means for the job; None when it is no longer ours to say."""
-    match why:
-        case Interruption.TIMEOUT:
-            seconds = claim.job.execution_timeout_us / 1_000_000
-            return Failed(Failure(Category.TIMEOUT, f"the execution timeout of {seconds:g} s is over", "timeout"))
-        case Interruption.CANCEL:
-            return Cancelled()
-        case Interruption.SHUTDOWN:
-            return Released()
-        case Interruption.LOST_LEASE:
-            return None
+    def _knew(self) -> bool:
+        return self.handler.mode == "async" or self.context.saw_the_request
 
+    async def _deliver_news(self, means: Means) -> None:
+        patience_s = None if self.interruption is None else LAST_NEWS_S
+        with suppress(TimeoutError):  # the job's end is worth more than its last progress
+            await asyncio.wait_for(means.delivered(self.claim), patience_s)
 
-def failure_of(error: BaseException) -> Failure:
-    """The normalized failure of an exception: typed ones say what they are, any other is temporary."""
-    stack = "".join(traceback.format_exception(error))
-    match error:
-        case PermanentError():
-            return Failure(Category.PERMANENT, _text(error.message), error.code, stack)
-        case TemporaryError():
-            return Failure(Category.TEMPORARY, _text(error.message), "temporary", stack, _retry_after_us(error))
-        case StaleLease():
-            return Failure(Category.SYSTEM, _text(str(error)), "stale_lease", stack)
-        case TimeoutError():
-            return Failure(Category.TEMPORARY, _text(str(error) or "a call timed out"), "TimeoutError", stack)
-        case _:
-            return Failure(Category.TEMPORARY, _text(str(error) or type(error).__name__), type(error).__name__, stack)
+    def interrupted(self) -> Outcome | None:
+        """What the interruption means for the job; None when it is no longer ours to say."""
+        match self.interruption:
+            case Interruption.TIMEOUT:
+                message = f"the execution timeout of {self.stops_at - self.started:g} s is over"
+                return Failed(Failure(Category.TIMEOUT, message, "timeout"))
+            case Interruption.CANCEL:
+                return Cancelled()
+            case Interruption.SHUTDOWN:
+                return Released()
+            case _:
+                return None
 
-
-def _retry_after_us(error: TemporaryError) -> int | None:
-    try:
-        return None if error.retry_after is None else parse_duration_us(error.retry_after, "retry_after")
-    except InvalidInput:
-        return None
-
-
-def _text(message: object) -> str:
-    """Fit for any database: no NUL, no lone surrogates, bounded."""
-    return str(message).replace("\x00", "").encode("utf-8", "replace").decode()[:MESSAGE_LIMIT]

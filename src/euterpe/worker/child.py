@@ -1,54 +1,147 @@
 """The other end of `processes.py`: a process that runs one handler for one job after another.
 
-Started as `python -m euterpe.worker.child FD`; the first line over that socket says what to serve.
+Started as `python -m euterpe.worker.child FD`; the first line over that socket says what to serve. A thread reads
+the socket while the handler runs, so that a cancel request is heard, and so that the process ends with its worker.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import importlib
 import os
+import queue
 import runpy
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 
-from euterpe.model.errors import PermanentError, TemporaryError
-from euterpe.worker.handlers import handler_of
+from euterpe.model.errors import EuterpeError, Unsupported
+from euterpe.model.job import Claim
+from euterpe.model.submission import Submission
+from euterpe.ports import Advance
+from euterpe.worker.context import Context, Sent
+from euterpe.worker.failures import failure_of
+from euterpe.worker.handlers import Handler, encode_result, handler_of
+from euterpe.worker.pipe import (
+    Answer,
+    FromChild,
+    Raised,
+    Returned,
+    Run,
+    Serve,
+    Spawn,
+    Stop,
+    Told,
+    Unable,
+    read_to_child,
+    to_line,
+)
+
+ENDED_WITH_THE_WORKER = 113
 
 
-class ChildContext:
-    """The context inside a process: the same names; news goes over the pipe."""
-
-    def __init__(self, request: dict[str, Any], send: Callable[[str, Any], None]) -> None:
-        self._send = send
-        self.job_id: str = request["job_id"]
-        self.attempt: int = request["attempt"]
-        self.max_attempts: int = request["max_attempts"]
-        self.attempt_id: str = request["attempt_id"]
-        self.previous_attempt_id: str | None = request["previous_attempt_id"]
-        self.deadline: float = request["deadline"]
-        self.tags: dict[str, str] = request["tags"]
-        self.correlation_id: str | None = request["correlation_id"]
-        self.last_checkpoint: Any = request["last_checkpoint"]
-        self.cancelled = False
-
-    def progress(self, percent: float, message: str | None = None) -> None:
-        self._send("progress", {"percent": percent, "message": message})
-
-    def checkpoint(self, value: Any) -> None:
-        self._send("checkpoint", value)
-
-    def stage(self, name: str) -> None:
-        self._send("stage", name)
+class Refused(EuterpeError):
+    """The worker could not write what this process told."""
 
 
-def find(module: str, qualname: str) -> Callable[..., Any]:
-    """The function that was registered, past whatever decorated it."""
+class PipeDesk:
+    """News over the socket; the worker's answers come back by number."""
+
+    def __init__(self, stream: BinaryIO, make_submission: Callable[..., Submission] | None) -> None:
+        self._stream = stream
+        self._make_submission = make_submission
+        self._lock = threading.Lock()
+        self._number = 0
+        self._waiting: dict[int, concurrent.futures.Future[Any]] = {}
+
+    def send(self, message: FromChild) -> None:
+        line = to_line(message)
+        with self._lock:
+            self._stream.write(line)
+            self._stream.flush()
+
+    def tell(self, news: Advance) -> Sent[None]:
+        number, future = self._expect()
+        self.send(Told(number, news.stage, news.progress, news.message, news.checkpoint))
+        return Sent(future)
+
+    def spawn(self, claim: Claim, submission: Submission) -> Sent[str]:  # noqa: ARG002  # the worker knows the claim
+        number, future = self._expect()
+        self.send(Spawn(number, submission))
+        return Sent(future)
+
+    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission:
+        if self._make_submission is None:
+            raise Unsupported("this handler's module has no queue at its name; spawn from an async or thread handler")
+        return self._make_submission(what, payload, **options)
+
+    def answered(self, answer: Answer) -> None:
+        future = self._waiting.pop(answer.number, None)
+        if future is None:
+            return
+        if answer.error is not None:
+            future.set_exception(Refused(answer.error))
+        else:
+            future.set_result(answer.value)
+
+    def _expect(self) -> tuple[int, concurrent.futures.Future[Any]]:
+        with self._lock:
+            self._number += 1
+            future = self._waiting[self._number] = concurrent.futures.Future()
+            return self._number, future
+
+
+class Service:
+    """One handler, one job at a time."""
+
+    def __init__(self, stream: BinaryIO, orders: Serve) -> None:
+        found = find(orders.module, orders.qualname)
+        function = getattr(found, "function", found)
+        self._handler: Handler = handler_of(orders.type, function, process=True)
+        home = getattr(found, "queue", None)
+        self._desk = PipeDesk(stream, getattr(home, "make_submission", None))
+        self._result_limit = orders.result_limit
+        self._runs: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self._context: Context | None = None
+
+    def listen(self, stream: BinaryIO) -> NoReturn:
+        """In a thread of its own, until the socket closes."""
+        for line in stream:
+            match read_to_child(line):
+                case Run() as run:
+                    self._runs.put(run)
+                case Stop() if self._context is not None:
+                    self._context.ask_to_stop()
+                case Answer() as answer:
+                    self._desk.answered(answer)
+        _end()
+
+    def work(self) -> NoReturn:
+        while True:
+            run = self._runs.get()
+            self._context = context = Context(run.claim, self._desk, run.deadline)
+            self._desk.send(self._outcome(run, context))
+            self._context = None
+
+    def _outcome(self, run: Run, context: Context) -> FromChild:
+        try:
+            arguments = self._handler.arguments_of(run.claim.job)
+            args = (context,) if self._handler.takes_context else ()
+            value = self._handler.function(*args, **arguments)
+            encoded = encode_result(self._handler, value, self._result_limit)
+            return Returned(msgspec.Raw(encoded), context.saw_the_request)
+        except (Exception, SystemExit) as error:  # whatever the handler raises is the job's error
+            return Raised(failure_of(error))
+
+
+def find(module: str, qualname: str) -> Any:
+    """What the module has under the function's name: the job type, or the plain function."""
     if module.endswith(".py"):
         found: Any = runpy.run_path(module, run_name="__euterpe_child__")
         first, *rest = qualname.split(".")
@@ -58,52 +151,38 @@ def find(module: str, qualname: str) -> Callable[..., Any]:
         rest = qualname.split(".")
     for name in rest:
         found = getattr(found, name)
-    function: Callable[..., Any] = getattr(found, "function", found)
-    return function
+    return found
 
 
-def serve(link: Any) -> None:
-    lock = threading.Lock()
-
-    def send(kind: str, value: Any) -> None:
-        line = msgspec.json.encode([kind, value]) + b"\n"
-        with lock:
-            link.write(line)
-            link.flush()
-
-    orders = msgspec.json.decode(link.readline())
-    # The module may read its command line and must find its neighbours, as it does in the worker.
-    sys.argv, sys.path = orders["argv"], orders["path"]
+def serve(stream: BinaryIO) -> None:
+    orders = read_to_child(stream.readline())
+    if not isinstance(orders, Serve):
+        raise EuterpeError(f"expected orders, got {type(orders).__name__}")
+    sys.argv, sys.path = orders.argv, orders.path
     try:
-        handler = handler_of(orders["type"], find(orders["module"], orders["qualname"]), process=True)
-    except Exception as error:  # noqa: BLE001  # importing user code may raise anything
-        where = f"{orders['module']}:{orders['qualname']}"
-        send("permanent", {"message": f"cannot import {where}: {error!r}", "code": "not_importable"})
+        service = Service(stream, orders)
+    except (Exception, SystemExit) as error:  # importing a user's module may raise anything
+        reason = f"{Path(orders.module).name}:{orders.qualname} cannot be imported in a process: {error!r}"
+        stream.write(to_line(Unable(reason[:2000])))
+        stream.flush()
         return
-    for line in link:
-        request = msgspec.json.decode(line)
-        context = ChildContext(request, send)
-        try:
-            arguments = handler.decode(msgspec.json.encode(request["arguments"]))
-            args = (context,) if handler.takes_context else ()
-            send("result", handler.function(*args, **arguments))
-        except PermanentError as error:
-            send("permanent", {"message": error.message, "code": error.code})
-        except TemporaryError as error:
-            send("temporary", {"message": error.message, "retry_after": error.retry_after})
-        except TypeError as error:
-            send("temporary", {"message": f"TypeError: {error}"})
-        except Exception as error:  # noqa: BLE001  # whatever the handler raises is the job's error
-            send("temporary", {"message": f"{type(error).__name__}: {error}"})
+    threading.Thread(target=service.listen, args=(stream,), name="euterpe-pipe", daemon=True).start()
+    service.work()
+
+
+def _end() -> NoReturn:
+    """The worker is gone or has no use for us: nothing we started may outlive us."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(ENDED_WITH_THE_WORKER)
 
 
 def main() -> None:
-    descriptor = sys.argv[1]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    link = socket.socket(fileno=int(descriptor))
-    os.set_inheritable(link.fileno(), False)
-    with link, link.makefile("rwb") as stream:
-        serve(stream)
+    with socket.socket(fileno=int(sys.argv[1])) as link:
+        os.set_inheritable(link.fileno(), False)
+        with link.makefile("rwb") as stream:
+            serve(stream)
 
 
 if __name__ == "__main__":

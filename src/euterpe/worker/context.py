@@ -1,20 +1,21 @@
 """What a handler is given: who it is, how far it may go, and a way to tell how far it got.
 
 Every method can be awaited in async code and simply called in a plain `def`: the news is on its way when the call
-returns, and awaiting (or `.wait()`) makes sure that it was written.
+returns, it is written before the job is settled, and awaiting (or `.wait()`) makes sure that it was written.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Generator
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from euterpe.model.errors import InvalidInput, PayloadTooLarge
+from euterpe.model.errors import InvalidInput, PayloadTooLarge, StaleLease
 from euterpe.model.job import Claim
+from euterpe.model.state import check_advance
 from euterpe.model.submission import RESULT_LIMIT, Submission
 from euterpe.ports import Advance
 
@@ -22,7 +23,9 @@ T = TypeVar("T")
 
 
 class Sent(Generic[T]):
-    """News under way. Await it, `.wait()` for it from a thread, or let it be."""
+    """News under way. Await it, `.wait()` for it in a plain `def`, or let it be."""
+
+    __slots__ = ("_future",)
 
     def __init__(self, future: concurrent.futures.Future[T] | asyncio.Future[T]) -> None:
         self._future = future
@@ -40,25 +43,30 @@ class Sent(Generic[T]):
         raise RuntimeError("an async handler awaits its news instead of waiting for it")
 
 
-class Desk(msgspec.Struct, frozen=True):
-    """Where a context's news goes: bound to the worker that runs the attempt."""
+class Desk(Protocol):
+    """Where a context's news goes: to the worker's loop, or over a pipe to it."""
 
-    loop: asyncio.AbstractEventLoop
-    advance: Callable[[Advance], Awaitable[None]]
-    spawn: Callable[[Claim, Sequence[Submission]], Awaitable[list[str]]]
-    make_submission: Callable[..., Submission]
+    def tell(self, news: Advance) -> Sent[None]: ...
+
+    def spawn(self, claim: Claim, submission: Submission) -> Sent[str]: ...
+
+    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission: ...
 
 
 class Context:
     """One execution of a job, as its handler sees it."""
 
-    __slots__ = ("_cancelled", "_claim", "_deadline", "_desk")
+    __slots__ = ("_asked_to_stop", "_claim", "_deadline", "_desk", "_over", "_stage", "saw_the_request")
 
     def __init__(self, claim: Claim, desk: Desk, deadline: float) -> None:
         self._claim = claim
         self._desk = desk
         self._deadline = deadline
-        self._cancelled = False
+        self._stage = claim.job.current_stage
+        self._asked_to_stop = False
+        self._over = False
+        self.saw_the_request = False
+        """Whether the handler looked at `cancelled` when it was true: what it returns then is not a result."""
 
     @property
     def job_id(self) -> str:
@@ -83,7 +91,7 @@ class Context:
 
     @property
     def deadline(self) -> float:
-        """When the execution timeout strikes, on the event loop's clock (`loop.time()`, `time.monotonic()`)."""
+        """When the execution timeout strikes, on the clock of `time.monotonic()` and `loop.time()`."""
         return self._deadline
 
     @property
@@ -96,8 +104,11 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether this attempt was asked to stop (cancel, timeout, lost lease). A plain `def` looks now and then."""
-        return self._cancelled
+        """Whether this attempt was asked to stop. An async handler is cancelled as well; a plain `def` looks here
+        now and then, and whatever it returns after it saw the request, its job is cancelled."""
+        if self._asked_to_stop:
+            self.saw_the_request = True
+        return self._asked_to_stop
 
     @property
     def last_checkpoint(self) -> Any:
@@ -109,49 +120,55 @@ class Context:
 
     def ask_to_stop(self) -> None:
         """The worker's side: from now on `cancelled` is true."""
-        self._cancelled = True
+        self._asked_to_stop = True
+
+    def close(self) -> None:
+        """The worker's side: the attempt is over. A thread that goes on alone is refused from now on."""
+        self._asked_to_stop = self._over = True
 
     def progress(self, percent: float, message: str | None = None) -> Sent[None]:
         """How far the work is, 0 to 100."""
-        if not 0 <= percent <= 100:
+        if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
             raise InvalidInput("progress", f"{percent!r} is not between 0 and 100")
-        return self._send(Advance(self._claim, progress=float(percent), message=_clean(message)))
+        return self._tell(Advance(self._claim, progress=float(percent), message=_clean(message)))
 
     def checkpoint(self, value: Any) -> Sent[None]:
         """Bytes or JSON that the next attempt finds in `last_checkpoint`."""
-        stored = b"b" + bytes(value) if isinstance(value, (bytes, bytearray)) else b"j" + msgspec.json.encode(value)
+        stored = _stored(value)
         if len(stored) > RESULT_LIMIT:
             raise PayloadTooLarge("checkpoint", f"{len(stored)} bytes; the limit is {RESULT_LIMIT}")
-        return self._send(Advance(self._claim, checkpoint=stored))
+        return self._tell(Advance(self._claim, checkpoint=stored))
 
     def stage(self, name: str) -> Sent[None]:
-        """Move on to the next of the stages that the job type declares."""
-        return self._send(Advance(self._claim, stage=name))
+        """Move on to a later one of the stages that the job type declares; IllegalTransition for any other."""
+        # Checked here: to the database a step back looks like a write of someone who lost the job.
+        check_advance(self._claim.job.stages, self._stage, name)
+        self._stage = name
+        return self._tell(Advance(self._claim, stage=name))
 
     def spawn(self, what: Any, payload: Any = None, /, **options: Any) -> Sent[str]:
         """Submit a child of this job; fan-ins on this job wait for it too. Refused when the lease is lost."""
-        submission = self._desk.make_submission(what, payload, **options)
+        self._check_open()
+        return self._desk.spawn(self._claim, self._desk.make_submission(what, payload, **options))
 
-        async def one() -> str:
-            return (await self._desk.spawn(self._claim, [submission]))[0]
+    def _tell(self, news: Advance) -> Sent[None]:
+        self._check_open()
+        return self._desk.tell(news)
 
-        return Sent(self._run(one()))
+    def _check_open(self) -> None:
+        if self._over:
+            raise StaleLease(self.job_id, self._claim.lease.claim_version)
 
-    def _send(self, news: Advance) -> Sent[None]:
-        async def send() -> None:
-            await self._desk.advance(news)
 
-        return Sent(self._run(send()))
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T] | asyncio.Future[T]:
-        try:
-            on_loop = asyncio.get_running_loop() is self._desk.loop
-        except RuntimeError:
-            on_loop = False
-        if on_loop:
-            return self._desk.loop.create_task(coroutine)
-        return asyncio.run_coroutine_threadsafe(coroutine, self._desk.loop)
+def _stored(value: Any) -> bytes:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return b"b" + bytes(value)
+    try:
+        return b"j" + msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidInput("checkpoint", f"cannot be written as JSON: {error}") from error
 
 
 def _clean(message: str | None) -> str | None:
-    return None if message is None else message.replace("\x00", "")[:500]
+    """Fit for any database: no NUL, no lone surrogates, bounded."""
+    return None if message is None else str(message).replace("\x00", "").encode(errors="replace").decode()[:500]

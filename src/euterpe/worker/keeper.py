@@ -13,20 +13,37 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from euterpe.model.errors import EuterpeError
-from euterpe.model.job import Lease
 from euterpe.ports import Claims
+from euterpe.worker.beating import LeaseNews, beat_forever
 from euterpe.worker.leasetable import LeaseTable
 
 log = logging.getLogger("euterpe.worker")
 
-BEATS_PER_LEASE: Final = 3
-PATIENCE_S: Final = 1.0
+RESTART_S: Final = 1.0
+READY_PATIENCE_S: Final = 30.0
+END_PATIENCE_S: Final = 5.0
+
+Report = Callable[[str, int], None]
+"""Called with (job_id, claim_version)."""
+
+
+class Reports(msgspec.Struct, frozen=True):
+    """What the worker does with a lost lease, and with a cancel request."""
+
+    lost: Report
+    cancel: Report
+
+    def pass_on(self, news: LeaseNews) -> None:
+        for job_id, version in news.lost:
+            self.lost(job_id, version)
+        for job_id, version in news.cancelled:
+            self.cancel(job_id, version)
+        if news.trouble is not None:
+            log.warning("leases cannot be renewed just now", extra={"error_code": news.trouble})
 
 
 class KeeperOrders(msgspec.Struct, frozen=True):
@@ -39,34 +56,29 @@ class KeeperOrders(msgspec.Struct, frozen=True):
     parent: int
 
 
-class KeeperNews(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line from the keeper: claims that are lost, claims that are asked to stop."""
-
-    lost: list[tuple[str, int]] = []
-    cancelled: list[tuple[str, int]] = []
-
-
 class LeaseKeeper:
     """The worker's side: the table, the child, and what is done with its news."""
 
-    def __init__(
-        self, url: str, slots: int, lease_ttl_us: int, on_lost: Callable[[str, int], None],
-        on_cancel: Callable[[str, int], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, url: str, slots: int, lease_ttl_us: int, reports: Reports) -> None:
         self.table = LeaseTable(slots)
         self._url = url
         self._lease_ttl_us = lease_ttl_us
-        self._on_lost = on_lost
-        self._on_cancel = on_cancel
+        self._reports = reports
         self._child: asyncio.subprocess.Process | None = None
         self._listener: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self._started_at = 0.0
 
     async def ensure_running(self) -> None:
         """Start the child, or start it again if it died."""
-        if self._child is not None and self._child.returncode is None:
-            return
         if self._child is not None:
-            log.warning("the lease keeper ended with code %d and is started again", self._child.returncode or 0)
+            if self._child.returncode is None:
+                return
+            if time.monotonic() - self._started_at < RESTART_S:
+                return  # It dies as it starts; once a second is often enough.
+            log.warning("the lease keeper ended with code %d and is started again", self._child.returncode)
+        self._started_at = time.monotonic()
+        self._ready.clear()
         self._child = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "euterpe.keep",
             stdin=asyncio.subprocess.PIPE,
@@ -79,14 +91,18 @@ class LeaseKeeper:
         self._child.stdin.write(msgspec.json.encode(orders) + b"\n")
         self._listener = asyncio.get_running_loop().create_task(self._listen(self._child))
 
+    async def wait_until_ready(self) -> None:
+        """Until it can renew: a lease that is shorter than a process takes to start must not begin before."""
+        try:
+            await asyncio.wait_for(self._ready.wait(), READY_PATIENCE_S)
+        except TimeoutError:
+            log.warning("the lease keeper is not ready after %d s; going on without waiting", int(READY_PATIENCE_S))
+
     async def _listen(self, child: asyncio.subprocess.Process) -> None:
         assert child.stdout is not None
         while line := await child.stdout.readline():
-            news = msgspec.json.decode(line, type=KeeperNews)
-            for job_id, version in news.lost:
-                self._on_lost(job_id, version)
-            for job_id, version in news.cancelled:
-                self._on_cancel(job_id, version)
+            self._ready.set()
+            self._reports.pass_on(msgspec.json.decode(line, type=LeaseNews))
         await child.wait()
 
     async def close(self) -> None:
@@ -95,7 +111,7 @@ class LeaseKeeper:
             assert child.stdin is not None
             child.stdin.close()  # The keeper ends when its orders' pipe does.
             try:
-                await asyncio.wait_for(child.wait(), 5)
+                await asyncio.wait_for(child.wait(), END_PATIENCE_S)
             except TimeoutError:
                 child.kill()
                 await child.wait()
@@ -104,51 +120,30 @@ class LeaseKeeper:
         self.table.close()
 
 
-async def keep(
-    claims: Claims, table: LeaseTable, lease_ttl_us: int, parent: int, tell: Callable[[bytes], None]
-) -> None:
-    """The child's side: beat until cancelled."""
-    interval_s = lease_ttl_us / BEATS_PER_LEASE / 1_000_000
-    told: set[tuple[str, int]] = set()
-    next_beat = time.monotonic() + interval_s
-    while True:
-        await asyncio.sleep(max(0.0, next_beat - time.monotonic()))
-        next_beat = time.monotonic() + interval_s
-        leases = due(table, parent)
-        if not leases:
-            continue
-        try:
-            beats = await claims.heartbeat(leases, lease_ttl_us)
-        except EuterpeError as error:
-            log.warning("leases could not be renewed, trying again", exc_info=error)
-            next_beat = time.monotonic() + min(PATIENCE_S, interval_s)
-            continue
-        lost = [_name(b.lease) for b in beats if not b.alive]
-        cancelled = [_name(b.lease) for b in beats if b.cancel_requested]
-        fresh = [name for name in (*lost, *cancelled) if name not in told]
-        if fresh:
-            tell(msgspec.json.encode(KeeperNews(lost, cancelled)) + b"\n")
-        told = {*lost, *cancelled}
+class LoopKeeper:
+    """Renews on the worker's own loop, where there is no second process: good for tests and for nothing that blocks."""
 
+    def __init__(self, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports) -> None:
+        self.table = LeaseTable(slots)
+        self._claims = claims
+        self._lease_ttl_us = lease_ttl_us
+        self._reports = reports
+        self._task: asyncio.Task[None] | None = None
 
-def due(table: LeaseTable, parent: int) -> list[Lease]:
-    """What to renew now: nothing for a worker that is stopped or gone, nothing past its time."""
-    if is_stopped(parent):
-        return []
-    now = time.monotonic()
-    return [entry.lease for entry in table.entries() if entry.keep_until > now]
+    async def ensure_running(self) -> None:
+        if self._task is None or self._task.done():
+            beating = beat_forever(self._claims, self.table, self._lease_ttl_us, self._hear)
+            self._task = asyncio.get_running_loop().create_task(beating)
 
+    async def wait_until_ready(self) -> None:
+        return None
 
-def is_stopped(pid: int) -> bool:
-    """Stopped by a signal, a zombie or gone. Where the system does not tell, a worker counts as running."""
-    if os.getppid() != pid:
+    def _hear(self, news: LeaseNews) -> bool:
+        self._reports.pass_on(news)
         return True
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] in ("T", "t", "Z", "X")
 
-
-def _name(lease: Lease) -> tuple[str, int]:
-    return lease.job_id, lease.claim_version
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        self.table.close()

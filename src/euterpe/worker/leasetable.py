@@ -16,15 +16,15 @@ from typing import Final, NamedTuple
 
 from euterpe.model.job import Lease
 
-_SLOT: Final = struct.Struct("<?x16sqd64s")
+_SLOT: Final = struct.Struct("<?7x16sqdq64s")
 
 
 class Entry(NamedTuple):
-    """A lease to renew until `keep_until` (monotonic seconds)."""
+    """A lease of `ttl_us` to renew until `keep_until` (monotonic seconds)."""
 
-    slot: int
     lease: Lease
     keep_until: float
+    ttl_us: int
 
 
 class LeaseTable:
@@ -36,11 +36,12 @@ class LeaseTable:
         self._memory = mmap.mmap(self.descriptor, slots * _SLOT.size)
         self._free = list(range(slots - 1, -1, -1))
 
-    def hold(self, lease: Lease, keep_until: float) -> int:
+    def hold(self, lease: Lease, keep_until: float, ttl_us: int) -> int:
         slot = self._free.pop()
         raw_id = bytes.fromhex(lease.job_id.replace("-", ""))
         token = (lease.token or "").encode()
-        _SLOT.pack_into(self._memory, slot * _SLOT.size, True, raw_id, lease.claim_version, keep_until, token)
+        at = slot * _SLOT.size
+        _SLOT.pack_into(self._memory, at, True, raw_id, lease.claim_version, keep_until, ttl_us, token)
         return slot
 
     def release(self, slot: int) -> None:
@@ -49,12 +50,11 @@ class LeaseTable:
 
     def entries(self) -> Iterator[Entry]:
         """The keeper's view."""
-        for slot in range(self.slots):
-            held, raw_id, version, keep_until, token = _SLOT.unpack_from(self._memory, slot * _SLOT.size)
+        for held, raw_id, version, keep_until, ttl_us, token in _SLOT.iter_unpack(self._memory[:]):
             if held:
                 h = raw_id.hex()
                 job_id = f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
-                yield Entry(slot, Lease(job_id, version, 0, token.rstrip(b"\0").decode() or None), keep_until)
+                yield Entry(Lease(job_id, version, 0, token.rstrip(b"\0").decode() or None), keep_until, ttl_us)
 
     def close(self) -> None:
         self._memory.close()

@@ -1,8 +1,8 @@
 """The loop: claim for the free slots, run, settle what is over, and do both in one turn when there is both.
 
 A few lanes take turns with the store, so that handlers run while the database works. A slot is free as soon as its
-handler ends; what is finished and not yet written is bounded, kept while the database is away, and settled when it
-is back.
+handler ends; what is over and not yet written is bounded, its lease is kept, it waits while the database is away, and
+it is settled when the database is back.
 """
 
 from __future__ import annotations
@@ -10,22 +10,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
 
-from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
+from euterpe.model.errors import StaleLease, StoreUnavailable
+from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.submission import RESULT_LIMIT, Submission
-from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Wakeups
-from euterpe.worker.attempt import Attempt, Interruption, interrupted
-from euterpe.worker.context import Context, Desk
+from euterpe.model.outcome import Failed, Released
+from euterpe.model.state import State
+from euterpe.model.submission import RESULT_LIMIT
+from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Verdict, Wakeups
+from euterpe.worker.absence import Absence
+from euterpe.worker.attempt import Attempt, Interruption, Means
+from euterpe.worker.context import Context
+from euterpe.worker.desk import MakeSubmission, Spawn, WorkerDesk
 from euterpe.worker.handlers import Handlers
-from euterpe.worker.keeper import LeaseKeeper
+from euterpe.worker.keeper import LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.processes import Processes
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
+from euterpe.worker.threads import Threads
 
 log = logging.getLogger("euterpe.worker")
 
@@ -33,7 +39,12 @@ LANES: Final = 2
 WATCH_S: Final = 0.5
 PRECISE_TIMEOUT_US: Final = 10_000_000
 KEEP_AFTER_DEADLINE_S: Final = 30.0
-BACKOFF_S: Final = (0.1, 5.0)
+STUBBORN_S: Final = 5.0
+"""How long an interrupted handler may take to tidy up."""
+LEAVE_S: Final = 10.0
+"""How long a worker that gave everything back tries to write that down."""
+SHORT_LEASE_US: Final = 10_000_000
+"""A lease below this may run out while the keeper's process starts."""
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,10 +71,10 @@ class Worker:
         *,
         wakeups: Wakeups,
         keeper_url: str | None = None,
-        spawn: Callable[[Claim, Sequence[Submission]], Awaitable[list[str]]] | None = None,
-        make_submission: Callable[..., Submission] | None = None,
+        spawn: Spawn | None = None,
+        make_submission: MakeSubmission | None = None,
         telemetry: Telemetry | None = None,
-        settled: Callable[[str], None] | None = None,
+        settled: Callable[[str, Verdict], None] | None = None,
     ) -> None:
         self._claims = claims
         self._handlers = handlers
@@ -71,41 +82,69 @@ class Worker:
         self._wakeups = wakeups
         self._telemetry = telemetry or Silent()
         self._settled = settled
-        self._keeper_url = keeper_url
-        self._keeper: LeaseKeeper | None = None
-        self._spawn = spawn
-        self._make_submission = make_submission
-        self._running: dict[str, Attempt] = {}
-        self._slots: dict[str, int] = {}
-        self._finished: list[Finished] = []
+        self._loop = asyncio.get_running_loop()
+        self._desk = WorkerDesk(self._loop, self._advance, spawn, make_submission)
+        self._threads = Threads(self._wake)
+        self._processes = Processes(self._desk, settings.result_limit)
+        self._means = Means(
+            self._threads.call, self._processes.run, self._desk.has_news, self._desk.delivered, settings.result_limit
+        )
+        reports = Reports(self._lose, self._cancel)
+        slots = 3 * settings.concurrency
+        self._keeper: LeaseKeeper | LoopKeeper = (
+            LoopKeeper(claims, slots, settings.lease_ttl_us, reports)
+            if keeper_url is None
+            else LeaseKeeper(keeper_url, slots, settings.lease_ttl_us, reports)
+        )
+        self._running: set[Attempt] = set()
+        self._stubborn: set[Attempt] = set()
+        self._ended: list[Attempt] = []
+        self._unwritten = 0
         self._reserved = 0
         self._hungry = True
-        self._away = False
+        self._absence = Absence()
         self._stopping = False
+        self._leave_at: float | None = None
+        self._grace: asyncio.TimerHandle | None = None
         self._news: list[asyncio.Event] = []
-        self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="euterpe-handler")
-        self._processes = Processes()
         self._tasks: set[asyncio.Task[None]] = set()
 
     # --- life ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until `stop`; then let running work finish for the grace time and give the rest back."""
-        self._loop = asyncio.get_running_loop()
-        self._desk = Desk(self._loop, self._advance, self._spawn or _no_spawn, self._make_submission or _no_submission)
+        """Work until `stop`; then let running work finish for the grace time and give the rest back.
+
+        Cancelled, it gives everything back at once before it ends."""
+        if self._settings.lease_ttl_us < SHORT_LEASE_US:
+            await self._keeper.ensure_running()
+            await self._keeper.wait_until_ready()
         unsubscribe = self._wakeups.subscribe(self._wake, self._settings.queues)
         watcher = self._loop.create_task(self._watch())
+        lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
         try:
-            await asyncio.gather(*(self._lane() for _ in range(LANES)))
+            await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError:
+            self._stopping = True
+            self._release_all()
+            await asyncio.wait(lanes, timeout=LEAVE_S)
+            raise
         finally:
-            watcher.cancel()
             unsubscribe()
-            for task in self._tasks:
-                task.cancel()
-            self._processes.close()
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            if self._keeper is not None:
-                await self._keeper.close()
+            if self._grace is not None:
+                self._grace.cancel()
+            await self._leave([watcher, *lanes])
+        for lane in lanes:
+            if not lane.cancelled() and (error := lane.exception()) is not None:
+                raise error
+
+    async def _leave(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        leftover = [*tasks, *self._tasks]
+        for task in leftover:
+            task.cancel()
+        await asyncio.wait(leftover, timeout=1.0)
+        await self._processes.close()
+        self._threads.close()
+        await self._keeper.close()
 
     def stop(self) -> None:
         """Claim nothing more; a second call gives back at once what still runs."""
@@ -114,14 +153,17 @@ class Worker:
         else:
             self._stopping = True
             log.info("stopping: %d running jobs may finish", len(self._running))
-            self._loop.call_later(self._settings.grace_s, self._release_all)
+            self._grace = self._loop.call_later(self._settings.grace_s, self._release_all)
         self._wake()
 
     def _release_all(self) -> None:
-        for attempt in list(self._running.values()):
+        if self._leave_at is None:
+            self._leave_at = time.monotonic() + LEAVE_S
+        if self._running:
+            log.warning("%d unfinished jobs are given back", len(self._running))
+        for attempt in tuple(self._running):
             attempt.interrupt(Interruption.SHUTDOWN)
-            if attempt.handler.mode == "thread":
-                self._detach(attempt, Interruption.SHUTDOWN)
+        self._wake()
 
     # --- turns --------------------------------------------------------------------------------------
 
@@ -129,199 +171,225 @@ class Worker:
         news = asyncio.Event()
         self._news.append(news)
         while True:
-            finished, self._finished = self._finished, []
+            ended, self._ended = self._ended, []
             request = self._request()
-            if not finished and request is None:
-                if self._stopping and not self._running and not self._reserved and not self._finished:
+            if not ended and request is None:
+                if self._stopping and not self._running and not self._reserved and not self._unwritten:
                     self._wake()
                     return
                 await self._wait(news)
                 continue
-            await self._turn(finished, request)
+            await self._turn(ended, request)
 
     def _request(self) -> ClaimRequest | None:
         """Claim for the slots that are free, in halves, so that one lane's jobs run while the other claims."""
-        free = self._settings.concurrency - len(self._running) - self._reserved
-        unwritten = len(self._finished)
-        if self._stopping or self._away or not self._hungry or free <= 0 or unwritten > self._settings.concurrency:
+        if self._stopping or not self._hungry:
             return None
-        share = max(1, -(-self._settings.concurrency // LANES))
-        limit = min(free, share, self._settings.batch)
+        settings = self._settings
+        taken = len(self._running) + self._reserved
+        free = settings.concurrency - taken - self._threads.lingering - len(self._stubborn)
+        room = 3 * settings.concurrency - taken - self._unwritten
+        limit = min(free, room, -(-settings.concurrency // LANES), settings.batch)
+        if limit <= 0:
+            return None
         self._reserved += limit
+        self._hungry = False
         return ClaimRequest(
-            worker_id=self._settings.worker_id,
+            worker_id=settings.worker_id,
             limit=limit,
-            queues=self._settings.queues,
+            queues=settings.queues,
             types=self._handlers.types,
-            lease_ttl_us=self._settings.lease_ttl_us,
+            lease_ttl_us=settings.lease_ttl_us,
         )
 
-    async def _turn(self, finished: list[Finished], request: ClaimRequest | None) -> None:
-        self._hungry = False
+    async def _turn(self, ended: list[Attempt], request: ClaimRequest | None) -> None:
+        finished = [a.finished() for a in ended]
         try:
             verdicts, claims = await self._claims.turn(finished, request)
-        except EuterpeError as error:
-            self._finished = finished + self._finished
+        except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
             self._hungry = True
-            self._reserved -= request.limit if request else 0
-            await self._sit_out(error)
+            if request is not None:
+                self._reserved -= request.limit
+            if isinstance(error, StoreUnavailable):
+                self._ended = ended + self._ended
+                await self._sit_out(error)
+            else:
+                log.error("the store refused a turn", exc_info=error)
+                await self._settle_apart(ended)
             return
-        if self._away:
-            self._away = False
-            log.warning("the database is back; %d finished jobs were settled", len(finished))
+        if self._absence.is_away:
+            self._absence.over(len(finished))
         if request is not None:
             self._reserved -= request.limit
             if claims:
-                tell_claims(self._telemetry, claims)
-                if self._keeper_url is not None:
-                    await self._keep_leases()
-                for claim in claims:
-                    self._start(claim)
+                await self._begin(claims)
             if len(claims) == request.limit:
                 self._hungry = True
-        stale = tell_settled(self._telemetry, finished, verdicts)
-        if stale:
+        self._written(ended, finished, verdicts)
+
+    async def _begin(self, claims: list[Claim]) -> None:
+        tell_claims(self._telemetry, claims)
+        await self._keeper.ensure_running()
+        for claim in claims:
+            self._start(claim)
+
+    def _written(self, ended: list[Attempt], finished: list[Finished], verdicts: Sequence[Verdict]) -> None:
+        self._unwritten -= len(ended)
+        for attempt in ended:
+            self._keeper.table.release(attempt.slot)
+        if stale := tell_settled(self._telemetry, finished, verdicts):
             log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
         for f, verdict in zip(finished, verdicts, strict=True):
-            if verdict.accepted:
-                if self._settled is not None:
-                    self._settled(f.claim.job.id)
-                if f.claim.job.has_dependents:
-                    self._hungry = True
+            if not verdict.accepted:
+                continue
+            if self._settled is not None:
+                self._settled(f.claim.job.id, verdict)
+            if f.claim.job.has_dependents or verdict.state is State.SCHEDULED:
+                self._hungry = True
 
-    async def _sit_out(self, error: EuterpeError) -> None:
-        if not isinstance(error, StoreUnavailable):
-            log.error("the store refused a turn", exc_info=error)
-        elif not self._away:
-            log.warning("the database is away; %d finished jobs are kept", len(self._finished), exc_info=error)
-        self._away = True
-        await asyncio.sleep(random.uniform(*BACKOFF_S) / 4)
-        self._away = False if self._stopping else self._away
+    async def _settle_apart(self, ended: list[Attempt]) -> None:
+        """One of a batch cannot be written: find it, so that the others are, and end its job with that error."""
+        for attempt in ended:
+            for _ in range(2):
+                try:
+                    finished = [attempt.finished()]
+                    self._written([attempt], finished, await self._claims.settle(finished))
+                    break
+                except StoreUnavailable:
+                    self._ended.append(attempt)
+                    break
+                except Exception as error:  # noqa: BLE001  # see above
+                    log.error("an outcome cannot be written", extra={"job_id": attempt.claim.job.id}, exc_info=error)
+                    reason = f"the outcome cannot be written: {type(error).__name__}"
+                    attempt.outcome = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))
+            else:
+                self._written([attempt], [], [])  # Its lease will run out; a sweep ends it.
+        await asyncio.sleep(WATCH_S)
+
+    async def _sit_out(self, error: StoreUnavailable) -> None:
+        pause_s = self._absence.begin_or_go_on(error, self._unwritten)
+        if self._leave_at is not None and time.monotonic() > self._leave_at:
+            log.error("%d ended jobs could not be settled; they will run again", len(self._ended))
+            self._unwritten -= len(self._ended)
+            self._ended.clear()
+        else:
+            await asyncio.sleep(pause_s)
         self._wake()
-        self._probe()
-
-    def _probe(self) -> None:
-        # Without anything to write, the next claim is what finds out that the database is back.
-        if not self._finished:
-            self._away = False
-        self._hungry = True
 
     async def _wait(self, news: asyncio.Event) -> None:
         """Until something happens, or a jittered while: polling is the fallback for every kind of wake-up."""
-        alarm = self._loop.call_later(self._settings.poll_s * random.uniform(0.75, 1.25), self._poll)
+        alarm = self._loop.call_later(self._settings.poll_s * random.uniform(0.75, 1.25), self._wake)
         try:
             await news.wait()
             news.clear()
         finally:
             alarm.cancel()
 
-    def _poll(self) -> None:
+    def _wake(self) -> None:
         self._hungry = True
         for news in self._news:
             news.set()
 
-    def _wake(self) -> None:
-        self._poll()
-
     # --- attempts -----------------------------------------------------------------------------------
-
-    async def _keep_leases(self) -> None:
-        if self._keeper is None:
-            assert self._keeper_url is not None
-            self._keeper = LeaseKeeper(
-                self._keeper_url,
-                self._settings.concurrency * 2,
-                self._settings.lease_ttl_us,
-                on_lost=lambda job_id, version: self._interrupt(job_id, version, Interruption.LOST_LEASE),
-                on_cancel=lambda job_id, version: self._interrupt(job_id, version, Interruption.CANCEL),
-            )
-        await self._keeper.ensure_running()
 
     def _start(self, claim: Claim) -> None:
         job = claim.job
         handler = self._handlers[job.type]
         timeout_us = min(job.execution_timeout_us, handler.timeout_us or job.execution_timeout_us)
-        now = self._loop.time()
+        now = time.monotonic()
         stops_at = now + timeout_us / 1_000_000
-        attempt = Attempt(claim, handler, Context(claim, self._desk, stops_at), now, stops_at)
-        self._running[job.id] = attempt
-        if self._keeper is not None:
-            self._slots[job.id] = self._keeper.table.hold(claim.lease, stops_at + KEEP_AFTER_DEADLINE_S)
+        ttl_us = min(self._settings.lease_ttl_us, job.visibility_us)
+        slot = self._keeper.table.hold(claim.lease, stops_at + KEEP_AFTER_DEADLINE_S, ttl_us)
+        attempt = Attempt(claim, handler, Context(claim, self._desk, stops_at), now, stops_at, slot)
+        self._running.add(attempt)
+        if self._stopping:
+            # Claimed while the order to stop came in: it has not begun and goes back as it was.
+            attempt.outcome = Released()
+            self._over(attempt)
+            return
         if timeout_us <= PRECISE_TIMEOUT_US:
-            self._loop.call_at(stops_at, self._time_out, attempt)
+            attempt.alarm = self._loop.call_later(timeout_us / 1_000_000, attempt.interrupt, Interruption.TIMEOUT)
         task = self._loop.create_task(self._execute(attempt))
         attempt.attach(task)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _execute(self, attempt: Attempt) -> None:
-        await attempt.run(self._threads, self._processes.run, self._settings.result_limit)
-        self._over(attempt)
-
-    def _over(self, attempt: Attempt) -> None:
-        job = attempt.claim.job
-        if self._running.get(job.id) is not attempt:
-            return
-        del self._running[job.id]
-        self._forget_lease(job.id)
-        if attempt.outcome is not None:
-            self._finished.append(Finished(attempt.claim, attempt.outcome, self._loop.time() - attempt.started))
+        await attempt.run(self._means)
+        if attempt in self._running:
+            self._over(attempt)
         else:
-            log.warning("the lease was lost to another claim; this attempt's work is dropped", extra={"job_id": job.id})
-        for news in self._news:
-            news.set()
-        if not self._stopping:
-            self._hungry = True
-
-    def _forget_lease(self, job_id: str) -> None:
-        slot = self._slots.pop(job_id, None)
-        if slot is not None and self._keeper is not None:
-            self._keeper.table.release(slot)
-
-    def _interrupt(self, job_id: str, claim_version: int, why: Interruption) -> None:
-        attempt = self._running.get(job_id)
-        if attempt is not None and attempt.claim.lease.claim_version == claim_version:
-            attempt.interrupt(why)
-
-    def _time_out(self, attempt: Attempt) -> None:
-        if attempt.outcome is None and attempt.interruption is None:
-            attempt.interrupt(Interruption.TIMEOUT)
-            if attempt.handler.mode == "thread":
-                self._detach(attempt, Interruption.TIMEOUT)
-
-    def _detach(self, attempt: Attempt, why: Interruption) -> None:
-        """A thread cannot be stopped: settle the job now; its slot stays taken until the thread is through."""
-        outcome = interrupted(why, attempt.claim)
-        if attempt.outcome is None and outcome is not None:
-            attempt.outcome = outcome
-            self._finished.append(Finished(attempt.claim, outcome))
-            self._forget_lease(attempt.claim.job.id)
-            extra = {"job_id": attempt.claim.job.id, "error_code": str(why)}
-            log.warning("a thread cannot be stopped: it goes on while its job is settled", extra=extra)
+            self._stubborn.discard(attempt)
             self._wake()
 
+    def _over(self, attempt: Attempt) -> None:
+        """The handler is through, or given up on: its slot is free, its outcome waits to be written."""
+        self._running.discard(attempt)
+        attempt.took_s = time.monotonic() - attempt.started
+        attempt.context.close()
+        self._desk.forget(attempt.claim)
+        if attempt.alarm is not None:
+            attempt.alarm.cancel()
+        if attempt.outcome is not None:
+            self._ended.append(attempt)
+            self._unwritten += 1
+        else:
+            self._keeper.table.release(attempt.slot)
+            job_id = attempt.claim.job.id
+            log.warning("the lease was lost to another claim; this attempt's work is dropped", extra={"job_id": job_id})
+        self._wake()
+
+    def _find(self, job_id: str, claim_version: int) -> Attempt | None:
+        for attempt in self._running:
+            lease = attempt.claim.lease
+            if lease.claim_version == claim_version and lease.job_id == job_id:
+                return attempt
+        return None
+
+    def _lose(self, job_id: str, claim_version: int) -> None:
+        if (attempt := self._find(job_id, claim_version)) is not None:
+            attempt.interrupt(Interruption.LOST_LEASE)
+
+    def _cancel(self, job_id: str, claim_version: int) -> None:
+        if (attempt := self._find(job_id, claim_version)) is not None:
+            attempt.interrupt(Interruption.CANCEL)
+            if attempt.handler.mode == "process":
+                self._processes.ask_to_stop(attempt.claim)
+
     async def _watch(self) -> None:
-        """Deadlines, in one pass for all: most jobs end long before theirs."""
+        """Deadlines and the deaf, in one pass for all: most jobs end long before theirs."""
         while True:
             await asyncio.sleep(WATCH_S)
-            now = self._loop.time()
-            for attempt in list(self._running.values()):
+            now = time.monotonic()
+            for attempt in tuple(self._running):
                 if now >= attempt.stops_at:
-                    self._time_out(attempt)
-            if self._keeper is not None and self._running:
+                    attempt.interrupt(Interruption.TIMEOUT)
+                if attempt.interruption is not None and now >= attempt.interrupted_at + STUBBORN_S:
+                    self._insist(attempt)
+            if self._running or self._unwritten:
                 await self._keeper.ensure_running()
 
+    def _insist(self, attempt: Attempt) -> None:
+        """It was asked to stop and does not: kill a process, leave a coroutine to itself; a thread may go on if the
+        request was only a cancel."""
+        if attempt.handler.mode == "process":
+            attempt.cancel()
+        elif attempt.handler.mode == "async":
+            attempt.outcome = attempt.interrupted()
+            self._stubborn.add(attempt)
+            extra = {"job_id": attempt.claim.job.id, "error_code": str(attempt.interruption)}
+            log.warning("a handler does not let itself be cancelled; its job is settled without it", extra=extra)
+            self._over(attempt)
+
     async def _advance(self, news: Advance) -> None:
-        (alive,) = await self._claims.advance([news])
+        """Write news. While the database is away it waits: a handler's work is worth more than its punctuality."""
+        while True:
+            try:
+                (alive,) = await self._claims.advance([news])
+                break
+            except StoreUnavailable as error:
+                await asyncio.sleep(self._absence.begin_or_go_on(error, self._unwritten))
         if not alive:
-            job = news.claim.job
-            self._interrupt(job.id, news.claim.lease.claim_version, Interruption.LOST_LEASE)
-            raise StaleLease(job.id, news.claim.lease.claim_version)
-
-
-async def _no_spawn(_claim: Claim, _submissions: Sequence[Submission]) -> list[str]:
-    raise EuterpeError("this worker cannot spawn jobs: it has no queue to submit to")
-
-
-def _no_submission(*_args: object, **_options: object) -> Submission:
-    raise EuterpeError("this worker cannot spawn jobs: it has no queue to submit to")
+            lease = news.claim.lease
+            self._lose(lease.job_id, lease.claim_version)
+            raise StaleLease(lease.job_id, lease.claim_version)

@@ -1,7 +1,7 @@
 """Handlers in processes of their own: CPU-bound work that a timeout can really kill.
 
-A child serves one handler, one job at a time, and is used again; JSON travels over a pipe of its own, so that what
-the handler prints cannot disturb it. Killing the attempt kills the child.
+A child serves one handler, one job at a time, and is used again; JSON travels over a socket of its own, so that what
+the handler prints cannot disturb it. Killing the attempt kills the child and whatever the child started.
 """
 
 from __future__ import annotations
@@ -12,18 +12,41 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.errors import PermanentError, TemporaryError
+from euterpe.model.errors import EuterpeError
+from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.worker.context import Context
+from euterpe.ports import Advance
+from euterpe.worker.context import Context, Desk, Sent
+from euterpe.worker.failures import HandlerFailed
 from euterpe.worker.handlers import Handler
+from euterpe.worker.pipe import (
+    LINE_LIMIT,
+    Answer,
+    Raised,
+    Returned,
+    Run,
+    Serve,
+    Spawn,
+    Stop,
+    ToChild,
+    Told,
+    Unable,
+    read_from_child,
+    to_line,
+)
+
+IDLE_LIMIT: Final = max(2, os.cpu_count() or 1)
+"""Children kept for the next job of their type; more would only hold memory."""
+END_PATIENCE_S: Final = 5.0
 
 
-class ChildCrashed(TemporaryError):
-    """The process of a handler died under it."""
+class ProcessSpoilt(HandlerFailed):
+    """The attempt failed together with its process: it died, or never could serve the handler."""
 
 
 class Child:
@@ -35,109 +58,152 @@ class Child:
         self._process = process
         self._reader = reader
         self._writer = writer
+        self._answers: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def start(cls, handler: Handler) -> Child:
+    async def start(cls, handler: Handler, result_limit: int) -> Child:
         ours, theirs = socket.socketpair()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "euterpe.worker.child",
-            str(theirs.fileno()),
-            pass_fds=(theirs.fileno(),),
-            stdin=asyncio.subprocess.DEVNULL,
-            # Its own group: the kill must reach what the handler started, and a Ctrl-C at the terminal must not.
-            start_new_session=True,
-        )
-        theirs.close()
-        reader, writer = await asyncio.open_connection(sock=ours, limit=64 * 1024 * 1024)
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "euterpe.worker.child",
+                str(theirs.fileno()),
+                pass_fds=(theirs.fileno(),),
+                stdin=asyncio.subprocess.DEVNULL,
+                # Its own group: the kill must reach what the handler started, and a Ctrl-C at the terminal must not.
+                start_new_session=True,
+            )
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours, limit=LINE_LIMIT)
+        except BaseException:
+            process.kill()
+            ours.close()
+            raise
+        child = cls(process, reader, writer)
         module, qualname = where_defined(handler)
-        orders = {"type": handler.type, "module": module, "qualname": qualname, "argv": sys.argv, "path": sys.path}
-        writer.write(msgspec.json.encode(orders) + b"\n")
-        return cls(process, reader, writer)
+        child.send(Serve(handler.type, module, qualname, sys.argv, sys.path, result_limit))
+        return child
 
-    async def call(self, claim: Claim, context: Context, arguments: dict[str, Any]) -> Any:
-        job = claim.job
-        request = {
-            "job_id": job.id,
-            "attempt": job.attempt_count,
-            "max_attempts": job.max_attempts,
-            "attempt_id": claim.lease.attempt_id,
-            "previous_attempt_id": job.previous_attempt_id,
-            "deadline": context.deadline,
-            "tags": job.tags,
-            "correlation_id": job.correlation_id,
-            "last_checkpoint": context.last_checkpoint,
-            "arguments": arguments,
-        }
-        self._writer.write(msgspec.json.encode(request) + b"\n")
+    def send(self, message: ToChild) -> None:
+        self._writer.write(to_line(message))
+
+    async def call(self, claim: Claim, context: Context, desk: Desk) -> msgspec.Raw:
+        """Run one attempt in the child; what it tells meanwhile goes to the desk."""
+        self.send(Run(claim, context.deadline))
         while True:
-            try:
-                line = await self._reader.readline()
-            except ConnectionError:
-                line = b""
-            if not line:
-                code = await self._process.wait()
-                raise ChildCrashed(f"the handler's process ended with {_meaning(code)}")
-            kind, value = msgspec.json.decode(line)
-            match kind:
-                case "result":
-                    return value
-                case "temporary":
-                    raise TemporaryError(value["message"], retry_after=value.get("retry_after"))
-                case "permanent":
-                    raise PermanentError(value["message"], code=value["code"])
-                case "progress":
-                    await context.progress(value["percent"], value.get("message"))
-                case "checkpoint":
-                    await context.checkpoint(value)
-                case "stage":
-                    await context.stage(value)
+            message = read_from_child(await self._next_line())
+            match message:
+                case Told():
+                    news = Advance(claim, message.stage, message.progress, message.message, message.checkpoint)
+                    self._answer(message.number, desk.tell(news))
+                case Spawn():
+                    self._answer(message.number, desk.spawn(claim, message.submission))
+                case Returned():
+                    if message.stopped:
+                        context.saw_the_request = True
+                    return message.value
+                case Raised():
+                    raise HandlerFailed(message.failure)
+                case Unable():
+                    raise ProcessSpoilt(Failure(Category.PERMANENT, message.reason, "not_importable"))
 
-    def kill(self) -> None:
-        """At once, with everything it started."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._writer.close()
+    async def _next_line(self) -> bytes:
+        try:
+            line = await self._reader.readline()
+        except ConnectionError:
+            line = b""
+        except ValueError as error:
+            raise ProcessSpoilt(Failure(Category.SYSTEM, str(error), "process_died")) from error
+        if line.endswith(b"\n"):
+            return line
+        code = await self._process.wait()
+        raise ProcessSpoilt(
+            Failure(Category.SYSTEM, f"the handler's process ended with {_meaning(code)}", "process_died")
+        )
+
+    def _answer(self, number: int, sent: Sent[Any]) -> None:
+        async def answer() -> None:
+            try:
+                reply = Answer(number, value=await sent)
+            except EuterpeError as error:
+                reply = Answer(number, error=str(error))
+            if not self._writer.is_closing():
+                self.send(reply)
+
+        task = asyncio.get_running_loop().create_task(answer())
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
 
     @property
     def alive(self) -> bool:
-        return self._process.returncode is None
+        return self._process.returncode is None and not self._writer.is_closing()
+
+    def dismiss(self) -> None:
+        """An idle child ends by itself when its socket closes."""
+        self._writer.close()
+
+    async def kill(self) -> None:
+        """At once, with everything it started; returns when it is gone."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._writer.close()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), END_PATIENCE_S)
 
 
 class Processes:
     """Children by handler: idle ones are used again, a spoilt one is killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, desk: Desk, result_limit: int) -> None:
+        self._desk = desk
+        self._result_limit = result_limit
         self._idle: dict[str, list[Child]] = {}
-        self._busy: set[Child] = set()
+        self._busy: dict[str, Child] = {}
 
-    async def run(self, handler: Handler, claim: Claim, context: Context, arguments: dict[str, Any]) -> Any:
-        idle = self._idle.setdefault(handler.type, [])
-        while idle and not idle[-1].alive:
-            idle.pop()
-        child = idle.pop() if idle else await Child.start(handler)
-        self._busy.add(child)
-        finished = False
+    async def run(self, handler: Handler, claim: Claim, context: Context) -> msgspec.Raw:
+        child = self._take(handler.type) or await Child.start(handler, self._result_limit)
+        name = claim.lease.attempt_id
+        self._busy[name] = child
+        spoilt = True
         try:
-            value = await child.call(claim, context, arguments)
-            finished = True
+            value = await child.call(claim, context, self._desk)
+            spoilt = False
             return value
-        except (PermanentError, TemporaryError) as error:
-            finished = not isinstance(error, ChildCrashed)
+        except HandlerFailed as error:
+            spoilt = isinstance(error, ProcessSpoilt)
             raise
         finally:
-            self._busy.discard(child)
-            if finished:
-                self._idle[handler.type].append(child)
+            del self._busy[name]
+            if spoilt:
+                await child.kill()
             else:
-                child.kill()
+                self._give_back(handler.type, child)
 
-    def close(self) -> None:
-        for child in [*self._busy, *(c for children in self._idle.values() for c in children)]:
-            child.kill()
+    def ask_to_stop(self, claim: Claim) -> None:
+        """Tell the attempt's process that `ctx.cancelled` is true now."""
+        if (child := self._busy.get(claim.lease.attempt_id)) is not None and child.alive:
+            child.send(Stop())
+
+    def _take(self, job_type: str) -> Child | None:
+        idle = self._idle.get(job_type, [])
+        while idle:
+            child = idle.pop()
+            if child.alive:
+                return child
+        return None
+
+    def _give_back(self, job_type: str, child: Child) -> None:
+        idle = self._idle.setdefault(job_type, [])
+        if child.alive and len(idle) < IDLE_LIMIT:
+            idle.append(child)
+        else:
+            child.dismiss()
+
+    async def close(self) -> None:
+        children = [*self._busy.values(), *(child for idle in self._idle.values() for child in idle)]
         self._idle.clear()
+        await asyncio.gather(*(child.kill() for child in children))
 
 
 def where_defined(handler: Handler) -> tuple[str, str]:
@@ -147,8 +213,10 @@ def where_defined(handler: Handler) -> tuple[str, str]:
         return function.__module__, function.__qualname__
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
-    name = spec.name if spec is not None else str(getattr(main, "__file__", ""))
-    return name, function.__qualname__
+    if spec is not None:
+        return spec.name, function.__qualname__
+    path = getattr(main, "__file__", None)
+    return (str(Path(path).resolve()) if path else "__main__"), function.__qualname__
 
 
 def _meaning(code: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError
@@ -14,34 +15,73 @@ log = logging.getLogger("euterpe.sweep")
 PROMOTE_S: Final = 1.0
 RECOVER_S: Final = 3.0
 TIDY_S: Final = 300.0
+SOONEST_S: Final = 0.001
+
+
+class Sweeper:
+    """Promotes due jobs on time, recovers lost ones soon, tidies up now and then. Nothing ends it but a cancel."""
+
+    def __init__(self, store: Any, wakeups: Any, telemetry: Any = None) -> None:
+        self._store = store
+        self._wakeups = wakeups
+        self._telemetry = telemetry
+        self._recover_at = time.monotonic()
+        self._tidy_at = time.monotonic() + TIDY_S * random.random()
+        self._next_at = 0.0
+        self._sooner = asyncio.Event()
+
+    def expect(self, due_in_us: int) -> None:
+        """Something falls due then, and this process knows: do not oversleep it."""
+        if time.monotonic() + due_in_us / 1e6 < self._next_at:
+            self._sooner.set()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                pause_s = await self._pass()
+            except EuterpeError as error:
+                log.info("a sweep is put off", exc_info=error)
+                pause_s = PROMOTE_S
+            except Exception as error:  # noqa: BLE001  # a rescuer that stops is worse than one that complains
+                log.error("a sweep failed", exc_info=error)
+                pause_s = PROMOTE_S
+            await self._sleep(pause_s)
+
+    async def _pass(self) -> float:
+        """Returns how long the next one may wait."""
+        sweeps = self._store.sweeps
+        now = time.monotonic()
+        if now >= self._recover_at:
+            # Up to RECOVER_S and never more: it is part of the time in which lost jobs are promised back.
+            self._recover_at = now + RECOVER_S * random.uniform(0.6, 1.0)
+            await self._recover()
+        self._sooner.clear()
+        if promoted := await sweeps.promote():
+            self._wakeups.announce(promoted)
+        if now >= self._tidy_at:
+            self._tidy_at = now + TIDY_S * random.uniform(0.75, 1.25)
+            await sweeps.prune()
+            await sweeps.expire_keys()
+        due_us = await sweeps.next_due_in_us()
+        pause_s = min(PROMOTE_S * random.uniform(0.75, 1.25), max(0.0, self._recover_at - time.monotonic()))
+        return pause_s if due_us is None else min(pause_s, due_us / 1e6)
+
+    async def _recover(self) -> None:
+        recovered = await self._store.sweeps.recover()
+        if recovered.reclaimed:
+            log.warning("%d jobs lost their worker and were taken back", recovered.reclaimed)
+            if self._telemetry is not None:
+                self._telemetry.reclaimed(recovered.reclaimed)
+
+    async def _sleep(self, pause_s: float) -> None:
+        pause_s = max(pause_s, SOONEST_S)
+        self._next_at = time.monotonic() + pause_s
+        try:
+            await asyncio.wait_for(self._sooner.wait(), pause_s)
+        except TimeoutError:
+            return
 
 
 async def sweep_forever(store: Any, wakeups: Any, telemetry: Any = None) -> None:
-    """Promote due jobs on time, recover lost ones soon, tidy up now and then."""
-    loop = asyncio.get_running_loop()
-    recover_at = loop.time()
-    tidy_at = loop.time() + TIDY_S * random.random()
-    while True:
-        pause = PROMOTE_S * random.uniform(0.75, 1.25)
-        try:
-            promoted = await store.sweeps.promote()
-            if promoted:
-                wakeups.announce(promoted)
-            due_us = await store.sweeps.next_due_in_us()
-            if due_us is not None:
-                pause = min(pause, due_us / 1e6)
-            if loop.time() >= recover_at:
-                recover_at = loop.time() + RECOVER_S * random.uniform(0.75, 1.25)
-                recovered = await store.sweeps.recover()
-                if recovered.reclaimed and telemetry is not None:
-                    telemetry.reclaimed(recovered.reclaimed)
-                if recovered.reclaimed:
-                    log.warning("%d jobs lost their worker and were taken back", recovered.reclaimed)
-            if loop.time() >= tidy_at:
-                tidy_at = loop.time() + TIDY_S * random.uniform(0.75, 1.25)
-                await store.sweeps.prune()
-                await store.sweeps.expire_keys()
-        except EuterpeError as error:
-            log.info("a sweep is put off", exc_info=error)
-            pause = max(pause, 1.0)
-        await asyncio.sleep(max(pause, 0.001))
+    """The sweeps alone, for a process that runs no jobs."""
+    await Sweeper(store, wakeups, telemetry).run()

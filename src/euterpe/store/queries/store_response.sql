@@ -1,2 +1,2 @@
 -- The answer that every replay of this key gets, byte for byte.
-UPDATE idempotency_keys SET response = :response WHERE scope = :scope AND key = :key
+UPDATE idempotency_keys SET response = :response, job_id = :job_id WHERE scope = :scope AND key = :key

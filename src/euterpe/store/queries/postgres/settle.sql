@@ -33,4 +33,4 @@ WITH input AS (
            lease_token_hash, outcome_hash
     FROM settled
 )
-SELECT {{moved_columns}} FROM settled AS j
+SELECT {{moved_columns}}, j.claim_version FROM settled AS j

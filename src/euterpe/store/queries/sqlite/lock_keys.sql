@@ -1,2 +1,2 @@
 -- The single writer already takes turns; nothing to lock.
-SELECT 1 WHERE :keys IS NULL
+SELECT value FROM json_each(:keys)

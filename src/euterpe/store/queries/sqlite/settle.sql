@@ -12,4 +12,4 @@ SET state = CASE WHEN j.cancel_version = j.claim_version AND :state IN ('retryin
     lease_expires_at = NULL, updated_at = :now,
     transitions = j.transitions + CASE :state WHEN 'dead_letter' THEN 2 ELSE 1 END
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.lease_expires_at IS NOT NULL
-RETURNING {{moved_columns}}
+RETURNING {{moved_columns}}, :claim_version

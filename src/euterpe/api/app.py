@@ -1,0 +1,125 @@
+"""The control plane as one ASGI application: the parts put together, started and stopped."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+import msgspec
+
+from euterpe.api.asgi import AsgiScope, Receive, Send
+from euterpe.api.auth import Gatekeeper, Keys
+from euterpe.api.coordinator import Coordinator
+from euterpe.api.docs_page import docs_page
+from euterpe.api.feed import Feed
+from euterpe.api.jobs import JobRoutes
+from euterpe.api.limits import Limits, RateLimit
+from euterpe.api.openapi import openapi_document
+from euterpe.api.operations import Check, MetricsRender, OperationsRoutes
+from euterpe.api.outbox import OutboxRoutes
+from euterpe.api.routing import AnyRoute, Router
+from euterpe.api.table import event_routes, job_routes, operations_routes, worker_routes
+from euterpe.api.watching import Watch
+from euterpe.api.worker_protocol import WorkerRoutes
+from euterpe.ports import Telemetry
+from euterpe.store.sql import SqlStore
+from euterpe.store.wire import WireClaims
+from euterpe.transport.local import LocalWakeups
+
+DISTRIBUTION: Final = "euterpe-queue"
+DEFAULT_LIMITS: Final = Limits()
+
+log: Final = logging.getLogger("euterpe.api")
+
+
+class ControlPlane:
+    """An ASGI application over an open store, which its maker opens and closes."""
+
+    def __init__(self, router: Router, coordinator: Coordinator, feed: Feed, operations: OperationsRoutes) -> None:
+        self._router = router
+        self._coordinator = coordinator
+        self._feed = feed
+        self._operations = operations
+
+    @property
+    def routes(self) -> tuple[AnyRoute, ...]:
+        return self._router.routes
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._router.serve(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            raise NotImplementedError(f"no {scope['type']} here")
+
+    def drain(self) -> None:
+        """Before stopping: not ready any more, long polls are answered at once, streams end."""
+        self._operations.draining = True
+        self._coordinator.drain()
+        self._feed.drain()
+
+    async def close(self) -> None:
+        """After the last request: give back what nobody took and end what runs in the background."""
+        self.drain()
+        await self._coordinator.close()
+        await self._feed.close()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def create_app(
+    store: SqlStore,
+    keys: Keys,
+    *,
+    metrics_render: MetricsRender | None = None,
+    readiness: Mapping[str, Check] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    telemetry: Telemetry | None = None,
+) -> ControlPlane:
+    """The control plane. `readiness` adds named checks to that of the store; `/metrics` is there with a render."""
+    if store.wakeups is None:
+        store.wakeups = LocalWakeups()
+    claims = WireClaims(store.engine, store.rng)
+    watch = Watch(store.engine)
+    coordinator = Coordinator(
+        claims.claim_for,
+        store.settle,
+        store.wakeups,
+        lease_ttl_us=limits.lease_ttl_us,
+        poll_s=(limits.poll_min_s, limits.poll_max_s),
+    )
+    feed = Feed(watch, limits.max_listeners)
+    workers = WorkerRoutes(
+        claims, coordinator, telemetry, max_wait_ms=limits.max_wait_ms, lease_ttl_us=limits.lease_ttl_us
+    )
+    checks: dict[str, Check] = {"store": watch.now, **(readiness or {})}
+    operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)
+    routes = [
+        *job_routes(JobRoutes(store, store.wakeups)),
+        *event_routes(feed, OutboxRoutes(store.outbox)),
+        *worker_routes(workers),
+        *operations_routes(operations, with_metrics=metrics_render is not None),
+    ]
+    document = openapi_document(routes, _version())
+    operations.openapi = msgspec.json.encode(document)
+    operations.docs = docs_page(document)
+    gatekeeper = Gatekeeper(keys, RateLimit(limits.rate_per_s, limits.rate_burst), limits.key_ttl_s)
+    return ControlPlane(Router(routes, gatekeeper, limits.max_body_bytes), coordinator, feed, operations)
+
+
+def _version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "0"

@@ -1,0 +1,96 @@
+"""Who is there: a bearer key becomes an identity, at the price of one statement every few seconds.
+
+A verified key is believed for `key_ttl_s`, and never past its own expiry. What is remembered is the key's digest, so
+that memory holds no secret. Nothing is looked up for text that cannot be a key, and lookups are few at a time, so
+that a flood of invented keys cannot take the database from those with real ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from euterpe.api.asgi import Identity, Request
+from euterpe.api.limits import RateLimit
+from euterpe.api.problems import Refusal
+from euterpe.store.keys import Scope, StoredKey, split_key
+
+KEYS_REMEMBERED: Final = 10_000
+LOOKUPS_AT_ONCE: Final = 4
+_CHALLENGE: Final = (b"www-authenticate", b'Bearer realm="euterpe"')
+
+
+class Keys(Protocol):
+    """Where keys are found; `store.keys.ApiKeys` is the one."""
+
+    async def find(self, prefix: str) -> StoredKey | None: ...
+
+
+class Gatekeeper:
+    """Lets requests in."""
+
+    def __init__(
+        self, keys: Keys, rate_limit: RateLimit, key_ttl_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._keys = keys
+        self._rate_limit = rate_limit
+        self._ttl_s = key_ttl_s
+        self._clock = clock
+        self._verified: dict[bytes, tuple[Identity, float]] = {}
+        self._lookups = asyncio.Semaphore(LOOKUPS_AT_ONCE)
+
+    async def admit(self, request: Request, scope: Scope) -> Identity:
+        """The identity behind the request's key: 401 without one, 403 without the scope, 429 when too fast."""
+        key = _bearer(request)
+        digest = hashlib.sha256(key).digest()
+        known = self._verified.get(digest)
+        if known is not None and known[1] > self._clock():
+            identity = known[0]
+        else:
+            identity = await self._look_up(key, digest)
+        self._rate_limit.take(identity.prefix)
+        if not identity.may(scope):
+            has = ", ".join(sorted(identity.scopes))
+            raise Refusal(403, "forbidden", f"this needs scope {scope}; the key has {has}")
+        return identity
+
+    async def _look_up(self, key: bytes, digest: bytes) -> Identity:
+        parts = split_key(key.decode("ascii", "replace"))
+        if parts is None:
+            raise _unauthorized()
+        prefix, secret = parts
+        async with self._lookups:
+            known = self._verified.get(digest)
+            if known is not None and known[1] > self._clock():  # another request asked meanwhile
+                return known[0]
+            asked_at = self._clock()
+            stored = await self._keys.find(prefix)
+        if stored is None or not stored.opens_with(secret) or stored.is_over:
+            self._verified.pop(digest, None)
+            raise _unauthorized()
+        record = stored.record
+        identity = Identity(record.requester_id, frozenset(record.scopes), record.prefix)
+        believed_s = self._ttl_s
+        if record.expires_at is not None:
+            believed_s = min(believed_s, (record.expires_at - stored.read_at) / 1_000_000)
+        if len(self._verified) >= KEYS_REMEMBERED:
+            self._verified.clear()
+        self._verified[digest] = (identity, asked_at + believed_s)
+        return identity
+
+
+def _bearer(request: Request) -> bytes:
+    said = request.header(b"authorization")
+    if said is None:
+        raise _unauthorized("send the key as `Authorization: Bearer <key>`")
+    scheme, _, key = said.partition(b" ")
+    if scheme.lower() != b"bearer":
+        raise _unauthorized("send the key as `Authorization: Bearer <key>`")
+    return key.strip()
+
+
+def _unauthorized(detail: str = "the key is unknown, expired or revoked") -> Refusal:
+    return Refusal(401, "unauthorized", detail, headers=(_CHALLENGE,))

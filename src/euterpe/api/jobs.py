@@ -1,0 +1,172 @@
+"""The jobs API: submit, look, cancel, retry. Every look and every act is bound to the requester of the key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from euterpe.api.asgi import Answer, Header, Request
+from euterpe.api.problems import Refusal
+from euterpe.api.submissions import (
+    batch_key,
+    canonical_dependency,
+    drafts_of_batch,
+    job_id_of,
+    submission_of,
+)
+from euterpe.api.watching import Watch
+from euterpe.api.wire import (
+    AttemptDocument,
+    BatchBody,
+    CancelAnswer,
+    CancelBody,
+    JobQuery,
+    NoInput,
+    StatsDocument,
+    SubmissionBody,
+    Whose,
+)
+from euterpe.model.document import job_document, rfc3339
+from euterpe.model.errors import JobNotFound
+from euterpe.model.job import Attempt, Job
+from euterpe.model.state import State
+from euterpe.model.submission import KEY_LIMIT
+from euterpe.ports import Wakeups
+from euterpe.store.keys import Scope
+from euterpe.store.reading import Search, Stats
+from euterpe.store.sql import SqlStore
+
+REPLAYED: Final[Header] = (b"idempotency-replayed", b"true")
+EVERYBODY: Final = "*"
+PAGE_BYTES: Final = 8_000_000
+"""Payloads may be large: a page is cut short where it grows past this, and its cursor goes on from there."""
+
+
+class JobRoutes:
+    """Handlers over one store."""
+
+    def __init__(self, store: SqlStore, wakeups: Wakeups) -> None:
+        self._store = store
+        self._wakeups = wakeups
+        self._watch = Watch(store.engine)
+
+    async def submit(self, request: Request, body: SubmissionBody) -> Answer:
+        submission = submission_of(
+            body, request.identity.requester_id, self._store.payload_limit, key=_key_header(request)
+        )
+        if submission.depends_on:
+            known = tuple(canonical_dependency(d, "/depends_on") for d in submission.depends_on)
+            submission = msgspec.structs.replace(submission, depends_on=known)
+        receipt = await self._store.submit(submission)
+        location = (b"location", b"/jobs/" + receipt.job_id.encode())
+        return Answer(202, receipt.response, headers=(location, REPLAYED) if receipt.replayed else (location,))
+
+    async def submit_batch(self, request: Request, body: BatchBody) -> Answer:
+        key = batch_key(body.idempotency_key, _key_header(request))
+        drafts = drafts_of_batch(body.jobs, request.identity.requester_id, self._store.payload_limit)
+        receipts = await self._store.submit_graph(drafts, key=key)
+        answer = b'{"jobs":[' + b",".join(receipt.response for receipt in receipts) + b"]}"
+        return Answer(202, answer, headers=(REPLAYED,) if all(r.replayed for r in receipts) else ())
+
+    async def get(self, request: Request, whose: Whose) -> Answer:
+        job = await self._store.get(_job_id(request), whose_jobs(request, whose))
+        return Answer(200, msgspec.json.encode(job_document(job)))
+
+    async def search(self, request: Request, query: JobQuery) -> Answer:
+        name, _, value = (query.tag or "").partition(":")
+        page = await self._store.search(
+            Search(
+                requester_id=whose_jobs(request, query),
+                state=None if query.state is None else State(query.state),
+                type=query.type,
+                queue=query.queue,
+                tag=(name, value) if query.tag else None,
+                cursor=query.cursor,
+                limit=query.limit,
+            )
+        )
+        return Answer(200, _page(page.jobs, page.cursor))
+
+    async def attempts(self, request: Request, whose: Whose) -> Answer:
+        attempts = await self._store.attempts(_job_id(request), whose_jobs(request, whose))
+        return Answer(200, msgspec.json.encode({"attempts": [_attempt_document(a) for a in attempts]}))
+
+    async def cancel(self, request: Request, body: CancelBody) -> Answer:
+        job_id = _job_id(request)
+        state = await self._store.cancel(job_id, request.identity.requester_id, force=body.force)
+        answer = CancelAnswer(job_id, state.value, cancel_requested=state is State.RUNNING)
+        return Answer(200, msgspec.json.encode(answer))
+
+    async def retry(self, request: Request, _: NoInput) -> Answer:
+        job = await self._store.retry(_job_id(request), request.identity.requester_id)
+        self._wakeups.announce([job.queue])
+        location = (b"location", b"/jobs/" + job.id.encode())
+        return Answer(202, msgspec.json.encode(job_document(job)), headers=(location,))
+
+    async def stats(self, request: Request, whose: Whose) -> Answer:
+        requester_id = whose_jobs(request, whose)
+        stats = await (self._store.stats() if requester_id is None else self._watch.stats(requester_id))
+        return Answer(200, msgspec.json.encode(_stats_document(stats)))
+
+
+def whose_jobs(request: Request, said: Whose) -> str | None:
+    """The requester to look for; None means everybody's, which only an admin may say."""
+    own = request.identity.requester_id
+    if said.requester is None or said.requester == own:
+        return own
+    if Scope.ADMIN not in request.identity.scopes:
+        raise Refusal(403, "forbidden", "other requesters' jobs need scope admin", pointer="/requester")
+    return None if said.requester == EVERYBODY else said.requester
+
+
+def _key_header(request: Request) -> str | None:
+    said = request.header(b"idempotency-key")
+    if said is None:
+        return None
+    try:
+        key = said.decode("utf-8")
+    except UnicodeDecodeError:
+        key = ""
+    if not 1 <= len(key) <= KEY_LIMIT or "\x00" in key:
+        detail = f"the Idempotency-Key header must have 1 to {KEY_LIMIT} characters of UTF-8"
+        raise Refusal(422, "invalid_input", detail, pointer="/idempotency_key")
+    return key
+
+
+def _job_id(request: Request) -> str:
+    said = request.parameters["job_id"]
+    job_id = job_id_of(said)
+    if job_id is None:
+        raise JobNotFound(said[:100])
+    return job_id
+
+
+def _page(jobs: list[Job], cursor: str | None) -> bytes:
+    encoded: list[bytes] = []
+    size = 0
+    for job in jobs:
+        document = msgspec.json.encode(job_document(job))
+        if encoded and size + len(document) > PAGE_BYTES:
+            cursor = str(jobs[len(encoded) - 1].seq)
+            break
+        encoded.append(document)
+        size += len(document)
+    return b'{"jobs":[' + b",".join(encoded) + b'],"cursor":' + msgspec.json.encode(cursor) + b"}"
+
+
+def _attempt_document(attempt: Attempt) -> AttemptDocument:
+    return AttemptDocument(
+        attempt_id=attempt.attempt_id,
+        attempt=attempt.attempt,
+        worker_id=attempt.worker_id,
+        started_at=rfc3339(attempt.started_at) or "",
+        ended_at=rfc3339(attempt.ended_at),
+        outcome=attempt.outcome,
+        error=None if attempt.error is None else msgspec.json.decode(attempt.error),
+    )
+
+
+def _stats_document(stats: Stats) -> StatsDocument:
+    ages = {queue: age_us / 1_000_000 for queue, age_us in stats.oldest_age_us.items()}
+    return StatsDocument(stats.by_state, stats.by_queue, stats.by_type, ages, stats.per_minute, stats.outbox)

@@ -1,0 +1,98 @@
+"""What one requester may see of the whole: its own counts, and the changes of its own jobs as they happen.
+
+There is no change log to read. The newest jobs of each state and those the caller follows by id are looked at, so the
+cost of a look is bounded whatever the history; a caller that follows its live jobs misses none of their ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from euterpe.model.state import State
+from euterpe.store.engine import Engine
+from euterpe.store.program import Program, Row, one
+from euterpe.store.reading import Stats
+
+NEWEST_OF_A_STATE: Final = 500
+_MINUTE_US: Final = 60_000_000
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Where a job is, in the order of `change_columns.sql`. `sequence` grows with every change of its state."""
+
+    job_id: str
+    requester_id: str
+    type: str
+    queue: str
+    state: State
+    stage: str | None
+    attempt: int
+    sequence: int
+    updated_at: int
+
+
+class Watch:
+    """Reads for people who watch."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def changes(self, requesters: Sequence[str], since: int, followed: Sequence[str]) -> list[Change]:
+        """Changed after `since`, and the followed ones wherever they are; oldest first."""
+        return await self._engine.read(lambda: changes(requesters, since, followed))
+
+    async def now(self) -> int:
+        return await self._engine.read(_now)
+
+    async def stats(self, requester_id: str) -> Stats:
+        return await self._engine.read(lambda: stats_of(requester_id))
+
+
+def changes(requesters: Sequence[str], since: int, followed: Sequence[str]) -> Program[list[Change]]:
+    found: dict[str, Change] = {}
+    for state in State:
+        rows = yield one(
+            "newest_changes", state=state, limit=NEWEST_OF_A_STATE, since=since, requesters=list(requesters)
+        )
+        found.update((row[0], _change(row)) for row in rows)
+    # The followed ones last: a job that moved while the states were read in turn is shown where it is now.
+    if followed:
+        rows = yield one("changes_of", ids=list(followed))
+        found.update((row[0], _change(row)) for row in rows)
+    return sorted(found.values(), key=lambda change: (change.updated_at, change.sequence))
+
+
+def stats_of(requester_id: str) -> Program[Stats]:
+    """Like the store's own stats, but nothing in it tells of anybody else's jobs."""
+    by_state: Counter[str] = Counter()
+    by_queue: dict[str, dict[str, int]] = {}
+    by_type: dict[str, dict[str, int]] = {}
+    for state, queue, job_type, count in (yield one("count_jobs", requester_id=requester_id)):
+        by_state[state] += count
+        for by_name, name in ((by_queue, queue), (by_type, job_type)):
+            counts = by_name.setdefault(name, {})
+            counts[state] = counts.get(state, 0) + count
+    waiting = yield one("waiting_of", requester_id=requester_id)
+    oldest = {row[0]: max(0, row[4] - row[3]) for row in waiting if row[1] == State.SCHEDULED}
+    per_minute: dict[str, int] = {}
+    for state in (State.COMPLETED, State.FAILED, State.DEAD_LETTER):
+        ended = yield one("recent_ends_of", state=state, window_us=_MINUTE_US, requester_id=requester_id)
+        per_minute[str(state)] = ended[0][1] if ended else 0
+    outbox = {row[0]: row[1] for row in (yield one("outbox_depth_of", requester_id=requester_id))}
+    return Stats(dict(by_state), by_queue, by_type, oldest, per_minute, outbox)
+
+
+def _change(row: Row) -> Change:
+    values = list(row)
+    values[4] = State(values[4])
+    return Change(*values)
+
+
+def _now() -> Program[int]:
+    rows = yield one("clock")
+    now: int = rows[0][0]
+    return now

@@ -1,0 +1,299 @@
+"""The jobs API's words: what requesters send and what they get. OpenAPI is made from these very types.
+
+A request with an unknown field is refused, because a misspelt option would otherwise be silently lost.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from euterpe.model.submission import KEY_LIMIT, MAX_ATTEMPTS_LIMIT, NAME_LIMIT, TAGS_LIMIT, URL_LIMIT
+
+StateName = Literal[
+    "pending", "scheduled", "delayed", "running", "retrying", "completed", "failed", "dead_letter", "cancelled"
+]
+PriorityName = Literal["critical", "high", "normal", "low", "bulk"]
+DependencyName = Literal["after", "after_any", "chain", "fan_in"]
+Name = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
+Key = Annotated[str, Meta(min_length=1, max_length=KEY_LIMIT)]
+Duration = (
+    Annotated[str, Meta(max_length=64, description="With units: 500ms, 30s, 5m, 1h30m, 7d")]
+    | Annotated[float, Meta(ge=0, le=315_360_000, description="Seconds")]
+)
+Instant = Annotated[datetime, Meta(tz=True, description="RFC 3339, with an offset")]
+Timestamp = Annotated[str, Meta(description="RFC 3339, UTC, microseconds")]
+PAGE_LIMIT = 200
+BATCH_LIMIT = 10_000
+
+
+class NoInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nothing to say."""
+
+
+class BackoffBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long to wait between attempts, and whether timeouts and lost workers are worth another one."""
+
+    strategy: Literal["constant", "linear", "exponential", "custom"] = "exponential"
+    initial: Duration = "1s"
+    max: Duration = "1h"
+    multiplier: Annotated[float, Meta(ge=1, le=1000)] = 2.0
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+    name: Name | None = None
+    on_timeout: bool = True
+    on_system: bool = True
+
+
+class SubmissionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job to run. Only `type` is needed."""
+
+    type: Name
+    payload: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
+    payload_format: Annotated[
+        Literal["json", "bytes"], Meta(description='`bytes`: the payload is {"base64": "..."}')
+    ] = "json"
+    queue: Name = "default"
+    priority: PriorityName | Annotated[int, Meta(ge=0, le=4)] = "normal"
+    delay: Duration | None = None
+    run_at: Instant | None = None
+    max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS_LIMIT)] = 3
+    timeout: Duration = "30m"
+    visibility: Duration = "5m"
+    lifetime: Duration = "7d"
+    backoff: BackoffBody | Literal["constant", "linear", "exponential"] | None = None
+    stages: Annotated[list[str], Meta(max_length=50)] | None = None
+    idempotency_key: Key | None = None
+    correlation_id: Annotated[str, Meta(max_length=KEY_LIMIT)] | None = None
+    tags: Annotated[dict[str, Annotated[str, Meta(max_length=KEY_LIMIT)]], Meta(max_length=TAGS_LIMIT)] | None = None
+    depends_on: Annotated[
+        list[Annotated[str, Meta(max_length=100)]],
+        Meta(max_length=1000, description="Job ids; inside a batch also `#ref`, another job of the batch"),
+    ] = []
+    dependency: DependencyName = "after"
+    callback_url: Annotated[str, Meta(min_length=1, max_length=URL_LIMIT, pattern="^https?://")] | None = None
+    callback_events: Literal["all", "terminal"] = "all"
+    concurrency_key: Key | None = None
+    concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+
+class BatchJobBody(SubmissionBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job of a batch. Others of the batch may depend on it by `#` and its `ref`."""
+
+    ref: Annotated[str, Meta(min_length=1, max_length=99)] | None = None
+
+
+class BatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Jobs that are stored together, or not at all."""
+
+    jobs: Annotated[list[BatchJobBody], Meta(min_length=1, max_length=BATCH_LIMIT)]
+    idempotency_key: Key | None = None
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a submission; a replay gets it byte for byte."""
+
+    job_id: str
+    type: str
+    queue: str
+    state: StateName
+    priority: PriorityName
+    created_at: Timestamp
+    correlation_id: str | None
+
+
+class BatchAccepted(msgspec.Struct, frozen=True):
+    """In the order of the batch."""
+
+    jobs: list[Accepted]
+
+
+class ProgressDocument(msgspec.Struct, frozen=True):
+    percent: float
+    message: str | None
+
+
+class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the last attempt ended badly."""
+
+    code: str
+    category: Literal["temporary", "permanent", "timeout", "cancelled", "system"]
+    message: str
+    retryable: bool
+    attempt: int
+    stack: str | msgspec.UnsetType = msgspec.UNSET
+    http_status: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A job, whole."""
+
+    job_id: str
+    type: str
+    queue: str
+    state: StateName
+    stage: str | None
+    status: str
+    priority: PriorityName
+    attempt: int
+    max_attempts: int
+    attempt_id: str | None
+    previous_attempt_id: str | None
+    claim_version: int
+    worker_id: str | None
+    progress: ProgressDocument | None
+    tags: dict[str, str]
+    correlation_id: str | None
+    callback_url: str | None
+    parent_id: str | None
+    replay_of: str | None
+    created_at: Timestamp
+    updated_at: Timestamp
+    run_at: Timestamp
+    scheduled_at: Timestamp | None
+    started_at: Timestamp | None
+    completed_at: Timestamp | None
+    expires_at: Timestamp
+    heartbeat_at: Timestamp | None
+    lease_expires_at: Timestamp | None
+    payload: Any
+    result: Any
+    error: ErrorDocument | None
+    dependency: str | None
+    pending_dependencies: int
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """Newest first. `cursor` continues after this page; null on the last one."""
+
+    jobs: list[JobDocument]
+    cursor: str | None
+
+
+class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution. The open one has neither end nor outcome."""
+
+    attempt_id: str
+    attempt: int
+    worker_id: str | None
+    started_at: Timestamp
+    ended_at: Timestamp | None
+    outcome: str | None
+    error: ErrorDocument | None
+
+
+class Attempts(msgspec.Struct, frozen=True):
+    """First to last."""
+
+    attempts: list[AttemptDocument]
+
+
+WhoseJobs = Annotated[
+    str, Meta(min_length=1, max_length=100, description="Another requester's, or `*` for all: needs scope admin")
+]
+
+
+class Whose(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose jobs to look at: one's own unless an admin says otherwise."""
+
+    requester: WhoseJobs | None = None
+
+
+class JobQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    state: StateName | None = None
+    type: Annotated[str, Meta(max_length=NAME_LIMIT)] | None = None
+    queue: Annotated[str, Meta(max_length=NAME_LIMIT)] | None = None
+    tag: Annotated[str, Meta(max_length=2 * KEY_LIMIT + 1, pattern="^[^:]+:", description="name:value")] | None = None
+    cursor: Annotated[str, Meta(pattern="^[0-9]{1,18}$")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 50
+
+
+class CancelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`force` takes a running job away from its worker at once."""
+
+    force: bool = False
+
+
+class CancelAnswer(msgspec.Struct, frozen=True):
+    """A running job stays `running` until its worker stops: the request travels in its next heartbeat's answer."""
+
+    job_id: str
+    state: StateName
+    cancel_requested: bool
+
+
+class StatsDocument(msgspec.Struct, frozen=True):
+    """Counts by state, queue and type; the oldest waiting job of each queue; ends in the last minute."""
+
+    by_state: dict[str, int]
+    by_queue: dict[str, dict[str, int]]
+    by_type: dict[str, dict[str, int]]
+    oldest_age_seconds: dict[str, float]
+    per_minute: dict[str, int]
+    outbox: dict[str, int]
+
+
+EventStateName = Literal["scheduled", "running", "retrying", "completed", "dead_letter"]
+
+
+class OutboxQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    state: EventStateName | None = None
+    job_id: Annotated[str, Meta(max_length=100)] | None = None
+    cursor: Annotated[str, Meta(pattern="^[0-9]{1,18}$")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 50
+
+
+class OutboxEventDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook event and how its delivery goes."""
+
+    event_id: str
+    job_id: str
+    type: str
+    sequence: int
+    url: str
+    state: EventStateName
+    attempts: int
+    created_at: Timestamp
+    next_attempt_at: Timestamp | None
+    completed_at: Timestamp | None
+    error: str | None
+
+
+class OutboxPage(msgspec.Struct, frozen=True):
+    events: list[OutboxEventDocument]
+    cursor: str | None
+
+
+class DeliveryDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One POST and what came of it."""
+
+    attempt: int
+    worker_id: str | None
+    started_at: Timestamp
+    ended_at: Timestamp
+    outcome: str
+    http_status: int | None
+    answer: str | None
+    error: str | None
+
+
+class OutboxEventDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """An event with the body that is sent and the log of its deliveries."""
+
+    event: OutboxEventDocument
+    body: Any
+    deliveries: list[DeliveryDocument]
+
+
+class Alive(msgspec.Struct, frozen=True):
+    status: Literal["ok"]
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Each part by name: `ok`, or why not."""
+
+    status: Literal["ready", "unavailable"]
+    checks: dict[str, str]
+    failing: list[str]

@@ -1,0 +1,30 @@
+"""The command line. `main` is what the `euterpe` script calls; every command is a file that loads when it is used."""
+
+from __future__ import annotations
+
+import sys
+
+from euterpe.cli.root import root
+from euterpe.model.errors import EuterpeError
+
+BAD_USAGE = 2
+FAILED = 1
+
+
+def main() -> None:
+    """Run the command line. An error of ours is one clear line, never a traceback."""
+    try:
+        root(prog_name="euterpe")
+    except EuterpeError as error:
+        sys.exit(complain(error))
+
+
+def complain(error: EuterpeError) -> int:
+    """Say what is wrong; returns the exit code: 2 for a bad configuration, else 1."""
+    from euterpe.config import ConfigError
+
+    if isinstance(error, ConfigError):
+        print(f"euterpe: {error}", file=sys.stderr)
+        return BAD_USAGE
+    print(f"euterpe: {' '.join(str(error).split())}", file=sys.stderr)
+    return FAILED

@@ -1,0 +1,89 @@
+"""What `./run` prints once everything is up: where to look, a command that works as pasted, what to type next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from euterpe.config import redact_url
+from euterpe.system.roles import Started
+
+ECHO = '{"type": "euterpe.echo", "payload": {"hello": "world"}}'
+
+
+def print_banner(started: Started, host: str) -> None:
+    """On standard output; the logs go to standard error."""
+    click.echo("\n".join(lines(started, host, command_name())))
+    sys.stdout.flush()
+
+
+def lines(started: Started, host: str, command: str) -> list[str]:
+    base = f"http://{_reachable(host)}:{started.port}"
+    told = [
+        "",
+        f"Euterpe is up on {redact_url(started.url)}",
+        "",
+        f"  API      {base}",
+        f"  Docs     {base}/docs",
+        f"  Health   {base}/readyz",
+        f"  Metrics  {base}/metrics",
+        "",
+    ]
+    created, kept_in = started.welcome.created, started.welcome.kept_in
+    if created is not None:
+        told += [
+            f"Your API key, shown this once (a copy for you is in {kept_in}):",
+            "",
+            f"  {created.key}",
+            "",
+        ]
+    bearer = _bearer(started)
+    if bearer is None:
+        told += ["Make an API key:", "", f"  {command} keys create --requester me --scope submit,read", ""]
+        bearer = "'Authorization: Bearer PUT-YOUR-KEY-HERE'"
+        told += ["Then submit a job:", ""]
+    else:
+        told += ["Submit a job, in another terminal:", ""]
+    told += [
+        f"  curl -sS {base}/jobs -H {bearer} \\",
+        f"    -H 'Content-Type: application/json' -d {shlex.quote(ECHO)}",
+        "",
+        "See what came of it:",
+        "",
+        f"  {command} jobs list",
+        "",
+        "Ctrl-C stops everything; what was submitted stays.",
+        "",
+    ]
+    return told
+
+
+def _bearer(started: Started) -> str | None:
+    """The header as it stands in a shell command: the key itself when it is new, else read from where it is kept."""
+    created, kept_in = started.welcome.created, started.welcome.kept_in
+    if created is not None:
+        return shlex.quote(f"Authorization: Bearer {created.key}")
+    if kept_in is not None:
+        return f'"Authorization: Bearer $(cat {shlex.quote(str(kept_in.absolute()))})"'
+    return None
+
+
+def _reachable(host: str) -> str:
+    """An address to type: whoever listens everywhere is reached here too."""
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104  # compared with, not bound to
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def command_name() -> str:
+    """How this very command was called, so that the next one can be pasted: `euterpe`, or `.venv/bin/euterpe`."""
+    said = Path(sys.argv[0])
+    if said.name != "euterpe":
+        return "euterpe"
+    try:
+        return str(said.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(said) if said.is_absolute() else said.name

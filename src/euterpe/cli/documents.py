@@ -1,0 +1,69 @@
+"""What `--json` prints for each thing: the field names of the HTTP API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from euterpe.model.document import job_document, rfc3339
+from euterpe.model.job import Attempt, Job
+from euterpe.store.keys import KeyRecord
+from euterpe.store.outbox import OutboxEvent
+from euterpe.store.reading import Stats
+
+
+def attempt_document(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "attempt_id": attempt.attempt_id,
+        "attempt": attempt.attempt,
+        "worker_id": attempt.worker_id,
+        "started_at": rfc3339(attempt.started_at),
+        "ended_at": rfc3339(attempt.ended_at),
+        "outcome": attempt.outcome,
+        "error": None if attempt.error is None else msgspec.Raw(attempt.error.encode()),
+    }
+
+
+def job_with_attempts(job: Job, attempts: list[Attempt]) -> dict[str, Any]:
+    return {**job_document(job), "attempts": [attempt_document(attempt) for attempt in attempts]}
+
+
+def event_document(event: OutboxEvent) -> dict[str, Any]:
+    waiting = event.state in ("scheduled", "retrying")
+    return {
+        "event_id": event.id,
+        "job_id": event.job_id,
+        "type": event.type,
+        "sequence": event.sequence,
+        "url": event.url,
+        "state": event.state,
+        "attempts": event.attempt_count,
+        "created_at": rfc3339(event.created_at),
+        "next_attempt_at": rfc3339(event.run_at) if waiting else None,
+        "completed_at": rfc3339(event.completed_at),
+        "error": event.error,
+    }
+
+
+def key_document(record: KeyRecord) -> dict[str, Any]:
+    return {
+        "prefix": record.prefix,
+        "requester": record.requester_id,
+        "scopes": list(record.scopes),
+        "created_at": rfc3339(record.created_at),
+        "expires_at": rfc3339(record.expires_at),
+        "revoked_at": rfc3339(record.revoked_at),
+    }
+
+
+def stats_document(stats: Stats, paused: list[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "by_state": stats.by_state,
+        "by_queue": stats.by_queue,
+        "by_type": stats.by_type,
+        "oldest_age_seconds": {queue: age_us / 1e6 for queue, age_us in stats.oldest_age_us.items()},
+        "per_minute": stats.per_minute,
+        "outbox": stats.outbox,
+        "paused": [{"kind": kind, "name": name} for kind, name in paused],
+    }

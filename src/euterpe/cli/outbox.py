@@ -1,0 +1,68 @@
+"""`euterpe outbox`: webhook events, how their delivery goes, and sending one again."""
+
+from __future__ import annotations
+
+import click
+
+from euterpe.cli.documents import event_document
+from euterpe.cli.output import age, note, print_json, print_table, say
+from euterpe.cli.session import Session, database_options, json_option
+from euterpe.cli.values import JOB_ID
+
+STATES = click.Choice(["scheduled", "running", "retrying", "completed", "dead_letter"])
+
+
+@click.group()
+def outbox() -> None:
+    """List webhook events and send them again."""
+
+
+@outbox.command("list")
+@click.option("--state", type=STATES, help="Only these.")
+@click.option("--job", "job_id", type=JOB_ID, metavar="JOB_ID", help="Only of this job.")
+@click.option("--requester", metavar="NAME", help="Only of this requester.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many at most.")
+@click.option("--cursor", type=int, metavar="CURSOR", help="Go on after an earlier page.")
+@json_option
+@database_options
+@click.pass_obj
+def list_events(
+    session: Session,
+    state: str | None,
+    job_id: str | None,
+    requester: str | None,
+    limit: int,
+    cursor: int | None,
+    as_json: bool,
+) -> None:
+    """List webhook events, newest first."""
+    before = 2**62 if cursor is None else cursor
+    found = session.ask(lambda backend: backend.store.outbox.search(requester, state, job_id, before, limit + 1))
+    events = [event for _, event in found[:limit]]
+    more = str(found[limit - 1][0]) if len(found) > limit else None
+    if as_json:
+        print_json({"events": [event_document(event) for event in events], "cursor": more})
+    elif not events:
+        note("No events.")
+    else:
+        print_table(
+            ("event_id", "type", "state", "tries", "age"),
+            [(e.id, e.type, e.state, e.attempt_count, age(e.created_at)) for e in events],
+            flexible="type",
+        )
+        if more is not None:
+            note(f"more: add --cursor {more}")
+
+
+@outbox.command()
+@click.argument("event_id", type=JOB_ID)
+@json_option
+@database_options
+@click.pass_obj
+def redeliver(session: Session, event_id: str, as_json: bool) -> None:
+    """Send an event again: the same id and body, a fresh signature."""
+    event = session.ask(lambda backend: backend.store.outbox.redeliver(event_id))
+    if as_json:
+        print_json(event_document(event))
+    else:
+        say(f"{event.id}  {event.state}")

@@ -1,0 +1,119 @@
+"""What commands print: tables for people, JSON for programs.
+
+At a terminal tables fit its width and have colours; in a pipe each row is one uncut line without any. Text out of the
+database may hold anything, so control characters never reach the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import click
+import msgspec
+
+PIPE_WIDTH: Final = 1_000
+STATE_STYLES: Final = {
+    "completed": "green",
+    "delivered": "green",
+    "running": "cyan",
+    "retrying": "yellow",
+    "delayed": "blue",
+    "pending": "blue",
+    "failed": "red",
+    "dead_letter": "bold red",
+    "cancelled": "dim",
+}
+
+
+def print_json(document: Any) -> None:
+    """One document, indented: as readable for people as for programs."""
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def print_json_line(document: Any) -> None:
+    """One document on one line, for files of many."""
+    click.echo(msgspec.json.encode(document))
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, flexible: str = "") -> None:
+    """Columns under headers. `flexible` names the column that gives way on a narrow terminal; `state` is coloured."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = sys.stdout.isatty()
+    console = Console(highlight=False, width=None if terminal else PIPE_WIDTH)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in headers:
+        numeric = header in ("attempts", "count", "priority", "age", "tries")
+        table.add_column(
+            header.upper(),
+            no_wrap=True,
+            overflow="ellipsis",
+            justify="right" if numeric else "left",
+            min_width=None if header == flexible else len(header),
+            ratio=None,
+        )
+    for row in rows:
+        cells = []
+        for header, value in zip(headers, row, strict=True):
+            text = printable("" if value is None else str(value))
+            cells.append(Text(text, style=STATE_STYLES.get(text, "") if header == "state" else ""))
+        table.add_row(*cells)
+    console.print(table)
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """Name and value, one pair a line; what is None is left out."""
+    told = [(name, value) for name, value in fields if value is not None]
+    width = max((len(name) for name, _ in told), default=0)
+    for name, value in told:
+        text = printable(str(value))
+        colour = STATE_STYLES.get(text, "") if name == "state" else ""
+        shown = click.style(text, fg=colour.split()[-1] if colour not in ("", "dim") else None)
+        click.echo(f"{name.ljust(width)}  {shown}")
+
+
+def say(line: str = "") -> None:
+    """A line for people, on standard output."""
+    click.echo(line)
+
+
+def note(line: str) -> None:
+    """A remark beside the answer: on standard error, so that a pipe gets the answer alone."""
+    click.echo(line, err=True)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone. Without a person to ask, `--yes` must say so."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Nobody is here to ask: add --yes.")
+    if not click.confirm(question, err=True):
+        note("Nothing was done.")
+        raise click.exceptions.Exit(1)
+
+
+def printable(text: str) -> str:
+    """The text without what would draw on the terminal or break the line."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def age(at_us: int | None, now_us: int | None = None) -> str:
+    """How long ago, in one unit: `42s`, `7m`, `3h`, `12d`."""
+    if at_us is None:
+        return ""
+    return span((time.time_ns() // 1000 if now_us is None else now_us) - at_us)
+
+
+def span(duration_us: int) -> str:
+    """About how long, in one unit."""
+    seconds = max(0, duration_us) // 1_000_000
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * length or (unit == "d" and seconds >= length):
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"

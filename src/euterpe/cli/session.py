@@ -1,0 +1,118 @@
+"""What every command shares: which configuration, which database, and how to open it for one question."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from euterpe.compose import Backend, connect, make_room, sqlite_path
+from euterpe.config import Config, load_config, redact_url
+from euterpe.model.errors import InvalidInput
+
+T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass
+class Session:
+    """The global options. `engine` is what `--engine` said; it wins over the environment and the file."""
+
+    config_path: str | None = None
+    engine: str | None = None
+
+    @cached_property
+    def config(self) -> Config:
+        environ = dict(os.environ)
+        if self.engine is not None:
+            environ["ENGINE_URL"] = self.engine
+        return load_config(self.config_path, environ)
+
+    @property
+    def url(self) -> str:
+        return self.config.engine.url
+
+    def ask(self, question: Callable[[Backend], Awaitable[T]], *, create: bool = False) -> T:
+        """Open the database, ask, close it. Only `create` may make a SQLite file that is not there yet."""
+
+        async def asking() -> T:
+            async with self.opened(create=create) as backend:
+                return await question(backend)
+
+        return asyncio.run(asking())
+
+    @asynccontextmanager
+    async def opened(self, *, create: bool = False) -> AsyncIterator[Backend]:
+        prepare_place(self.url, create=create)
+        backend = connect(self.url, payload_limit=self.config.engine.max_payload_bytes)
+        try:
+            await backend.open()
+            yield backend
+        finally:
+            await backend.close()
+
+
+def prepare_place(url: str, *, create: bool) -> None:
+    """Room for whoever may create the database; a mere look must not leave an empty one behind."""
+    if create:
+        make_room(url)
+    elif urlsplit(url).scheme == "sqlite" and not Path(sqlite_path(url)).exists():
+        raise InvalidInput(
+            "engine",
+            f"there is no database at {sqlite_path(url)} yet; `euterpe --role=all` makes it, --engine names another",
+        )
+
+
+def shown_url(url: str) -> str:
+    """The URL without its secrets."""
+    return redact_url(url)
+
+
+def _use_engine(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.ensure_object(Session).engine = value
+
+
+def _use_config(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.ensure_object(Session).config_path = value
+
+
+def database_options(function: Function) -> Function:
+    """`--engine` and `--config`, which may stand before the command or behind it."""
+    for option in (
+        click.option(
+            "--config",
+            metavar="PATH",
+            expose_value=False,
+            is_eager=True,
+            callback=_use_config,
+            help="A YAML file; a missing one means defaults.",
+        ),
+        click.option(
+            "--engine",
+            metavar="URL",
+            expose_value=False,
+            is_eager=True,
+            callback=_use_engine,
+            help="The database; also ENGINE_URL. Default: sqlite:///.euterpe/jobs.db",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def json_option(function: Function) -> Function:
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for a program to read.")(function)
+
+
+def yes_option(function: Function) -> Function:
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask.")(function)

@@ -1,0 +1,105 @@
+"""Values on the command line: durations, job ids, tags and JSON, each refused with a word on what would fit."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from euterpe.duration import parse_duration_us
+from euterpe.model.errors import InvalidInput
+
+
+class Duration(click.ParamType):
+    """`500ms`, `30s`, `1h30m`: microseconds for the command."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration_us(value)
+        except InvalidInput as error:
+            self.fail(error.reason, param, ctx)
+
+
+class JobId(click.ParamType):
+    """A UUID, in the spelling that is stored."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return str(click.UUID.convert(value, param, ctx))
+        except click.BadParameter:
+            self.fail(f"{value!r} is not an id; `euterpe jobs list` shows them in full", param, ctx)
+
+
+class Pair(click.ParamType):
+    """`name=value`."""
+
+    name = "name=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, content = str(value).partition("=")
+        if not equals or not key:
+            self.fail(f"{value!r} is not name=value", param, ctx)
+        return key, content
+
+
+class Names(click.ParamType):
+    """`media,default`."""
+
+    name = "a,b"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",") if part.strip()))
+        if not names:
+            self.fail("name at least one, separated by commas", param, ctx)
+        return names
+
+
+class Instant(click.ParamType):
+    """RFC 3339 with an offset."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            at = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a time; write it as 2026-01-31T18:00:00Z", param, ctx)
+        if at.tzinfo is None:
+            self.fail(f"{value!r} has no offset; end it with Z or +01:00", param, ctx)
+        return at
+
+
+class Json(click.ParamType):
+    """A JSON text; `-` reads it from standard input. An empty one is an empty object."""
+
+    name = "json"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = sys.stdin.read() if value == "-" else value
+        try:
+            return msgspec.json.decode(text) if text.strip() else {}
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            self.fail(f"is not JSON: {error}", param, ctx)
+
+
+DURATION = Duration()
+JOB_ID = JobId()
+PAIR = Pair()
+NAMES = Names()
+INSTANT = Instant()
+JSON = Json()

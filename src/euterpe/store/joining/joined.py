@@ -1,0 +1,211 @@
+"""A program on the caller's connection, as one series of calls for blocking and asynchronous drivers alike.
+
+The series sets a savepoint, runs the program and releases it, or rolls back to it: whatever goes wrong, the caller's
+transaction is as it was and can go on. It never commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, TypeVar
+
+from euterpe.model.errors import InvalidInput, SchemaMismatch
+from euterpe.store.dialect import Family, Text
+from euterpe.store.joining.home import Home
+from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
+
+T = TypeVar("T")
+
+SAVEPOINT: Final = "SAVEPOINT euterpe_submit"
+RELEASE: Final = "RELEASE SAVEPOINT euterpe_submit"
+ROLL_BACK: Final = "ROLLBACK TO SAVEPOINT euterpe_submit"
+NO_TRANSACTION: Final = "25P01"
+NO_TABLE: Final = "42P01"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One round trip. `params` are a list or a mapping, as the driver likes it."""
+
+    sql: str
+    params: Any = field(default_factory=list)
+
+
+Calls = Generator[Call, list[Row], T]
+
+
+class Joined(ABC):
+    """A caller's connection. `run` is for coroutines, `run_sync` for blocking connections in code without them."""
+
+    is_async: ClassVar[bool]
+    how_to_begin: ClassVar[str]
+    """Completes "open a transaction first: "."""
+    may_change_thread: bool = False
+    sqlite_library: str | None = None
+    """Which SQLite library it belongs to, for SQLite."""
+
+    @property
+    @abstractmethod
+    def family(self) -> Family: ...
+
+    @abstractmethod
+    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+        """The calls that a statement makes: one, or one a row where the engine takes no arrays."""
+
+    def begin(self) -> Calls[bool]:
+        """Look for the open transaction, where a savepoint would not tell. True: it had to be begun here."""
+        yield from ()
+        return False
+
+    async def run(self, make: MakeProgram[T], home: Home) -> T:
+        """From a coroutine. A blocking connection blocks the loop, as any use of it does, unless it may be used from
+        a thread: then the loop stays free to end the very transaction whose lock this one waits for."""
+        if not self.may_change_thread:
+            return self.run_sync(make, home)
+        return await _to_the_end(asyncio.ensure_future(asyncio.to_thread(self.run_sync, make, home)))
+
+    def run_sync(self, make: MakeProgram[T], home: Home) -> T:  # noqa: ARG002  # the asynchronous ones have only run()
+        raise InvalidInput("connection", "is asynchronous; submit with `await`, or join a blocking connection")
+
+    def calls(self, make: MakeProgram[T], home: Home) -> Calls[T]:
+        """The whole visit, from the first check to the released savepoint."""
+        if self.family != home.family:
+            raise InvalidInput("connection", f"is to {_WORDS[self.family]}, but the queue is on {_WORDS[home.family]}")
+        if home.file is not None:
+            yield from self._check_file(home)
+        begun = yield from self.begin()
+        try:
+            yield Call(SAVEPOINT)
+        except Exception as error:
+            if sqlstate_of(error) == NO_TRANSACTION:
+                raise self.no_transaction() from error
+            raise
+        try:
+            answer = yield from self._bound(make(), home)
+        except Exception as error:
+            yield from _undo(error, begun=begun)
+            if is_missing_table(error):
+                raise SchemaMismatch(
+                    "the connection's database has no Euterpe tables; is it the queue's own database, was it "
+                    "migrated, and does its search_path (or the queue's ?schema=) lead to them?"
+                ) from error
+            raise
+        yield Call(RELEASE)
+        return answer
+
+    def no_transaction(self) -> InvalidInput:
+        return InvalidInput(
+            "connection", f"has no open transaction, so there is nothing to join; open one first: {self.how_to_begin}"
+        )
+
+    def _check_file(self, home: Home) -> Calls[None]:
+        assert home.file is not None
+        if home.open_library is not None and self.sqlite_library != home.open_library:
+            raise InvalidInput(
+                "connection",
+                f"uses the SQLite library of {self.sqlite_library}, but this process has {home.file} open by that of "
+                f"{home.open_library}; two libraries on one file do not see each other's locks, and would damage it. "
+                "See docs/transactions.md, SQLite",
+            )
+        rows = yield Call("PRAGMA database_list")
+        file = next((row[2] for row in rows if row[1] == "main"), "")
+        if not file or os.path.realpath(file) != os.path.realpath(home.file):
+            raise InvalidInput("connection", f"is to {file or 'memory'}, but the queue is in {home.file}")
+
+    def _bound(self, program: Program[T], home: Home) -> Calls[T]:
+        try:
+            statement = next(program)
+            while True:
+                rows: list[Row] = []
+                for call in self.bind(statement, home):
+                    rows += yield call
+                statement = program.send(rows)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+
+
+_WORDS: Final = {"sqlite": "SQLite", "postgres": "Postgres"}
+
+
+def _undo(error: Exception, *, begun: bool) -> Calls[None]:
+    try:
+        if begun:
+            yield Call("ROLLBACK")
+        else:
+            yield Call(ROLL_BACK)
+            yield Call(RELEASE)
+    except Exception as lost:
+        # The connection is gone, and the transaction with it; what the caller wants to know is why.
+        raise error from lost
+
+
+def is_missing_table(error: Exception) -> bool:
+    return sqlstate_of(error) == NO_TABLE or "no such table" in str(error)
+
+
+def sqlstate_of(error: BaseException | None) -> str | None:
+    """Through the wrappers that SQLAlchemy and Django put around a driver's error."""
+    while error is not None:
+        state = getattr(error, "sqlstate", None)
+        if isinstance(state, str):
+            return state
+        error = getattr(error, "orig", None) or error.__cause__
+    return None
+
+
+async def _to_the_end(visit: asyncio.Future[T]) -> T:
+    """Cancelled or not, the caller gets the connection back only when the thread uses it no more."""
+    interrupted: asyncio.CancelledError | None = None
+    while not visit.done():
+        try:
+            await asyncio.wait([visit])
+        except asyncio.CancelledError as cancelled:
+            interrupted = cancelled
+    if interrupted is not None:
+        visit.exception()
+        raise interrupted
+    return visit.result()
+
+
+def rows_of_values(statement: Statement, text: Text, home: Home) -> Iterator[Mapping[str, Any]]:
+    """The values of each call by name: all at once for a statement that takes arrays, else row by row."""
+    if not isinstance(statement, Each):
+        yield {**statement.params, "now": home.now()}
+    elif text.batched:
+        yield {**statement.columns, "now": home.now()}
+    else:
+        names = list(statement.columns)
+        for values in zip(*statement.columns.values(), strict=True):
+            yield {**dict(zip(names, values, strict=True)), "now": home.now()}
+
+
+def drive_sync(calls: Calls[T], fetch: Callable[[Call], list[Row]]) -> T:
+    try:
+        call = next(calls)
+        while True:
+            try:
+                rows = fetch(call)
+            except Exception as error:  # noqa: BLE001  # the series decides what it means, and raises it again
+                call = calls.throw(error)
+            else:
+                call = calls.send(rows)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+
+
+async def drive(calls: Calls[T], fetch: Callable[[Call], Awaitable[list[Row]]]) -> T:
+    try:
+        call = next(calls)
+        while True:
+            try:
+                rows = await fetch(call)
+            except Exception as error:  # noqa: BLE001  # likewise
+                call = calls.throw(error)
+            else:
+                call = calls.send(rows)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # likewise

@@ -1,0 +1,94 @@
+"""sqlite3, aiosqlite, apsw and libsql connections: the numbered SQLite texts as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from euterpe.store.dialect import Family, numbered
+from euterpe.store.joining.home import Home
+from euterpe.store.joining.joined import Call, Calls, Joined, drive, drive_sync, rows_of_values
+from euterpe.store.library import as_sqlite
+from euterpe.store.program import MakeProgram, Row, Statement
+
+T = TypeVar("T")
+
+BEGIN = "BEGIN IMMEDIATE"
+
+
+class SqliteJoined(Joined):
+    """SAVEPOINT would begin a transaction by itself and RELEASE commit it, so the open one is looked for first."""
+
+    family: Family = "sqlite"
+    how_to_begin = 'connection.execute("BEGIN IMMEDIATE")'
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+        text = numbered("sqlite", statement.name, None, "?")
+        for values in rows_of_values(statement, text, home):
+            yield Call(text.sql, [as_sqlite(values[name]) for name in text.names])
+
+    def begin(self) -> Calls[bool]:
+        if self._connection.in_transaction:
+            return False
+        if not begins_by_itself(self._connection):
+            raise self.no_transaction()
+        yield Call(BEGIN)
+        return True
+
+
+def begins_by_itself(connection: Any) -> bool:
+    """The usual mode of Python's sqlite3: the first write opens a transaction, which `commit()` ends. So we may too."""
+    return (
+        getattr(connection, "isolation_level", None) is not None and getattr(connection, "autocommit", -1) is not True
+    )
+
+
+class PythonSqliteJoined(SqliteJoined):
+    is_async = False
+    sqlite_library = "sqlite3"
+
+    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        text_factory, self._connection.text_factory = self._connection.text_factory, str
+        try:
+            return drive_sync(self.calls(make, home), lambda call: cursor.execute(call.sql, call.params).fetchall())
+        finally:
+            self._connection.text_factory = text_factory
+            cursor.close()
+
+
+class AiosqliteJoined(SqliteJoined):
+    is_async = True
+    sqlite_library = "sqlite3"
+    how_to_begin = 'await connection.execute("BEGIN IMMEDIATE")'
+
+    async def run(self, make: MakeProgram[T], home: Home) -> T:
+        async def fetch(call: Call) -> list[Row]:
+            return [tuple(row) for row in await self._connection.execute_fetchall(call.sql, call.params)]
+
+        return await drive(self.calls(make, home), fetch)
+
+
+class ApswJoined(SqliteJoined):
+    is_async = False
+    sqlite_library = "apsw"
+
+    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
+        cursor = self._connection.cursor()
+        # Cursors of their own traces: the connection's may turn rows into something else.
+        cursor.row_trace = None
+        return drive_sync(self.calls(make, home), lambda call: cursor.execute(call.sql, call.params).fetchall())
+
+
+class LibsqlJoined(SqliteJoined):
+    is_async = False
+    sqlite_library = "libsql"
+
+    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
+        from euterpe.store.libsql import fetch
+
+        return drive_sync(self.calls(make, home), lambda call: fetch(self._connection, call.sql, call.params))

@@ -1,0 +1,127 @@
+"""What the writer needs of a SQLite library, and how to wait for a lock where the library cannot."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from euterpe.model.errors import EuterpeError, StoreUnavailable
+from euterpe.ports import Clock
+from euterpe.store.migrations import not_migrated
+from euterpe.store.program import Row, Statement
+
+T = TypeVar("T")
+
+LOCK_PATIENCE_S: Final = 30.0
+BUSY: Final = frozenset({5, 6})
+REFUSED: Final = frozenset({1, 18, 19, 20, 25})
+"""Bad SQL, too big, a constraint, a wrong type, a parameter out of range."""
+HINTS: Final = {
+    5: "another process holds its lock; nothing was written, try again",
+    8: "the file is read-only",
+    10: "the disk failed to read or write; look at the system's log",
+    11: "the file is damaged; restore it from a backup",
+    13: "the disk is full; free some space, nothing that was acknowledged is lost",
+    14: "the file cannot be opened; check that its folder exists and is writable",
+    26: "the file is not a SQLite database",
+}
+
+
+class Session(Protocol):
+    """A connection of some SQLite library. One thread uses it at a time."""
+
+    @property
+    def library(self) -> Library: ...
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def begin(self) -> None:
+        """BEGIN IMMEDIATE, waiting for other writers; a transaction that starts as a reader can only fail later."""
+        ...
+
+    def run(self, sql: str) -> list[Row]:
+        """A statement without parameters."""
+        ...
+
+    def run_script(self, sql: str) -> None:
+        """Several statements, inside the transaction that is open."""
+        ...
+
+    def execute(self, statement: Statement, now: Clock) -> list[Row]: ...
+
+    def close(self) -> None: ...
+
+
+class Library(ABC):
+    """A SQLite library: how to connect, and what its errors mean. Codes are SQLite's own result codes."""
+
+    name: str
+    failures: tuple[type[Exception], ...]
+
+    @abstractmethod
+    def connect(self, path: str) -> Session: ...
+
+    @abstractmethod
+    def code_of(self, error: Exception) -> int | None:
+        """The primary result code, where it can be told."""
+
+    def is_busy(self, error: Exception) -> bool:
+        """Somebody else has the lock, and nobody waited for it yet."""
+        return isinstance(error, self.failures) and self.code_of(error) in BUSY
+
+    def is_programs_fault(self, error: Exception) -> bool:
+        """The statement was refused, and nobody else's work is in doubt."""
+        return self.code_of(error) in REFUSED
+
+    def is_lost(self, error: Exception) -> bool:  # noqa: ARG002  # a file does not hang up
+        """The session is of no use any more."""
+        return False
+
+    def is_unmigrated(self, error: Exception) -> bool:
+        """A table or column of ours is not there."""
+        missing = ("no such table", "no such column", "has no column named")
+        return self.code_of(error) == 1 and any(words in str(error) for words in missing)
+
+    def explain(self, path: str, error: Exception, *, committing: bool) -> EuterpeError:  # noqa: ARG002  # likewise
+        if self.is_unmigrated(error):
+            return not_migrated(f"SQLite at {path}", error)
+        hint = HINTS.get(self.code_of(error) or 0, str(error))
+        return StoreUnavailable(f"SQLite at {path}: {hint}")
+
+
+def system_clock() -> int:
+    return time.time_ns() // 1000
+
+
+def nap() -> None:
+    """Between two tries for a lock. Short and random: SQLite has no queue for writers, long naps starve the sleeper."""
+    time.sleep(random.uniform(0.0002, 0.002))
+
+
+def patiently(attempt: Callable[[], T], is_busy: Callable[[Exception], bool], path: str) -> T:
+    """Try until the lock is free, for drivers whose own waiting cannot be trusted."""
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            if not is_busy(error):
+                raise
+            if time.monotonic() >= deadline:
+                raise lock_held(path) from error
+        nap()
+
+
+def lock_held(path: str) -> StoreUnavailable:
+    return StoreUnavailable(f"another process has held the write lock of {path} for {LOCK_PATIENCE_S:.0f} s")
+
+
+def as_sqlite(value: Any) -> Any:
+    """A list travels as JSON, for the texts' `json_each`."""
+    return msgspec.json.encode(value).decode() if isinstance(value, list) else value

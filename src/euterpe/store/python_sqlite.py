@@ -1,0 +1,100 @@
+"""SQLite through Python's own sqlite3 module, for a file that the application opens with that module too."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from euterpe.ports import Clock
+from euterpe.store.dialect import numbered
+from euterpe.store.library import Library, as_sqlite, patiently
+from euterpe.store.program import Each, Row, Statement
+
+OLDEST: Final = (3, 37, 0)
+"""STRICT tables came with it."""
+
+
+class PythonLibrary(Library):
+    name = "sqlite3"
+    failures = (sqlite3.Error,)
+
+    def connect(self, path: str) -> PythonSession:
+        # No waiting inside SQLite: its naps grow to 100 ms and starve a writer among many.
+        connection = sqlite3.connect(
+            path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=200
+        )
+        session = PythonSession(connection, path)
+        try:
+            for pragma in ("journal_mode = WAL", "synchronous = FULL", "temp_store = MEMORY", "cache_size = -32000",
+                           "wal_autocheckpoint = 4000"):  # fmt: skip
+                patiently(lambda pragma=pragma: session.run(f"PRAGMA {pragma}"), self.is_busy, path)  # type: ignore[misc]
+        except BaseException:
+            connection.close()
+            raise
+        return session
+
+    def code_of(self, error: Exception) -> int | None:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            # Raised by the module itself, for parameters that it cannot bind.
+            return 25 if isinstance(error, (sqlite3.ProgrammingError, sqlite3.InterfaceError)) else None
+        return int(code) & 0xFF
+
+
+PYTHON: Final = PythonLibrary()
+
+
+class PythonSession:
+    library = PYTHON
+    __slots__ = ("_connection", "_path")
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def begin(self) -> None:
+        patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"), PYTHON.is_busy, self._path)
+
+    def run(self, sql: str) -> list[Row]:
+        return self._connection.execute(sql).fetchall()
+
+    def run_script(self, sql: str) -> None:
+        for statement in statements(sql):  # executescript() would commit first
+            self._connection.execute(statement)
+
+    def execute(self, statement: Statement, now: Clock) -> list[Row]:
+        rows: list[Row] = []
+        for sql, params in calls(statement, now):
+            rows += self._connection.execute(sql, params).fetchall()
+        return rows
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def calls(statement: Statement, now: Clock) -> Iterator[tuple[str, Sequence[Any]]]:
+    """The statement as numbered texts with their values: one call, or one a row of an Each."""
+    text = numbered("sqlite", statement.name, None, "?")
+    if isinstance(statement, Each):
+        columns = [[now()] * len(statement) if name == "now" else statement.columns[name] for name in text.names]
+        for values in zip(*columns, strict=True):
+            yield text.sql, values
+    else:
+        yield text.sql, tuple(now() if name == "now" else as_sqlite(statement.params[name]) for name in text.names)
+
+
+def statements(script: str) -> Iterator[str]:
+    """The single statements of a script."""
+    gathered = ""
+    for line in script.splitlines(keepends=True):
+        gathered += line
+        if sqlite3.complete_statement(gathered):
+            yield gathered
+            gathered = ""
+    if gathered.strip():
+        yield gathered

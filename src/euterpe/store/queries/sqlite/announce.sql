@@ -1,0 +1,2 @@
+-- SQLite has no listeners; other processes watch the file.
+SELECT 1 WHERE :channel IS NULL AND :queues IS NULL

@@ -1,0 +1,232 @@
+"""The worker protocol's side of the store: claims handed to waiting HTTP workers, leases known by their token alone.
+
+A token is made for one claim version and never for another, so it fences as well as the version does. What a worker
+reports is settled in batches; a report that comes again finds its closed attempt and gets the first answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+import msgspec
+
+from euterpe.model.errors import CommitUnknown
+from euterpe.model.job import Claim, Job, Lease
+from euterpe.model.outcome import Outcome, Settlement
+from euterpe.model.outcome import settle as decide
+from euterpe.model.state import State, check_advance
+from euterpe.ports import Advance, ClaimRequest
+from euterpe.store import leasing, settling
+from euterpe.store.claiming import _within_limits, hash_token
+from euterpe.store.dialect import Family
+from euterpe.store.engine import Engine
+from euterpe.store.following import tell
+from euterpe.store.program import Program, Row, each, one
+from euterpe.store.rows import job_from, jobs_from
+
+CONFIRM_TRIES: Final = 3
+
+
+class TokenBeat(msgspec.Struct, frozen=True):
+    """Whose lease to renew. A claim version is checked too when it is given."""
+
+    job_id: str
+    token_hash: bytes
+    claim_version: int | None = None
+
+
+class Renewed(msgspec.Struct, frozen=True):
+    """A lease that lives on."""
+
+    claim_version: int
+    expires_at: int
+    cancel_requested: bool
+
+
+class News(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a running attempt got; None leaves a field as it is."""
+
+    stage: str | None = None
+    progress: float | None = None
+    message: str | None = None
+    checkpoint: bytes | None = None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """An attempt's end as a worker tells it. The hash says whether a later report is the same one."""
+
+    job_id: str
+    claim_version: int
+    token_hash: bytes
+    outcome: Outcome
+    outcome_hash: bytes
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What the job became. Without a state the report was refused and nothing was written."""
+
+    state: State | None = None
+    settled: Job | None = None
+    """The job as it ran, when this report settled it; None for a replay."""
+    stirs: bool = False
+    """Whether other jobs may have become claimable by it."""
+
+
+REFUSED: Final = Reply()
+
+
+class WireClaims:
+    """Claims, beats and reports of HTTP workers, each in batches of one transaction."""
+
+    def __init__(self, engine: Engine, rng: Random) -> None:
+        self._engine = engine
+        self._rng = rng
+
+    async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
+        """At most one job for each of these workers (a worker may stand there several times), in their order."""
+        return await self._engine.write(lambda: claim_for(request, worker_ids))
+
+    async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
+        """None: the lease is gone."""
+        return await self._engine.write_one(lambda: beat(beats, lease_ttl_us))
+
+    async def beat_with_news(self, one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Renewed | None:
+        return await self._engine.write(lambda: beat_with_news(one_beat, news, lease_ttl_us))
+
+    async def finish(self, reports: Sequence[Report]) -> list[Reply]:
+        """A commit whose answer was lost is simply reported again: it finds its own closed attempts."""
+        for _ in range(CONFIRM_TRIES - 1):
+            try:
+                return await self._finish(reports)
+            except CommitUnknown:
+                continue
+        return await self._finish(reports)
+
+    async def _finish(self, reports: Sequence[Report]) -> list[Reply]:
+        return await self._engine.write(lambda: finish(reports, self._engine.family, self._rng))
+
+
+def claim_for(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[list[Claim]]:
+    taken = yield from _take(request, len(worker_ids))
+    if not taken:
+        return []
+    tokens = [secrets.token_urlsafe(32) for _ in taken]
+    owners = worker_ids[: len(taken)]
+    yield each(
+        "hand_over",
+        id=[job.id for job in taken],
+        claim_version=[job.claim_version for job in taken],
+        worker_id=list(owners),
+        token_hash=[hash_token(token) for token in tokens],
+    )
+    owned = [msgspec.structs.replace(job, worker_id=owner) for job, owner in zip(taken, owners, strict=True)]
+    # Only now: the event names the worker that runs the job.
+    yield from tell(owned)
+    return [
+        Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0, token))
+        for job, token in zip(owned, tokens, strict=True)
+    ]
+
+
+def _take(request: ClaimRequest, limit: int) -> Program[list[Job]]:
+    """Queues in order of preference; inside each, priority, then submission order."""
+    taken: list[Job] = []
+    for queue in request.queues:
+        rows = yield one(
+            "claim",
+            queue=queue,
+            types=None if request.types is None else list(request.types),
+            limit=limit - len(taken),
+            worker_id=request.worker_id,
+            lease_ttl_us=request.lease_ttl_us,
+        )
+        jobs = sorted(jobs_from(rows), key=lambda job: (job.priority, job.seq))
+        if any(job.concurrency_key is not None for job in jobs):
+            jobs = yield from _within_limits(jobs)
+        taken += jobs
+        if len(taken) >= limit:
+            break
+    return taken
+
+
+def beat(beats: Sequence[TokenBeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:
+    rows = yield each(
+        "heartbeat_by_token",
+        id=[b.job_id for b in beats],
+        token_hash=[b.token_hash for b in beats],
+        claim_version=[b.claim_version for b in beats],
+        lease_ttl_us=[lease_ttl_us] * len(beats),
+    )
+    alive = {(row[0], bytes(row[4])): Renewed(row[1], row[2], bool(row[3])) for row in rows}
+    renewed = [alive.get((b.job_id, b.token_hash)) for b in beats]
+    return [
+        r if r is None or b.claim_version in (None, r.claim_version) else None
+        for b, r in zip(beats, renewed, strict=True)
+    ]
+
+
+def beat_with_news(one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Program[Renewed | None]:
+    """Renew the lease and tell how far the attempt got, both or neither."""
+    renewed = (yield from beat([one_beat], lease_ttl_us))[0]
+    if renewed is None:
+        return None
+    running = yield from _running([(one_beat.job_id, one_beat.token_hash)])
+    job = running[(one_beat.job_id, one_beat.token_hash)]
+    ordinal = None if news.stage is None else check_advance(job.stages, job.current_stage, news.stage)
+    claim = Claim(job, Lease(job.id, job.claim_version, renewed.expires_at))
+    advance = Advance(claim, news.stage, news.progress, news.message, news.checkpoint)
+    yield from leasing.advance([advance], [ordinal])
+    return renewed
+
+
+def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[list[Reply]]:
+    """End attempts; an answer each, in order. Of several reports on one claim the first to match is the one."""
+    running = yield from _running([(r.job_id, r.token_hash) for r in reports])
+    chosen: dict[str, tuple[int, Settlement]] = {}
+    for i, report in enumerate(reports):
+        job = running.get((report.job_id, report.token_hash))
+        if job is not None and job.claim_version == report.claim_version and job.id not in chosen:
+            chosen[job.id] = (i, decide(job, report.outcome, rng))
+    moved: list[Row] = []
+    yield from settling.settle(
+        [settlement for _, settlement in chosen.values()],
+        family,
+        [reports[i].outcome_hash for i, _ in chosen.values()],
+        moved,
+    )
+    replies: dict[int, Reply] = {}
+    for row in moved:
+        i = chosen[row[0]][0]
+        stirs = bool(row[2]) or row[5] is not None
+        replies[i] = Reply(State(row[1]), running[(reports[i].job_id, reports[i].token_hash)], stirs)
+    for i, report in enumerate(reports):
+        if i not in replies:
+            replies[i] = yield from _first_answer(report)
+    return [replies[i] for i in range(len(reports))]
+
+
+def _first_answer(report: Report) -> Program[Reply]:
+    """What this very report was answered before; anything else is refused."""
+    closed = yield one("closed_attempt", id=report.job_id, claim_version=report.claim_version)
+    if closed:
+        _, state, token_hash, outcome_hash = closed[0]
+        if token_hash is not None and outcome_hash is not None:
+            same_token = secrets.compare_digest(bytes(token_hash), report.token_hash)
+            if same_token and bytes(outcome_hash) == report.outcome_hash:
+                return Reply(State(state))
+    return REFUSED
+
+
+def _running(leases: Sequence[tuple[str, bytes]]) -> Program[dict[tuple[str, bytes], Job]]:
+    rows = yield each(
+        "claim_by_token", id=[job_id for job_id, _ in leases], token_hash=[token_hash for _, token_hash in leases]
+    )
+    running = {}
+    for row in rows:
+        *columns, token_hash = row
+        job = job_from(columns)
+        running[(job.id, bytes(token_hash))] = job
+    return running

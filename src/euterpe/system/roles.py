@@ -1,0 +1,219 @@
+"""A role is a choice of parts; the parts run side by side until the process is told to stop.
+
+A part that has work in hand (API, worker) ends by itself when it has drained; a part that helps them (sweeps, samples)
+goes on until they are done. When one fails, the rest drains, and the failure is what the process ends with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from euterpe.compose import make_room
+from euterpe.config import Config
+from euterpe.model.errors import EuterpeError
+from euterpe.observe.metrics import Metrics
+from euterpe.queue.queue import Queue
+from euterpe.store.program import Program, one
+from euterpe.system.health import Health
+from euterpe.system.opening import Welcome, welcome
+from euterpe.system.sampling import sample_forever
+from euterpe.system.stopping import Stop
+from euterpe.worker.identity import worker_id
+from euterpe.worker.sweeper import sweep_forever
+
+log: Final = logging.getLogger("euterpe.system")
+
+API_GRACE_S: Final = 10.0
+Part = Coroutine[Any, Any, None]
+
+
+class CannotStart(EuterpeError):
+    """A part of the system could not start. The process exits with 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Which parts run in this process."""
+
+    name: str
+    serves: bool
+    works: bool
+
+
+ALL: Final = Role("all", serves=True, works=True)
+API: Final = Role("api", serves=True, works=False)
+WORKER: Final = Role("worker", serves=False, works=True)
+ROLES: Final = {role.name: role for role in (ALL, API, WORKER)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the worker part works: from the configuration, unless the command line says otherwise."""
+
+    concurrency: int
+    queues: tuple[str, ...]
+    grace_us: int
+    metrics_port: int
+    metrics_needed: bool = True
+    """Whether a taken metrics port stops the start; else it is a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a process can tell once its parts are up. `port` is the API's, or that of health and metrics."""
+
+    role: Role
+    url: str
+    port: int | None
+    welcome: Welcome
+
+
+def tuning_of(config: Config) -> Tuning:
+    worker = config.worker
+    return Tuning(worker.count, worker.consume, worker.grace_us, config.observability.metrics_port)
+
+
+async def run_role(
+    role: Role, config: Config, queue: Queue, tuning: Tuning, ready: Callable[[Started], None]
+) -> None:
+    """Start the parts of this role on the queue's database, and run until told to stop."""
+    stop = Stop()
+    metrics = Metrics(dict.fromkeys((*config.queue_labels, *tuning.queues)))
+    make_room(queue.url)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(stop.on_signals())
+        await stack.enter_async_context(queue)
+        parts = Parts(stop)
+        greeting, port = Welcome(), None
+        if role.serves:
+            greeting = await welcome(queue.url, queue.store.engine, os.environ)
+            port = await parts.start_api(config, queue, metrics)
+        elif tuning.metrics_port:
+            port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
+        if role.works:
+            parts.start(_work(config, queue, tuning, stop, metrics))
+        else:
+            parts.start_helper(sweep_forever(queue.store, queue.wakeups, metrics))
+        interval_s = config.observability.queue_sample_interval_us / 1e6
+        parts.start_helper(sample_forever(queue.store, metrics, interval_s))
+        ready(Started(role, queue.url, port, greeting))
+        await parts.until_done()
+    log.info("stopped")
+
+
+class Parts:
+    """The tasks of a running system. Parts that work end by themselves; helpers are ended after them."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._working: set[asyncio.Task[None]] = set()
+        self._helpers: set[asyncio.Task[None]] = set()
+
+    def start(self, part: Part) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(part)
+        self._working.add(task)
+        return task
+
+    def start_helper(self, part: Part) -> None:
+        self._helpers.add(asyncio.get_running_loop().create_task(part))
+
+    async def start_api(self, config: Config, queue: Queue, metrics: Metrics) -> int:
+        """Start the API and wait until it listens; the port it got, should the configuration say 0."""
+        from euterpe.api.app import create_app
+        from euterpe.api.limits import Limits
+        from euterpe.api.serving import serve
+        from euterpe.store.keys import ApiKeys
+
+        app = create_app(
+            queue.store,
+            ApiKeys(queue.store.engine),
+            metrics_render=metrics.render,
+            telemetry=metrics,
+            limits=Limits(max_body_bytes=config.api.max_body_bytes, lease_ttl_us=config.worker.heartbeat_ttl_us),
+        )
+        host, wanted = config.api.host, config.api.port
+        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        serving = self.start(
+            serve(
+                app, host, wanted, stop=self._stop.draining, started=listening.set_result, grace_s=API_GRACE_S
+            )
+        )
+        await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
+        if listening.done():
+            return listening.result()
+        self._working.clear()
+        try:
+            await serving
+        except OSError as error:
+            raise _taken("API", host, wanted, error, "API_PORT") from error
+        raise CannotStart("the API ended before it had begun")
+
+    async def until_done(self) -> None:
+        """Until every working part has ended. A part that fails makes the others drain, and is raised at the end."""
+        everything = self._working | self._helpers
+        failure: BaseException | None = None
+        while self._working:
+            done, everything = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
+            ended_by_itself = bool(self._working & done)
+            self._working -= done
+            for task in done:
+                error = None if task.cancelled() else task.exception()
+                if error is not None:
+                    failure = failure or error
+                    log.error("a part of the system failed", exc_info=error)
+            if failure is not None or ended_by_itself:
+                self._stop.draining.set()
+        for helper in self._helpers:
+            helper.cancel()
+        await asyncio.gather(*self._helpers, return_exceptions=True)
+        if failure is not None:
+            raise failure
+
+
+async def _work(config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics) -> None:
+    name = worker_id(os.environ)
+    log.info(
+        "working: %d job types, %d at a time",
+        len(queue.handlers.types),
+        tuning.concurrency,
+        extra={"worker_id": name, "queue": ",".join(tuning.queues)},
+    )
+    await queue.work(
+        tuning.concurrency,
+        queues=tuning.queues,
+        lease=config.worker.heartbeat_ttl_us / 1e6,
+        grace=tuning.grace_us / 1e6,
+        poll=config.worker.poll_interval_us / 1e6,
+        stop=stop.draining,
+        at_once=stop.at_once,
+        telemetry=metrics,
+    )
+
+
+async def _listen_for_health(
+    stack: AsyncExitStack, config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics
+) -> int | None:
+    host, port = config.api.host, tuning.metrics_port
+    health = Health(metrics.render, lambda: queue.store.engine.read(_clock), stop.draining)
+    try:
+        return await stack.enter_async_context(health.serving(host, port))
+    except OSError as error:
+        if tuning.metrics_needed:
+            raise _taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
+        log.warning("the metrics port is taken: this worker serves no metrics", extra={"host": host, "port": port})
+        return None
+
+
+def _clock() -> Program[object]:
+    return (yield one("clock"))
+
+
+def _taken(what: str, host: str, port: int, error: OSError, variable: str) -> CannotStart:
+    reason = (error.strerror or str(error)).lower()
+    return CannotStart(f"the {what} cannot listen on {host}:{port} ({reason}); choose another port with {variable}")

@@ -1,0 +1,41 @@
+"""How a process is told to stop: once to finish what it has in hand, twice to let go of it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+log: Final = logging.getLogger("euterpe.system")
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stop:
+    """Two events, set in this order by as many calls of `tell`."""
+
+    def __init__(self) -> None:
+        self.draining = asyncio.Event()
+        self.at_once = asyncio.Event()
+
+    def tell(self) -> None:
+        if self.draining.is_set():
+            log.info("told again: letting go of what still runs")
+            self.at_once.set()
+        else:
+            log.info("told to stop: finishing what runs; tell again to let go of it")
+            self.draining.set()
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT (Ctrl-C) tell us while this lasts."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.tell)
+        try:
+            yield
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)

@@ -1,0 +1,99 @@
+"""What a running attempt tells (stage, progress, checkpoint), written in order and one write at a time.
+
+A handler may report far more often than a database should be written to: what comes while a write is under way is
+merged into the next one. Stages are never merged, since each of them is a status that others are told about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from euterpe.model.errors import EuterpeError
+from euterpe.ports import Advance
+
+Write = Callable[[Advance], Awaitable[None]]
+
+
+class NewsLine:
+    """The news of one attempt. Lives on the worker's loop."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._waiting: deque[tuple[Advance, list[asyncio.Future[None]]]] = deque()
+        self._writer: asyncio.Task[None] | None = None
+
+    def tell(self, news: Advance) -> asyncio.Future[None]:
+        """Resolved when it is written; an error of the write is raised there."""
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+        written.add_done_callback(_looked_at)
+        if self._waiting and (merged := _merge(self._waiting[-1][0], news)) is not None:
+            _, futures = self._waiting.pop()
+            self._waiting.append((merged, [*futures, written]))
+        else:
+            self._waiting.append((news, [written]))
+        if self._writer is None:
+            self._writer = loop.create_task(self._write_all())
+        return written
+
+    async def delivered(self) -> None:
+        """Wait until everything told so far is written, or refused."""
+        while self._writer is not None:
+            await asyncio.wait({self._writer})
+
+    @property
+    def idle(self) -> bool:
+        return self._writer is None
+
+    def drop(self) -> None:
+        """Nobody is interested any more."""
+        if self._writer is not None:
+            self._writer.cancel()
+
+    async def _write_all(self) -> None:
+        try:
+            while self._waiting:
+                news, futures = self._waiting.popleft()
+                error: Exception | None = None
+                try:
+                    await self._write(news)
+                except (EuterpeError, ValueError, TypeError) as refused:
+                    error = refused
+                _resolve(futures, error)
+        finally:
+            self._writer = None
+            for _, futures in self._waiting:
+                for future in futures:
+                    future.cancel()
+
+
+def _merge(earlier: Advance, later: Advance) -> Advance | None:
+    """Both in one write; None when that would hide a stage."""
+    if earlier.stage is not None and later.stage is not None:
+        return None
+    said = {
+        name: value
+        for name in ("stage", "progress", "message", "checkpoint")
+        if (value := getattr(later, name)) is not None
+    }
+    return msgspec.structs.replace(earlier, **said)
+
+
+def _resolve(futures: list[asyncio.Future[None]], error: Exception | None) -> None:
+    for future in futures:
+        if future.done():
+            continue
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+
+def _looked_at(future: asyncio.Future[None]) -> None:
+    # News may be let go without awaiting it; its error is then nobody's, and not worth asyncio's complaint.
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,100 @@
+"""What a worker and the process of a handler say to each other: one JSON line a message, both ways."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from euterpe.model.failure import Failure
+from euterpe.model.job import Claim
+from euterpe.model.submission import Submission
+
+LINE_LIMIT: Final = 64 * 1024 * 1024
+"""Far above any payload, result or checkpoint that is let through, even in base64."""
+
+
+class Serve(msgspec.Struct, frozen=True, tag="serve"):
+    """The first line: which function to find, and where. argv and path are the worker's own, because the module may
+    read its command line and must find its neighbours."""
+
+    type: str
+    module: str
+    qualname: str
+    argv: list[str]
+    path: list[str]
+    result_limit: int
+
+
+class Run(msgspec.Struct, frozen=True, tag="run"):
+    """Execute this claim; `deadline` is on the machine's monotonic clock."""
+
+    claim: Claim
+    deadline: float
+
+
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """The running attempt is asked to stop."""
+
+
+class Answer(msgspec.Struct, frozen=True, tag="answer", omit_defaults=True):
+    """To a `Told` or `Spawn`: done, or the error it met."""
+
+    number: int
+    value: str | None = None
+    error: str | None = None
+
+
+class Told(msgspec.Struct, frozen=True, tag="told", omit_defaults=True):
+    """News of the attempt."""
+
+    number: int
+    stage: str | None = None
+    progress: float | None = None
+    message: str | None = None
+    checkpoint: bytes | None = None
+
+
+class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
+    """A child job of the running one."""
+
+    number: int
+    submission: Submission
+
+
+class Returned(msgspec.Struct, frozen=True, tag="returned"):
+    """What the handler returned; `stopped`: it did so because it was asked to stop."""
+
+    value: msgspec.Raw
+    stopped: bool = False
+
+
+class Raised(msgspec.Struct, frozen=True, tag="raised"):
+    """How the handler failed."""
+
+    failure: Failure
+
+
+class Unable(msgspec.Struct, frozen=True, tag="unable"):
+    """This process cannot serve the handler at all, and ends."""
+
+    reason: str
+
+
+ToChild = Serve | Run | Stop | Answer
+FromChild = Told | Spawn | Returned | Raised | Unable
+
+_decode_to_child: Final = msgspec.json.Decoder(ToChild)
+_decode_from_child: Final = msgspec.json.Decoder(FromChild)
+
+
+def to_line(message: ToChild | FromChild) -> bytes:
+    return msgspec.json.encode(message) + b"\n"
+
+
+def read_to_child(line: bytes) -> ToChild:
+    return _decode_to_child.decode(line)
+
+
+def read_from_child(line: bytes) -> FromChild:
+    return _decode_from_child.decode(line)

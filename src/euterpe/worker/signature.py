@@ -1,0 +1,168 @@
+"""A handler's signature: whether it takes the context, and its arguments as a msgspec type that checks them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import msgspec
+
+from euterpe.model.errors import InvalidInput
+
+NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
+_PATH = re.compile(r" - at `\$\.?([^`.\[]*)([^`]*)`$")
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.+)`")
+_MISSING_FIELD = re.compile(r"Object missing required field `(.+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """`arguments` is a struct made from the parameters; None means that the handler takes any JSON object."""
+
+    bound: inspect.Signature
+    """The parameters without the context."""
+    takes_context: bool
+    is_async: bool
+    arguments: type[msgspec.Struct] | None
+    returns: Any
+
+    def encode(self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+        """The payload of a call; InvalidInput names the argument that does not fit."""
+        named = self._bind(job_type, args, kwargs)
+        try:
+            payload = msgspec.json.encode(named)
+        except NOT_JSON as error:
+            name = next((name for name, value in named.items() if not _is_json(value)), "arguments")
+            raise InvalidInput(name, f"cannot be written as JSON: {error} (an argument of {job_type})") from error
+        if self.arguments is not None:
+            try:
+                msgspec.json.decode(payload, type=self.arguments)
+            except msgspec.ValidationError as error:
+                name, reason = _culprit(str(error))
+                raise InvalidInput(name, f"{reason} (an argument of {job_type})") from error
+        return payload
+
+    def decode(self, payload: bytes) -> dict[str, Any]:
+        """The keyword arguments of a stored call."""
+        if self.arguments is None:
+            decoded = msgspec.json.decode(payload)
+            if not isinstance(decoded, dict):
+                raise InvalidInput("payload", "is not a JSON object")
+            return decoded
+        struct = msgspec.json.decode(payload, type=self.arguments)
+        return {name: getattr(struct, name) for name in self.arguments.__struct_fields__}
+
+    def take_bytes(self, payload: bytes) -> dict[str, Any]:
+        """A payload that is no JSON goes to the argument named `payload`, as it is."""
+        if not self.has_argument("payload"):
+            raise InvalidInput("payload", "is bytes; the handler takes those in an argument named payload")
+        return {"payload": payload}
+
+    def has_argument(self, name: str) -> bool:
+        return self.arguments is None or name in self.arguments.__struct_fields__
+
+    def _bind(self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        try:
+            bound = self.bound.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidInput(f"arguments of {job_type}", str(error)) from None
+        named = dict(bound.arguments)
+        for parameter in self.bound.parameters.values():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(named.pop(parameter.name, {}))
+        return named
+
+
+def read_signature(job_type: str, function: Any) -> Signature:
+    """InvalidInput for anything that cannot be a handler: a class, a method, a generator, a decorated job."""
+    _check_is_function(function)
+    parameters = list(inspect.signature(function).parameters.values())
+    if parameters and parameters[0].name in ("self", "cls"):
+        raise InvalidInput("handler", f"{function.__qualname__} is a method; a job type is a plain function")
+    hints = _hints(function)
+    takes_context = bool(parameters) and _is_context(parameters[0], hints)
+    rest = parameters[1:] if takes_context else parameters
+    return Signature(
+        inspect.Signature(rest),
+        takes_context,
+        inspect.iscoroutinefunction(function),
+        _arguments_struct(job_type, function, rest, hints),
+        hints.get("return", Any),
+    )
+
+
+def _check_is_function(function: Any) -> None:
+    if isinstance(function, (staticmethod, classmethod)):
+        raise InvalidInput("handler", "is a method; put @queue.job on a plain function")
+    if inspect.isclass(function) or not callable(function):
+        raise InvalidInput("handler", f"{function!r} is not a function")
+    if not hasattr(function, "__qualname__") or not hasattr(function, "__module__"):
+        raise InvalidInput("handler", f"{function!r} has no name of its own; wrap it in a `def`")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidInput("handler", f"{function.__qualname__} is a generator; a handler returns its result")
+
+
+def _is_context(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
+    hint = hints.get(parameter.name)
+    if hint is not None:
+        return getattr(hint, "__name__", "") == "Context"
+    return parameter.name in ("ctx", "context")
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        return {}  # A hint that is only importable under TYPE_CHECKING: then arguments go unchecked.
+
+
+def _arguments_struct(
+    job_type: str, function: Callable[..., Any], parameters: list[inspect.Parameter], hints: dict[str, Any]
+) -> type[msgspec.Struct] | None:
+    fields: list[Any] = []
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            return None
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
+            raise InvalidInput(
+                f"handler {function.__qualname__}", f"argument {parameter.name} must be passable by name"
+            )
+        hint = hints.get(parameter.name, Any)
+        if parameter.default is inspect.Parameter.empty:
+            fields.append((parameter.name, hint))
+        else:
+            fields.append((parameter.name, hint, _default(parameter.default)))
+    try:
+        struct = msgspec.defstruct(
+            f"Arguments[{job_type}]", fields, kw_only=True, forbid_unknown_fields=True, module=__name__
+        )
+        msgspec.json.Decoder(struct)  # Fails now, and not at the first job, on a type that JSON cannot carry.
+    except TypeError as error:
+        raise InvalidInput(f"handler {function.__qualname__}", f"an argument cannot travel as JSON: {error}") from error
+    return struct
+
+
+def _default(value: Any) -> Any:
+    return msgspec.field(default_factory=lambda: copy(value)) if isinstance(value, (list, dict, set)) else value
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        msgspec.json.encode(value)
+    except NOT_JSON:
+        return False
+    return True
+
+
+def _culprit(message: str) -> tuple[str, str]:
+    """(argument, what is wrong with it) out of msgspec's words, whose path starts at the payload."""
+    if (found := _UNKNOWN_FIELD.match(message)) or (found := _MISSING_FIELD.match(message)):
+        return found.group(1), message
+    path = _PATH.search(message)
+    if path is None or not path.group(1):
+        return "arguments", message
+    return path.group(1) + path.group(2), message[: path.start()]

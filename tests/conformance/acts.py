@@ -1,0 +1,109 @@
+"""The few things every test does to a store: submit, take, and end an attempt in one of its ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from euterpe.model.failure import Category, Failure
+from euterpe.model.job import Claim, Job
+from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.retry import RetryPolicy
+from euterpe.model.backoff import Backoff
+from euterpe.model.state import State
+from euterpe.model.submission import Submission
+from euterpe.ports import ClaimRequest, Finished, Verdict
+from euterpe.store.sql import SqlStore
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+STEADY = RetryPolicy(Backoff(jitter=0.0))
+"""The default backoff without jitter: 1 s, 2 s, 4 s."""
+
+CALLBACK = "https://receiver.example/hook"
+
+
+def job(type: str = "work", **said: Any) -> Submission:  # noqa: A002  # the field's own name
+    return Submission(type=type, **({"retry": STEADY} | said))
+
+
+async def submit(store: SqlStore, type: str = "work", **said: Any) -> str:  # noqa: A002  # likewise
+    """Store one job; returns its id."""
+    return (await store.submit(job(type, **said))).job_id
+
+
+async def take(store: SqlStore, limit: int = 100, **asked: Any) -> list[Claim]:
+    return await store.claim(ClaimRequest(**({"worker_id": "w1", "limit": limit} | asked)))
+
+
+async def take_one(store: SqlStore, **asked: Any) -> Claim:
+    claims = await take(store, 1, **asked)
+    assert len(claims) == 1, "there was nothing to claim"
+    return claims[0]
+
+
+async def taken(store: SqlStore, type: str = "work", **said: Any) -> Claim:  # noqa: A002  # likewise
+    """A job that is running, alone of its type."""
+    job_id = await submit(store, type, **said)
+    claim = await take_one(store, types=(type,), queues=(said.get("queue", "default"),))
+    assert claim.job.id == job_id
+    return claim
+
+
+async def end(store: SqlStore, claim: Claim, outcome: Outcome) -> Verdict:
+    return (await store.settle([Finished(claim, outcome)]))[0]
+
+
+async def complete(store: SqlStore, claim: Claim, result: bytes | None = b"null") -> Verdict:
+    return await end(store, claim, Success(result))
+
+
+def failure(category: Category = Category.TEMPORARY, message: str = "no luck", **more: Any) -> Failed:
+    return Failed(Failure(category, message, **more))
+
+
+async def fail(store: SqlStore, claim: Claim, category: Category = Category.TEMPORARY, **more: Any) -> Verdict:
+    return await end(store, claim, failure(category, **more))
+
+
+async def release(store: SqlStore, claim: Claim) -> Verdict:
+    return await end(store, claim, Released())
+
+
+async def stop(store: SqlStore, claim: Claim) -> Verdict:
+    """The handler ends because it was asked to."""
+    return await end(store, claim, Cancelled())
+
+
+async def state_of(store: SqlStore, job_id: str) -> State:
+    return (await store.get(job_id)).state
+
+
+async def states_of(store: SqlStore, *job_ids: str) -> list[State]:
+    return [(await store.get(job_id)).state for job_id in job_ids]
+
+
+async def submit_in(store: SqlStore, state: State, type: str = "work", **said: Any) -> Job:  # noqa: A002
+    """A job brought into `state` by legal means, alone of its type."""
+    if state is State.PENDING:
+        blocker = await submit(store, f"{type}.blocker", delay_us=DAY)
+        return await store.get(await submit(store, type, **(said | {"depends_on": (blocker,)})))
+    if state is State.SCHEDULED:
+        return await store.get(await submit(store, type, **said))
+    if state is State.DELAYED:
+        return await store.get(await submit(store, type, **({"delay_us": HOUR} | said)))
+    claim = await taken(store, type, **(said | ({"max_attempts": 1} if state is State.DEAD_LETTER else {})))
+    match state:
+        case State.COMPLETED:
+            await complete(store, claim)
+        case State.FAILED:
+            await fail(store, claim, Category.PERMANENT)
+        case State.CANCELLED:
+            await stop(store, claim)
+        case State.RETRYING | State.DEAD_LETTER:
+            await fail(store, claim)
+    found = await store.get(claim.job.id)
+    assert found.state is state
+    return found

@@ -1,0 +1,75 @@
+"""One behaviour, every engine: `store` is each of `ENGINES` in turn, empty, on the frozen `clock` of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from euterpe.store.postgres import PostgresEngine
+from euterpe.store.sql import SqlStore
+from euterpe.store.sqlite import SqliteEngine
+from tests.conformance.clock import FrozenClock
+from tests.conformance.engines import ENGINES, Opened, Place, Tables
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file that tests copy: a copy is cheaper than a migration with its fsyncs."""
+    path = tmp_path_factory.mktemp("template") / "jobs.db"
+    asyncio.run(SqliteEngine(str(path)).migrate())
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres_url(postgres_url: str) -> Iterator[str]:
+    """One migrated schema for all tests of this worker; each test empties it first."""
+    schema = f"conformance_{secrets.token_hex(6)}"
+    separator = "&" if urlsplit(postgres_url).query else "?"
+    url = f"{postgres_url}{separator}schema={schema}"
+    asyncio.run(PostgresEngine(url).migrate())
+    yield url
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("SET lock_timeout = '10s'")
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture(params=list(ENGINES))
+def engine_name(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def place(
+    engine_name: str, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Place:
+    # Only a Postgres test asks for the server, so that `-k sqlite` starts none.
+    postgres_url = request.getfixturevalue("migrated_postgres_url") if engine_name == "postgres" else ""
+    return Place(sqlite_template, tmp_path, postgres_url)
+
+
+@pytest.fixture
+async def subject(engine_name: str, place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
+    async with ENGINES[engine_name](place, clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(subject: Opened) -> SqlStore:
+    return subject.store
+
+
+@pytest.fixture
+def tables(subject: Opened) -> Tables:
+    return subject.tables

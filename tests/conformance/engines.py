@@ -1,0 +1,153 @@
+"""The engines under test: for each, how to open an empty store on a frozen clock, and how to look at its tables.
+
+To add one, write an opener and put it into `ENGINES`; every behaviour of this folder then runs against it. An engine
+that cannot do something by design says so with `Unsupported`, which the test of that behaviour asserts: engines are
+never skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+import asyncpg
+
+from euterpe.store.engine import Engine
+from euterpe.store.postgres import PostgresEngine
+from euterpe.store.sql import SqlStore
+from euterpe.store.sqlite import SqliteEngine
+from euterpe.store.writer import GroupCommitEngine
+from tests.conformance.clock import FrozenClock
+
+SEED = 20_260_101
+
+
+class Tables(Protocol):
+    """A look at the rows themselves, past the store."""
+
+    async def run(self, sql: str) -> list[tuple[Any, ...]]: ...
+
+    async def names(self) -> list[str]: ...
+
+
+async def row_counts(tables: Tables) -> dict[str, int]:
+    """How many rows every table has: equal before and after means that nothing was stored."""
+    names = [name for name in await tables.names() if name != "schema_migrations"]
+    union = " UNION ALL ".join(f"SELECT '{name}', COUNT(*) FROM {name}" for name in names)
+    return dict(sorted((row[0], row[1]) for row in await tables.run(union)))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an engine may put its data: a migrated template file, a folder, a migrated Postgres schema."""
+
+    sqlite_template: Path
+    folder: Path
+    postgres_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A store that is open and empty; `another` opens a second one on the same data, as another process would."""
+
+    store: SqlStore
+    tables: Tables
+    another: Callable[[], AbstractAsyncContextManager[SqlStore]]
+
+
+Opener = Callable[[Place, FrozenClock], AbstractAsyncContextManager[Opened]]
+
+
+@asynccontextmanager
+async def opened(engine: Engine, payload_limit: int | None = None) -> AsyncIterator[SqlStore]:
+    options = {} if payload_limit is None else {"payload_limit": payload_limit}
+    store = SqlStore(engine, rng=Random(SEED), **options)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+class SqliteTables:
+    """Through the engine's own library: two SQLite libraries in one process may not open the same file."""
+
+    def __init__(self, engine: GroupCommitEngine) -> None:
+        self._engine = engine
+
+    async def run(self, sql: str) -> list[tuple[Any, ...]]:
+        return await asyncio.to_thread(self._run, sql)
+
+    def _run(self, sql: str) -> list[tuple[Any, ...]]:
+        session = self._engine.library.connect(self._engine.path)
+        try:
+            return [tuple(row) for row in session.run(sql)]
+        finally:
+            session.close()
+
+    async def names(self) -> list[str]:
+        rows = await self.run("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        return sorted(row[0] for row in rows)
+
+
+class PostgresTables:
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], schema: str) -> None:
+        self._connection = connection
+        self._schema = schema
+
+    async def run(self, sql: str) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in await self._connection.fetch(sql)]
+
+    async def names(self) -> list[str]:
+        rows = await self.run(f"SELECT tablename FROM pg_tables WHERE schemaname = '{self._schema}'")
+        return sorted(row[0] for row in rows)
+
+    async def empty(self) -> None:
+        """DELETE, not TRUNCATE: with a handful of rows it is a few milliseconds, TRUNCATE a new file for each index."""
+        names = [name for name in await self.names() if name != "schema_migrations"]
+        await self._connection.execute(";".join(f"DELETE FROM {name}" for name in names))
+
+
+@asynccontextmanager
+async def open_sqlite(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
+    path = place.folder / "jobs.db"
+    await asyncio.to_thread(shutil.copyfile, place.sqlite_template, path)
+    engine = SqliteEngine(str(path), clock)
+    async with opened(engine) as store:
+        yield Opened(store, SqliteTables(engine), lambda: opened(SqliteEngine(str(path), clock)))
+
+
+@asynccontextmanager
+async def open_postgres(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
+    engine = PostgresEngine(place.postgres_url, clock)
+    async with AsyncExitStack() as stack:
+        connection = await engine.connect()
+        stack.push_async_callback(connection.close)
+        tables = PostgresTables(connection, engine.schema or "public")
+        await tables.empty()
+        store = await stack.enter_async_context(opened(engine))
+        yield Opened(store, tables, lambda: opened(PostgresEngine(place.postgres_url, clock)))
+
+
+@asynccontextmanager
+async def open_libsql(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
+    from euterpe.store.libsql import LibsqlEngine
+
+    path = place.folder / "libsql.db"
+    await asyncio.to_thread(shutil.copyfile, place.sqlite_template, path)
+    engine = LibsqlEngine(f"libsql:///{path}", clock)
+    async with opened(engine) as store:
+        yield Opened(store, SqliteTables(engine), lambda: opened(LibsqlEngine(f"libsql:///{path}", clock)))
+
+
+ENGINES: dict[str, Opener] = {"sqlite": open_sqlite, "postgres": open_postgres}
+
+if importlib.util.find_spec("euterpe.store.libsql") is not None:
+    ENGINES["libsql"] = open_libsql

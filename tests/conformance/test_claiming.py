@@ -1,0 +1,154 @@
+"""Claim: exclusive, atomic, and all the fields of 000 section 4 in one write."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+
+from euterpe.model.state import State
+from euterpe.ports import ClaimRequest
+from euterpe.store.sql import SqlStore
+from tests.conformance.acts import MINUTE, SECOND, complete, fail, job, release, submit, take, take_one, taken
+from tests.conformance.clock import FrozenClock
+from tests.conformance.engines import Opened, Tables
+
+
+async def test_a_claimed_job_is_not_given_to_a_second_claimer(store: SqlStore) -> None:
+    await submit(store)
+    assert len(await take(store)) == 1
+    assert await take(store, worker_id="w2") == []
+
+
+async def test_claims_made_at_once_never_share_a_job(store: SqlStore) -> None:
+    ids = {receipt.job_id for receipt in await store.submit_many([job() for _ in range(60)])}
+    batches = await asyncio.gather(*(take(store, 7, worker_id=f"w{i}") for i in range(12)))
+    seen = Counter(claim.job.id for batch in batches for claim in batch)
+    assert set(seen) == ids
+    assert set(seen.values()) == {1}
+
+
+async def test_claims_of_two_stores_on_the_same_data_never_share_a_job(subject: Opened) -> None:
+    await subject.store.submit_many([job() for _ in range(40)])
+    async with subject.another() as other:
+        batches = await asyncio.gather(*(take(s, 5, worker_id=f"w{i}") for i in range(5) for s in (subject.store, other)))
+    seen = Counter(claim.job.id for batch in batches for claim in batch)
+    assert len(seen) == 40
+    assert set(seen.values()) == {1}
+
+
+async def test_a_claim_sets_every_field_of_the_contract(store: SqlStore, clock: FrozenClock) -> None:
+    job_id = await submit(store)
+    claimed_at = clock.advance(seconds=5)
+    claim = await take_one(store, worker_id="pod-1:abc", lease_ttl_us=60 * SECOND)
+    stored = await store.get(job_id)
+    assert claim.job == stored
+    assert (stored.worker_id, stored.state, stored.stage, stored.status) == (
+        "pod-1:abc",
+        State.RUNNING,
+        "claimed",
+        "claimed",
+    )
+    assert stored.lease_expires_at == claimed_at + 60 * SECOND
+    assert stored.heartbeat_at == stored.started_at == stored.updated_at == claimed_at
+    assert (stored.claim_version, stored.attempt_count) == (1, 1)
+    assert (claim.lease.job_id, claim.lease.claim_version) == (job_id, 1)
+    assert claim.lease.expires_at == stored.lease_expires_at
+    assert claim.lease.attempt_id == stored.attempt_id == f"{job_id}:1"
+
+
+async def test_every_claim_takes_a_new_version_and_charges_an_attempt(store: SqlStore, clock: FrozenClock) -> None:
+    claim = await taken(store, max_attempts=5)
+    for version in (2, 3, 4):
+        await fail(store, claim)
+        clock.advance(minutes=1)
+        await store.sweeps.promote()
+        claim = await take_one(store)
+        assert (claim.job.claim_version, claim.job.attempt_count) == (version, version)
+
+
+async def test_a_release_gives_the_attempt_back_but_never_the_version(store: SqlStore) -> None:
+    await release(store, await taken(store))
+    again = await take_one(store)
+    assert (again.job.claim_version, again.job.attempt_count) == (2, 1)
+
+
+async def test_a_claim_takes_no_more_than_its_limit(store: SqlStore) -> None:
+    await store.submit_many([job() for _ in range(10)])
+    assert len(await take(store, 3)) == 3
+    assert len(await take(store, 100)) == 7
+    assert await take(store, 100) == []
+
+
+async def test_a_claim_for_nothing_takes_nothing(store: SqlStore) -> None:
+    job_id = await submit(store)
+    assert await take(store, 0) == []
+    assert await take(store, queues=()) == []
+    assert await take(store, types=()) == []
+    assert (await store.get(job_id)).state is State.SCHEDULED
+
+
+async def test_only_scheduled_jobs_are_claimed(store: SqlStore) -> None:
+    blocker = await submit(store, "blocker", delay_us=MINUTE)
+    await submit(store, depends_on=(blocker,))
+    await complete(store, await taken(store, "other"))
+    assert await take(store) == []
+
+
+async def test_a_lease_is_no_longer_than_the_jobs_visibility(store: SqlStore, clock: FrozenClock) -> None:
+    short = await taken(store, "short", visibility_us=10 * SECOND)
+    long = await taken(store, "long", visibility_us=5 * MINUTE)
+    assert short.lease.expires_at == clock.now_us + 10 * SECOND
+    assert long.lease.expires_at == clock.now_us + 60 * SECOND
+
+
+async def test_the_claimer_chooses_how_long_its_lease_is(store: SqlStore, clock: FrozenClock) -> None:
+    await submit(store)
+    claim = await take_one(store, lease_ttl_us=7 * SECOND)
+    assert claim.lease.expires_at == clock.now_us + 7 * SECOND
+
+
+async def test_a_new_attempt_starts_without_the_progress_of_the_last_one(store: SqlStore, clock: FrozenClock) -> None:
+    from euterpe.ports import Advance
+
+    claim = await taken(store, stages=("claimed", "fetching"))
+    await store.advance([Advance(claim, stage="fetching", progress=70.0, message="nearly")])
+    await fail(store, claim)
+    clock.advance(minutes=1)
+    await store.sweeps.promote()
+    again = (await take_one(store)).job
+    assert (again.stage, again.progress, again.progress_message) == ("claimed", None, None)
+
+
+async def test_a_job_past_its_lifetime_is_not_claimed(store: SqlStore, clock: FrozenClock) -> None:
+    await submit(store, lifetime_us=MINUTE)
+    clock.advance(us=MINUTE)
+    assert await take(store) == []
+
+
+async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes(
+    store: SqlStore, tables: Tables
+) -> None:
+    await store.submit_many([job() for _ in range(3)])
+    plain = await take_one(store)
+    assert plain.lease.token is None
+    sealed = await store.claim(ClaimRequest(worker_id="w1", limit=10, with_tokens=True))
+    tokens = [claim.lease.token for claim in sealed]
+    assert all(token is not None and len(token) >= 43 for token in tokens)
+    assert len(set(tokens)) == 2
+    stored = {
+        str(row[0]): row[1] for row in await tables.run("SELECT id, lease_token_hash FROM inbox_jobs")
+    }
+    assert stored[plain.job.id] is None
+    for claim in sealed:
+        assert claim.lease.token is not None
+        assert bytes(stored[claim.job.id]) == hashlib.sha256(claim.lease.token.encode()).digest()
+
+
+async def test_a_new_claim_forgets_the_token_of_the_claim_before(store: SqlStore, tables: Tables) -> None:
+    await submit(store)
+    [sealed] = await store.claim(ClaimRequest(worker_id="w1", limit=1, with_tokens=True))
+    await release(store, sealed)
+    await take_one(store)
+    [(token_hash,)] = await tables.run("SELECT lease_token_hash FROM inbox_jobs")
+    assert token_hash is None

@@ -1,0 +1,1 @@
+"""Real processes, real faults, and a history that is read back afterwards."""

@@ -1,0 +1,51 @@
+"""Migrations start from many processes at once: one of them does the work, all of them find it done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from euterpe.model.errors import SchemaMismatch
+from euterpe.model.submission import Submission
+from euterpe.store.migrations import migrations
+from tests.faults import actors
+from tests.faults.crew import Crew, together
+from tests.faults.recorder import rows, run, schema_of
+from tests.faults.stores import engine_of, opened
+
+
+async def test_eight_processes_migrate_an_empty_database_at_once(empty_database: str, crew: Crew) -> None:
+    applied = await together(crew.start_many(8, actors.migrator, empty_database))
+    known = [migration.name for migration in migrations(engine_of(empty_database).family)]
+    assert sorted(applied) == [[]] * 7 + [known], "each migration was applied by one process, once"
+    assert len(rows(empty_database, "SELECT version FROM schema_migrations")) == len(known)
+    async with opened(empty_database) as store:
+        assert (await store.submit(Submission(type="t"))).state == "scheduled"
+
+
+async def test_eight_processes_migrate_into_a_schema_that_nobody_has_made_yet(
+    fresh_postgres_url: str, crew: Crew
+) -> None:
+    schema = f"{schema_of(fresh_postgres_url)}_new"
+    url = fresh_postgres_url.replace(schema.removesuffix("_new"), schema)
+    try:
+        applied = await together(crew.start_many(8, actors.migrator, url))
+        assert len([names for names in applied if names]) == 1
+    finally:
+        run(fresh_postgres_url, f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+async def test_a_database_of_a_newer_release_is_refused_and_left_alone(database: str) -> None:
+    run(database, "INSERT INTO schema_migrations (version, name, applied_at) VALUES (9999, 'tomorrow', 0)")
+    with pytest.raises(SchemaMismatch, match="9999"):
+        await engine_of(database).migrate()
+    assert (9999,) in rows(database, "SELECT version FROM schema_migrations")
+
+
+async def test_a_migration_that_is_killed_half_way_leaves_nothing_behind(sqlite_url: str, crew: Crew, tmp_path: Path) -> None:
+    started = crew.start(actors.half_a_migration, sqlite_url)
+    await started.report()
+    started.kill()
+    assert rows(sqlite_url, "SELECT name FROM sqlite_master") == []
+    assert await engine_of(sqlite_url).migrate()

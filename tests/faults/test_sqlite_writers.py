@@ -1,0 +1,31 @@
+"""Sixteen processes write one SQLite file: nobody sees "locked", and nobody starves."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from tests.faults import actors
+from tests.faults.crew import Crew, together
+from tests.faults.history import check
+
+WRITERS = 16
+FOR_S = 3.0
+PATIENCE_S = 2.0
+"""How long a single write may wait while fifteen others write all the time."""
+
+
+async def test_sixteen_processes_write_one_file_and_none_is_told_that_it_is_locked(
+    sqlite_database: str, crew: Crew
+) -> None:
+    told: list[list[float]] = await together(crew.start_many(WRITERS, actors.writer, sqlite_database, FOR_S))
+    counts = [len(waits) for waits in told]
+    longest = [max(waits) for waits in told]
+    print(
+        f"{WRITERS} writers, {sum(counts) / FOR_S:.0f} durable writes/s together, each"
+        f" {min(counts) / FOR_S:.0f} to {max(counts) / FOR_S:.0f}/s;"
+        f" one write waited {1000 * median(w for waits in told for w in waits):.1f} ms (median),"
+        f" {1000 * max(longest):.0f} ms at worst"
+    )
+    assert min(counts) > 0
+    assert max(longest) < PATIENCE_S, "a writer starved"
+    check(sqlite_database, crew)
