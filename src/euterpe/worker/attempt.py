@@ -122,7 +122,7 @@ class Attempt:
             return Failed(CANCELLED_INSIDE) if self.interruption is None else self.interrupted()
         except (BadPayload, UnstorableResult) as error:
             return Failed(failure_of(error))
-        except (Exception, SystemExit) as error:  # a handler may raise anything; it becomes the job's error
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a handler may raise anything; it becomes the job's error
             if self.interruption is not None:
                 return self.interrupted()
             return Failed(failure_of(error))

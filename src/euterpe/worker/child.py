@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -44,6 +44,8 @@ from euterpe.worker.pipe import (
 )
 
 ENDED_WITH_THE_WORKER = 113
+Stream = Any
+"""The socket as a buffered file: read by one thread, written under a lock."""
 
 
 class Refused(EuterpeError):
@@ -53,7 +55,7 @@ class Refused(EuterpeError):
 class PipeDesk:
     """News over the socket; the worker's answers come back by number."""
 
-    def __init__(self, stream: BinaryIO, make_submission: Callable[..., Submission] | None) -> None:
+    def __init__(self, stream: Stream, make_submission: Callable[..., Submission] | None) -> None:
         self._stream = stream
         self._make_submission = make_submission
         self._lock = threading.Lock()
@@ -100,7 +102,7 @@ class PipeDesk:
 class Service:
     """One handler, one job at a time."""
 
-    def __init__(self, stream: BinaryIO, orders: Serve) -> None:
+    def __init__(self, stream: Stream, orders: Serve) -> None:
         found = find(orders.module, orders.qualname)
         function = getattr(found, "function", found)
         self._handler: Handler = handler_of(orders.type, function, process=True)
@@ -110,7 +112,7 @@ class Service:
         self._runs: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._context: Context | None = None
 
-    def listen(self, stream: BinaryIO) -> NoReturn:
+    def listen(self, stream: Stream) -> NoReturn:
         """In a thread of its own, until the socket closes."""
         for line in stream:
             match read_to_child(line):
@@ -136,7 +138,7 @@ class Service:
             value = self._handler.function(*args, **arguments)
             encoded = encode_result(self._handler, value, self._result_limit)
             return Returned(msgspec.Raw(encoded), context.saw_the_request)
-        except (Exception, SystemExit) as error:  # whatever the handler raises is the job's error
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the handler raises is the job's error
             return Raised(failure_of(error))
 
 
@@ -154,14 +156,14 @@ def find(module: str, qualname: str) -> Any:
     return found
 
 
-def serve(stream: BinaryIO) -> None:
+def serve(stream: Stream) -> None:
     orders = read_to_child(stream.readline())
     if not isinstance(orders, Serve):
         raise EuterpeError(f"expected orders, got {type(orders).__name__}")
     sys.argv, sys.path = orders.argv, orders.path
     try:
         service = Service(stream, orders)
-    except (Exception, SystemExit) as error:  # importing a user's module may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # importing a user's module may raise anything
         reason = f"{Path(orders.module).name}:{orders.qualname} cannot be imported in a process: {error!r}"
         stream.write(to_line(Unable(reason[:2000])))
         stream.flush()

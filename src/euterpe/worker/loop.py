@@ -124,8 +124,7 @@ class Worker:
         try:
             await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)
         except asyncio.CancelledError:
-            self._stopping = True
-            self._release_all()
+            self.stop_at_once()
             await asyncio.wait(lanes, timeout=LEAVE_S)
             raise
         finally:
@@ -149,12 +148,17 @@ class Worker:
     def stop(self) -> None:
         """Claim nothing more; a second call gives back at once what still runs."""
         if self._stopping:
-            self._release_all()
+            self.stop_at_once()
         else:
             self._stopping = True
             log.info("stopping: %d running jobs may finish", len(self._running))
             self._grace = self._loop.call_later(self._settings.grace_s, self._release_all)
         self._wake()
+
+    def stop_at_once(self) -> None:
+        """Claim nothing more and give back what runs."""
+        self._stopping = True
+        self._release_all()
 
     def _release_all(self) -> None:
         if self._leave_at is None:
@@ -206,7 +210,7 @@ class Worker:
         finished = [a.finished() for a in ended]
         try:
             verdicts, claims = await self._claims.turn(finished, request)
-        except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
+        except Exception as error:  # the worker lives on, whatever the store meets
             self._hungry = True
             if request is not None:
                 self._reserved -= request.limit
@@ -258,7 +262,7 @@ class Worker:
                 except StoreUnavailable:
                     self._ended.append(attempt)
                     break
-                except Exception as error:  # noqa: BLE001  # see above
+                except Exception as error:  # see above
                     log.error("an outcome cannot be written", extra={"job_id": attempt.claim.job.id}, exc_info=error)
                     reason = f"the outcome cannot be written: {type(error).__name__}"
                     attempt.outcome = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))

@@ -14,7 +14,7 @@ LINE_LIMIT: Final = 64 * 1024 * 1024
 """Far above any payload, result or checkpoint that is let through, even in base64."""
 
 
-class Serve(msgspec.Struct, frozen=True, tag="serve"):
+class Serve(msgspec.Struct, frozen=True, tag_field="kind", tag="serve"):
     """The first line: which function to find, and where. argv and path are the worker's own, because the module may
     read its command line and must find its neighbours."""
 
@@ -26,18 +26,18 @@ class Serve(msgspec.Struct, frozen=True, tag="serve"):
     result_limit: int
 
 
-class Run(msgspec.Struct, frozen=True, tag="run"):
+class Run(msgspec.Struct, frozen=True, tag_field="kind", tag="run"):
     """Execute this claim; `deadline` is on the machine's monotonic clock."""
 
     claim: Claim
     deadline: float
 
 
-class Stop(msgspec.Struct, frozen=True, tag="stop"):
+class Stop(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
     """The running attempt is asked to stop."""
 
 
-class Answer(msgspec.Struct, frozen=True, tag="answer", omit_defaults=True):
+class Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="answer", omit_defaults=True):
     """To a `Told` or `Spawn`: done, or the error it met."""
 
     number: int
@@ -45,7 +45,7 @@ class Answer(msgspec.Struct, frozen=True, tag="answer", omit_defaults=True):
     error: str | None = None
 
 
-class Told(msgspec.Struct, frozen=True, tag="told", omit_defaults=True):
+class Told(msgspec.Struct, frozen=True, tag_field="kind", tag="told", omit_defaults=True):
     """News of the attempt."""
 
     number: int
@@ -55,27 +55,27 @@ class Told(msgspec.Struct, frozen=True, tag="told", omit_defaults=True):
     checkpoint: bytes | None = None
 
 
-class Spawn(msgspec.Struct, frozen=True, tag="spawn"):
+class Spawn(msgspec.Struct, frozen=True, tag_field="kind", tag="spawn"):
     """A child job of the running one."""
 
     number: int
     submission: Submission
 
 
-class Returned(msgspec.Struct, frozen=True, tag="returned"):
+class Returned(msgspec.Struct, frozen=True, tag_field="kind", tag="returned"):
     """What the handler returned; `stopped`: it did so because it was asked to stop."""
 
     value: msgspec.Raw
     stopped: bool = False
 
 
-class Raised(msgspec.Struct, frozen=True, tag="raised"):
+class Raised(msgspec.Struct, frozen=True, tag_field="kind", tag="raised"):
     """How the handler failed."""
 
     failure: Failure
 
 
-class Unable(msgspec.Struct, frozen=True, tag="unable"):
+class Unable(msgspec.Struct, frozen=True, tag_field="kind", tag="unable"):
     """This process cannot serve the handler at all, and ends."""
 
     reason: str
@@ -84,8 +84,8 @@ class Unable(msgspec.Struct, frozen=True, tag="unable"):
 ToChild = Serve | Run | Stop | Answer
 FromChild = Told | Spawn | Returned | Raised | Unable
 
-_decode_to_child: Final = msgspec.json.Decoder(ToChild)
-_decode_from_child: Final = msgspec.json.Decoder(FromChild)
+_to_child: Final[msgspec.json.Decoder[ToChild]] = msgspec.json.Decoder(ToChild)
+_from_child: Final[msgspec.json.Decoder[FromChild]] = msgspec.json.Decoder(FromChild)
 
 
 def to_line(message: ToChild | FromChild) -> bytes:
@@ -93,8 +93,8 @@ def to_line(message: ToChild | FromChild) -> bytes:
 
 
 def read_to_child(line: bytes) -> ToChild:
-    return _decode_to_child.decode(line)
+    return _to_child.decode(line)
 
 
 def read_from_child(line: bytes) -> FromChild:
-    return _decode_from_child.decode(line)
+    return _from_child.decode(line)

@@ -42,7 +42,7 @@ class Sweeper:
             except EuterpeError as error:
                 log.info("a sweep is put off", exc_info=error)
                 pause_s = PROMOTE_S
-            except Exception as error:  # noqa: BLE001  # a rescuer that stops is worse than one that complains
+            except Exception as error:  # a rescuer that stops is worse than one that complains
                 log.error("a sweep failed", exc_info=error)
                 pause_s = PROMOTE_S
             await self._sleep(pause_s)
