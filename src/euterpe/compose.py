@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from typing import Final, Protocol, cast
+from urllib.parse import quote, unquote, urlsplit
 
+from euterpe.config import Config
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock, Wakeups
@@ -15,39 +17,87 @@ from euterpe.store.sql import SqlStore
 
 EMBEDDED_FOLDER: Final = Path(".euterpe")
 """Where the embedded default keeps its database and keys."""
-SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db"
+SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db, http(s)://control-plane"
+MEMORY_URL: Final = "sqlite:///:memory:"
+
+
+class Transport(Wakeups, Protocol):
+    """Wake-ups that may hold a connection or a task of their own."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class Backend:
     """A store and the wake-ups that go with it."""
 
-    url: str
+    url: str = field(repr=False)
+    """How another process of this machine reaches the same database."""
     store: SqlStore
-    wakeups: Any
+    wakeups: Transport
+    channel: str | None = None
+    """Where Postgres tells of jobs that a caller's own transaction brings."""
+    folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+    """Of a database that lives no longer than this backend."""
 
     async def open(self, *, migrate: bool = True) -> None:
-        if migrate and self.url != "sqlite:///:memory:":
+        if migrate:
             await self.store.engine.migrate()
         await self.store.open()
-        if hasattr(self.wakeups, "open"):
+        try:
             await self.wakeups.open()
+        except BaseException:
+            await self.store.close()
+            raise
         self.store.wakeups = self.wakeups
 
     async def close(self) -> None:
-        if hasattr(self.wakeups, "close"):
+        try:
             await self.wakeups.close()
-        await self.store.close()
+        finally:
+            await self.store.close()
 
 
-def connect(url: str, *, clock: Clock | None = None, payload_limit: int = PAYLOAD_LIMIT) -> Backend:
-    """The backend that a URL names. Nothing is opened yet."""
-    scheme = urlsplit(url).scheme
-    engine, wakeups = _engine(url, scheme, clock)
-    return Backend(url, SqlStore(engine, payload_limit=payload_limit), wakeups)
+class RemoteBackend(Backend):
+    """A control plane over HTTP: it migrates, sweeps and wakes on its own side."""
+
+    __slots__ = ()
+
+    async def open(self, *, migrate: bool = True) -> None:  # noqa: ARG002  # it was migrated when it started
+        await self.store.open()
+        self.store.wakeups = self.wakeups
 
 
-def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Wakeups]:
+def connect(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    payload_limit: int = PAYLOAD_LIMIT,
+    transport: str | None = None,
+    token: str | None = None,
+) -> Backend:
+    """The backend that a URL names. Nothing is opened yet.
+
+    `transport` is the URL of a Redis whose streams carry the wake-ups; `token` the key for a control plane."""
+    folder = None
+    if urlsplit(url).scheme in ("http", "https"):
+        return _control_plane(url, token, payload_limit, transport)
+    if token is not None:
+        raise InvalidInput("token", "is the key for a control plane; a database's URL has its own password")
+    if url == MEMORY_URL:
+        # A memory database belongs to one connection; ours has a writer, readers and the lease keeper's process.
+        folder = tempfile.TemporaryDirectory(prefix="euterpe-", ignore_cleanup_errors=True)
+        url = f"sqlite:///{folder.name}/jobs.db"
+    engine, wakeups = _engine(url, urlsplit(url).scheme, clock)
+    channel = getattr(wakeups, "channel", None)
+    if transport is not None:
+        wakeups = _streams(transport, engine, wakeups if channel is not None else None)
+    return Backend(url, SqlStore(engine, payload_limit=payload_limit), wakeups, channel, folder)
+
+
+def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transport]:
     if scheme == "sqlite":
         from euterpe.store.sqlite import SqliteEngine
         from euterpe.transport.datawatch import DataWatch
@@ -62,10 +112,32 @@ def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Wakeups
         return postgres, NotifyWakeups(postgres.connect, f"euterpe_{postgres.schema or 'public'}")
     if scheme == "libsql":
         from euterpe.store.libsql import LibsqlEngine
+        from euterpe.transport.datawatch import DataWatch
         from euterpe.transport.local import LocalWakeups
 
-        return LibsqlEngine(url, clock), LocalWakeups()
+        libsql = LibsqlEngine(url, clock)
+        return libsql, LocalWakeups() if urlsplit(url).netloc else DataWatch(libsql.path)
     raise InvalidInput("url", f"{scheme or url!r} names no engine; use one of {SCHEMES}")
+
+
+def _control_plane(url: str, token: str | None, payload_limit: int, transport: str | None) -> Backend:
+    from euterpe.api.client import HttpStore, with_token
+    from euterpe.transport.local import LocalWakeups
+
+    if transport is not None:
+        raise InvalidInput("transport", "is the control plane's own business; leave it out for an http(s):// queue")
+    url = with_token(url, token)
+    # Everything that a queue asks of a store is there; what HTTP cannot carry says `Unsupported`.
+    return RemoteBackend(url, cast(SqlStore, HttpStore(url, payload_limit=payload_limit)), LocalWakeups())
+
+
+def _streams(redis_url: str, engine: Engine, beside: Transport | None) -> Transport:
+    from euterpe.store.announcing import WaitingJobs
+    from euterpe.transport.streams import StreamWakeups
+
+    if urlsplit(redis_url).scheme not in ("redis", "rediss", "unix"):
+        raise InvalidInput("transport", f"must be the URL of a Redis (redis://...), not {redis_url.partition(':')[0]!r}")
+    return StreamWakeups(redis_url, WaitingJobs(engine), beside=beside)
 
 
 def sqlite_path(url: str) -> str:
@@ -81,3 +153,12 @@ def make_room(url: str) -> None:
     """The embedded folder, if that is where the database goes. Any other missing folder is a mistake to report."""
     if urlsplit(url).scheme == "sqlite" and Path(sqlite_path(url)).parent == EMBEDDED_FOLDER:
         EMBEDDED_FOLDER.mkdir(mode=0o700, exist_ok=True)
+
+
+def transport_of(config: Config) -> str | None:
+    """The URL of the Redis that carries wake-ups, as `transport` and `redis` of the configuration have it."""
+    if config.transport.kind != "streams":
+        return None
+    redis = config.redis
+    user = f"{quote(redis.username, safe='')}:{quote(redis.password, safe='')}@" if redis.password else ""
+    return f"redis://{user}{redis.addr}/{redis.db}"

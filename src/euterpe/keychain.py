@@ -10,12 +10,20 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from euterpe.compose import EMBEDDED_FOLDER, sqlite_path
-from euterpe.sealing import Keyring, PlaintextKeys, load_keyring
+from euterpe.sealing import InvalidKeyring, Keyring, PlaintextKeys, load_keyring
+from euterpe.sealing.keyring import KEKS_VARIABLE, MODE_VARIABLE
 
 
-def keyring_for(url: str, environ: Mapping[str, str]) -> Keyring | PlaintextKeys:
-    """EUTERPE_KEKS where it is set, else the key file. Raises InvalidKeyring."""
-    return load_keyring(environ, key_file=key_file_of(url))
+def keyring_for(url: str, environ: Mapping[str, str], *, create: bool = True) -> Keyring | PlaintextKeys:
+    """EUTERPE_KEKS where it is set, else the key file, which only whoever seals may make. Raises InvalidKeyring."""
+    key_file = key_file_of(url)
+    if create or environ.get(KEKS_VARIABLE) or environ.get(MODE_VARIABLE):
+        return load_keyring(environ, key_file=key_file)
+    if not key_file.exists():
+        raise InvalidKeyring(
+            f"{KEKS_VARIABLE} is not set and there is no key file at {key_file}: nothing was sealed here"
+        )
+    return Keyring.from_key_file(key_file, create=False)
 
 
 def key_file_of(url: str) -> Path:

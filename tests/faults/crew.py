@@ -131,6 +131,15 @@ class Crew:
     def notes(self, kind: str) -> list[dict[str, Any]]:
         return [note.said for actor in self.actors for note in actor.notes() if note.kind == kind]
 
+    def check_alive(self) -> None:
+        """Raise what an actor died of on its own account, instead of waiting for what it will never do."""
+        for actor in self.actors:
+            if actor.process.exitcode == 1:
+                said: object = None
+                while not isinstance(said, BaseException):
+                    said = actor._connection.recv()
+                raise AssertionError(f"{actor.process.name} died of {said}")
+
     def dismiss(self) -> None:
         for actor in self.actors:
             actor.process.kill()

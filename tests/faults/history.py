@@ -78,13 +78,10 @@ class History(msgspec.Struct, frozen=True):
     closed: list[Closed]
     events: list[Told]
     edges: dict[str, list[str]]
-    parked: frozenset[Fence]
-    """Claims that were undone in their own transaction because their key was at its limit."""
 
 
 def read(url: str) -> History:
     moves: dict[str, list[Move]] = defaultdict(list)
-    parked: set[Fence] = set()
     for row in rows(
         url,
         "SELECT id, CAST(job_id AS text), source, target, from_version, version, attempt_count, transitions"
@@ -93,7 +90,7 @@ def read(url: str) -> History:
         move = msgspec.convert(row, Move)
         before = moves[move.job_id]
         if move.leaves_running and before and move.transitions < before[-1].transitions:
-            parked.add((move.job_id, move.from_version))
+            # A claim undone in its own transaction, because its key was at its limit: nobody ever saw it.
             before.pop()
             continue
         before.append(move)
@@ -117,7 +114,6 @@ def read(url: str) -> History:
         ),
         events=_all(url, Told, "SELECT CAST(job_id AS text), sequence, type FROM job_outbox_events"),
         edges=dict(edges),
-        parked=frozenset(parked),
     )
 
 
@@ -224,12 +220,9 @@ def attempts_not_closed_once(history: History) -> Iterator[str]:
 
 
 def _claims(history: History) -> Counter[Fence]:
-    claims = Counter(
+    return Counter(
         (move.job_id, move.version) for moves in history.moves.values() for move in moves if move.is_claim
     )
-    for fence in history.parked:
-        claims.pop(fence, None)
-    return claims
 
 
 def events_without_moves(history: History) -> Iterator[str]:

@@ -49,3 +49,11 @@ async def test_a_migration_that_is_killed_half_way_leaves_nothing_behind(sqlite_
     started.kill()
     assert rows(sqlite_url, "SELECT name FROM sqlite_master") == []
     assert await engine_of(sqlite_url).migrate()
+
+
+async def test_a_database_that_nobody_migrated_is_told_and_not_taken_for_an_outage(empty_database: str) -> None:
+    async with opened(empty_database) as store:
+        with pytest.raises(SchemaMismatch, match="euterpe migrate"):
+            await store.submit(Submission(type="t"))
+        with pytest.raises(SchemaMismatch, match="euterpe migrate"):
+            await store.stats()

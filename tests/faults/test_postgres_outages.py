@@ -75,13 +75,15 @@ async def test_a_server_that_is_gone_is_told_within_the_patience_and_used_again_
         server.stop(immediate=True)
         try:
             for submission in (Submission(type="plain"), Submission(type="keyed", idempotency_key="k")):
-                assert 0.9 < await _refused_after_s(store.submit(submission)) < 4.0
-            assert await _refused_after_s(store.settle([Finished(claim, Success())])) < 2.0
-            assert await _refused_after_s(store.claim(ClaimRequest(worker_id="w", limit=1))) < 2.0
-            assert await _refused_after_s(store.heartbeat([claim.lease])) < 2.0
-            assert await _refused_after_s(store.get(before.job_id)) < 2.0
-            assert await _refused_after_s(SqlStore(engine_of(url)).open()) < 2.0
-            assert await _refused_after_s(engine_of(url).migrate()) < 2.0
+                busy_s = time.process_time()
+                assert 0.9 < await _refused_after_s(store.submit(submission)) < 8.0
+                assert time.process_time() - busy_s < 0.5, "it did not wait, it hammered"
+            assert await _refused_after_s(store.settle([Finished(claim, Success())])) < 6.0
+            assert await _refused_after_s(store.claim(ClaimRequest(worker_id="w", limit=1))) < 6.0
+            assert await _refused_after_s(store.heartbeat([claim.lease])) < 6.0
+            assert await _refused_after_s(store.get(before.job_id)) < 6.0
+            assert await _refused_after_s(SqlStore(engine_of(url)).open()) < 6.0
+            assert await _refused_after_s(engine_of(url).migrate()) < 6.0
         finally:
             server.start()
         assert (await store.settle([Finished(claim, Success())]))[0].accepted
@@ -112,10 +114,10 @@ async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypa
         await store.submit(Submission(type="t"))
         [claim] = await store.claim(ClaimRequest(worker_id="w", limit=1))
         proxy.freeze()
-        assert await _refused_after_s(store.submit(Submission(type="t"))) < 4.0
-        assert await _refused_after_s(store.settle([Finished(claim, Success())])) < 2.0
-        assert await _refused_after_s(store.heartbeat([claim.lease])) < 2.0
-        assert await _refused_after_s(store.get(claim.job.id)) < 2.0
+        assert await _refused_after_s(store.submit(Submission(type="t"))) < 8.0
+        assert await _refused_after_s(store.settle([Finished(claim, Success())])) < 6.0
+        assert await _refused_after_s(store.heartbeat([claim.lease])) < 6.0
+        assert await _refused_after_s(store.get(claim.job.id)) < 6.0
         proxy.thaw()
         assert (await store.settle([Finished(claim, Success())]))[0].accepted
     check(url)
@@ -155,6 +157,7 @@ async def _some_more_work(crew: Crew) -> None:
     enough = len(crew.notes("settled")) + 40
 
     async def done() -> bool:
+        crew.check_alive()
         return len(crew.notes("settled")) >= enough
 
     await until(done)

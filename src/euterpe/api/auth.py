@@ -40,6 +40,7 @@ class Gatekeeper:
         self._ttl_s = key_ttl_s
         self._clock = clock
         self._verified: dict[bytes, tuple[Identity, float]] = {}
+        self._asking: dict[bytes, asyncio.Task[Identity]] = {}
         self._lookups = asyncio.Semaphore(LOOKUPS_AT_ONCE)
 
     async def admit(self, request: Request, scope: Scope) -> Identity:
@@ -50,22 +51,26 @@ class Gatekeeper:
         if known is not None and known[1] > self._clock():
             identity = known[0]
         else:
-            identity = await self._look_up(key, digest)
+            identity = await self._ask_once(key, digest)
         self._rate_limit.take(identity.prefix)
         if not identity.may(scope):
             has = ", ".join(sorted(identity.scopes))
             raise Refusal(403, "forbidden", f"this needs scope {scope}; the key has {has}")
         return identity
 
-    async def _look_up(self, key: bytes, digest: bytes) -> Identity:
+    async def _ask_once(self, key: bytes, digest: bytes) -> Identity:
+        """All who come with the same key meanwhile share one lookup."""
         parts = split_key(key.decode("ascii", "replace"))
         if parts is None:
             raise _unauthorized()
-        prefix, secret = parts
+        asking = self._asking.get(digest)
+        if asking is None:
+            asking = self._asking[digest] = asyncio.create_task(self._look_up(*parts, digest))
+            asking.add_done_callback(lambda _: self._asking.pop(digest, None))
+        return await asyncio.shield(asking)
+
+    async def _look_up(self, prefix: str, secret: str, digest: bytes) -> Identity:
         async with self._lookups:
-            known = self._verified.get(digest)
-            if known is not None and known[1] > self._clock():  # another request asked meanwhile
-                return known[0]
             asked_at = self._clock()
             stored = await self._keys.find(prefix)
         if stored is None or not stored.opens_with(secret) or stored.is_over:

@@ -7,10 +7,12 @@ hold NUL, which Postgres cannot store; the payload and result of a job are opaqu
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
+import msgspec.inspect
 
 from euterpe.api.problems import Refusal, escaped
 
@@ -19,6 +21,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 _PLACE: Final = re.compile(r" - at `(?P<place>[^`]*)`$")
 _STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 _NAMED_FIELD: Final = re.compile(r"Object (?:contains unknown|missing required) field `(?P<name>[^`]*)`")
+_WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _ESCAPED_NUL: Final = b"\\u0000"
 
 
@@ -43,17 +46,29 @@ def decode_query(query_string: bytes, wanted: type[T]) -> T:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
     except (ValueError, UnicodeDecodeError):
         raise Refusal(400, "malformed_query", "the query is not valid UTF-8, or has too many parameters") from None
-    said: dict[str, str] = {}
+    said: dict[str, str | int] = {}
+    numbers = _whole_numbers(wanted)
     for name, value in pairs:
         if name in said:
             raise Refusal(422, "invalid_input", "this parameter stands there twice", pointer=f"/{escaped(name)}")
-        said[name] = value
         if "\x00" in value or "\x00" in name:
             raise _nul(f"/{escaped(name)}")
+        said[name] = int(value) if name in numbers and _WHOLE.fullmatch(value) else value
     try:
-        return msgspec.convert({name: value for name, value in said.items() if value}, wanted, strict=False)
+        # Strict: a lax conversion would take the text `null` for nothing at all.
+        return msgspec.convert({name: value for name, value in said.items() if value != ""}, wanted)
     except msgspec.ValidationError as error:
         _refuse(error)
+
+
+@cache
+def _whole_numbers(wanted: type[msgspec.Struct]) -> frozenset[str]:
+    """The parameters that are numbers; a query has only text."""
+    return frozenset(
+        field.name
+        for field in msgspec.structs.fields(wanted)
+        if isinstance(msgspec.inspect.type_info(field.type), msgspec.inspect.IntType)
+    )
 
 
 def opaque_json(raw: msgspec.Raw, pointer: str) -> bytes:

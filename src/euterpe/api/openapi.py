@@ -108,7 +108,7 @@ def _parameters(route: AnyRoute, components: dict[str, Any]) -> list[dict[str, A
     if route.method == "GET" and route.takes.__struct_fields__:
         properties = components[route.takes.__name__]["properties"]
         parameters += [
-            {"name": name, "in": "query", "required": False, "schema": _without_null(schema)}
+            {"name": name, "in": "query", "required": False, "schema": _in_query(schema)}
             for name, schema in properties.items()
         ]
     for name in route.request_headers:
@@ -122,10 +122,10 @@ def _parameters(route: AnyRoute, components: dict[str, Any]) -> list[dict[str, A
     return parameters
 
 
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query parameter is there or it is not; there is no way to write null."""
-    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
-    return kinds[0] if len(kinds) == 1 else schema
+def _in_query(schema: dict[str, Any]) -> dict[str, Any]:
+    """There is no way to write null in a query; an empty value counts as none."""
+    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind != {"type": "null"}]
+    return {"anyOf": [*kinds, {"enum": [""]}]}
 
 
 def _responses(route: AnyRoute, schema_of: dict[str, Any]) -> dict[str, Any]:

@@ -55,9 +55,7 @@ class Watch:
 def changes(requesters: Sequence[str], since: int, followed: Sequence[str]) -> Program[list[Change]]:
     found: dict[str, Change] = {}
     for state in State:
-        rows = yield one(
-            "newest_changes", state=state, limit=NEWEST_OF_A_STATE, since=since, requesters=list(requesters)
-        )
+        rows = yield one("newest_changes", state=state, limit=NEWEST_OF_A_STATE, since=since, owners=list(requesters))
         found.update((row[0], _change(row)) for row in rows)
     # The followed ones last: a job that moved while the states were read in turn is shown where it is now.
     if followed:

@@ -32,9 +32,7 @@ def load_queue(place: str) -> Queue:
         found = getattr(found, part)
     if not isinstance(found, Queue):
         kind = type(found).__name__
-        raise click.UsageError(
-            f"{place} is a {kind} and not a euterpe.Queue{_suggestion(module, module_name)}"
-        )
+        raise click.UsageError(f"{place} is a {kind} and not a euterpe.Queue{_suggestion(module, module_name)}")
     return found
 
 

@@ -35,9 +35,10 @@ def lines(started: Started, host: str, command: str) -> list[str]:
     created, kept_in = started.welcome.created, started.welcome.kept_in
     if created is not None:
         told += [
-            f"Your API key, shown this once (a copy for you is in {kept_in}):",
+            f"Your API key and webhook secret, shown this once (the key is also in {kept_in}):",
             "",
             f"  {created.key}",
+            f"  {created.webhook_secret}",
             "",
         ]
     bearer = _bearer(started)
@@ -48,8 +49,9 @@ def lines(started: Started, host: str, command: str) -> list[str]:
     else:
         told += ["Submit a job, in another terminal:", ""]
     told += [
-        f"  curl -sS {base}/jobs -H {bearer} \\",
-        f"    -H 'Content-Type: application/json' -d {shlex.quote(ECHO)}",
+        f"  curl -sS {base}/jobs -H 'Content-Type: application/json' \\",
+        f"    -H {bearer} \\",
+        f"    -d {shlex.quote(ECHO)}",
         "",
         "See what came of it:",
         "",

@@ -69,7 +69,10 @@ def show_page(page: Page, *, as_json: bool, nothing: str = "No jobs.") -> None:
 def print_jobs(shown: Sequence[Job]) -> None:
     print_table(
         ("job_id", "type", "state", "attempts", "age"),
-        [(job.id, job.type, job.state, f"{job.attempt_count}/{job.max_attempts}", age(job.created_at)) for job in shown],
+        [
+            (job.id, job.type, job.state, f"{job.attempt_count}/{job.max_attempts}", age(job.created_at))
+            for job in shown
+        ],
         flexible="type",
     )
 
@@ -95,10 +98,7 @@ def show(session: Session, job_id: str, as_json: bool) -> None:
         say()
         print_table(
             ("attempt", "outcome", "took", "worker", "error"),
-            [
-                (a.attempt, a.outcome or "running", _took(a), a.worker_id, _message(a.error))
-                for a in attempts
-            ],
+            [(a.attempt, a.outcome or "running", _took(a), a.worker_id, _message(a.error)) for a in attempts],
             flexible="error",
         )
 

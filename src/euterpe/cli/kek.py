@@ -20,7 +20,7 @@ def kek() -> None:
 
 
 def _keyring(session: Session) -> Keyring:
-    keyring = keyring_for(session.url, os.environ)
+    keyring = keyring_for(session.url, os.environ, create=False)
     if not isinstance(keyring, Keyring):
         raise InvalidKeyring("EUTERPE_SEALING=plaintext seals nothing: there are no keys to show or to move to")
     return keyring

@@ -26,8 +26,8 @@ def keys() -> None:
     """Create, list, rotate and revoke API keys and webhook secrets."""
 
 
-def secrets_of(session: Session, backend: Backend) -> WebhookSecrets:
-    return WebhookSecrets(backend.store.engine, keyring_for(session.url, os.environ))
+def secrets_of(session: Session, backend: Backend, *, create: bool = False) -> WebhookSecrets:
+    return WebhookSecrets(backend.store.engine, keyring_for(session.url, os.environ, create=create))
 
 
 def warn_of_local_keys(session: Session) -> None:
@@ -180,7 +180,7 @@ def rotate_secret(session: Session, requester: str, grace: int | None, as_json: 
     """Add a new webhook secret; the old one signs beside it until it is retired."""
     warn_of_local_keys(session)
     secret = new_secret()
-    record = session.ask(lambda backend: secrets_of(session, backend).rotate(requester, secret, grace))
+    record = session.ask(lambda backend: secrets_of(session, backend, create=True).rotate(requester, secret, grace))
     if as_json:
         print_json({"webhook_secret": secret, **secret_document(record, active=True)})
     else:

@@ -47,6 +47,8 @@ def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning) -> None
         observability.log_level, observability.log_format, strict=os.environ.get("EUTERPE_ENV") in ("dev", "test")
     )
 
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it tells of its start, we tell in our own words
+
     def ready(started: Started) -> None:
         log.info("started", extra={"port": started.port, "engine": started.url.partition(":")[0]})
         if role.serves:

@@ -19,9 +19,7 @@ COMMANDS = {
     "pause": Known("euterpe.cli.operate:pause", "Stop every worker from claiming a queue or a job type.", OPERATE),
     "resume": Known("euterpe.cli.operate:resume", "Let workers claim a paused queue or job type again.", OPERATE),
     "migrate": Known("euterpe.cli.operate:migrate", "Bring the database's schema up to date.", OPERATE),
-    "keys": Known(
-        "euterpe.cli.keys:keys", "Create, list, rotate and revoke API keys and webhook secrets.", WEBHOOKS
-    ),
+    "keys": Known("euterpe.cli.keys:keys", "Create, list, rotate and revoke API keys and webhook secrets.", WEBHOOKS),
     "outbox": Known("euterpe.cli.outbox:outbox", "List webhook events and send them again.", WEBHOOKS),
     "kek": Known("euterpe.cli.kek:kek", "Show key-encryption keys and rewrap secrets.", WEBHOOKS),
 }

@@ -43,6 +43,7 @@ from euterpe.queue.queue import Queue
 @click.pass_obj
 def submit(
     session: Session,
+    /,
     job_type: str,
     payload: Any,
     app: str | None,

@@ -13,7 +13,7 @@ from euterpe.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
     """`500ms`, `30s`, `1h30m`: microseconds for the command."""
 
     name = "duration"
@@ -27,7 +27,7 @@ class Duration(click.ParamType):
             self.fail(error.reason, param, ctx)
 
 
-class JobId(click.ParamType):
+class JobId(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
     """A UUID, in the spelling that is stored."""
 
     name = "id"
@@ -39,7 +39,7 @@ class JobId(click.ParamType):
             self.fail(f"{value!r} is not an id; `euterpe jobs list` shows them in full", param, ctx)
 
 
-class Pair(click.ParamType):
+class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
     """`name=value`."""
 
     name = "name=value"
@@ -53,7 +53,7 @@ class Pair(click.ParamType):
         return key, content
 
 
-class Names(click.ParamType):
+class Names(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
     """`media,default`."""
 
     name = "a,b"
@@ -67,7 +67,7 @@ class Names(click.ParamType):
         return names
 
 
-class Instant(click.ParamType):
+class Instant(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
     """RFC 3339 with an offset."""
 
     name = "time"
@@ -84,7 +84,7 @@ class Instant(click.ParamType):
         return at
 
 
-class Json(click.ParamType):
+class Json(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
     """A JSON text; `-` reads it from standard input. An empty one is an empty object."""
 
     name = "json"

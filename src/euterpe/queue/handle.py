@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -68,10 +69,10 @@ class JobHandle(Generic[R]):
                 left = pause if deadline is None else min(pause, deadline - time.monotonic())
                 if left <= 0:
                     raise TimeoutError(f"job {self.id} is still {job.state} after {timeout}")
-                try:
+                pause = min(pause * 1.5, LAST_LOOK_S)
+                with suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), left)
-                except TimeoutError:
-                    pause = min(pause * 1.5, LAST_LOOK_S)
+                    ended.clear()
 
 
 def decode_result(job: Job, returns: Any = Any) -> Any:

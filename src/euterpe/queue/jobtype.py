@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
+from euterpe.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submission import Submission
+from euterpe.model.submission import EXECUTION_TIMEOUT_US, Submission, check
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.home import Home
-from euterpe.queue.options import NAMES, Options, submission_of
+from euterpe.queue.options import NAMES, Options, encode_payload, submission_of
 from euterpe.worker.context import Context
-from euterpe.worker.handlers import Handler
+from euterpe.worker.handlers import Handler, Handlers, handler_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-AsyncHandler = Callable[Concatenate[Context, P], Awaitable[R]]
-SyncHandler = Callable[Concatenate[Context, P], R]
 
 
 class Call(Generic[R]):
@@ -29,6 +27,9 @@ class Call(Generic[R]):
         self.jobtype = jobtype
         self.payload = payload
         self.options = options
+
+    def __repr__(self) -> str:
+        return f"<call of {self.jobtype.type}>"
 
     def with_options(self, **options: Unpack[Options]) -> Call[R]:
         return Call(self.jobtype, self.payload, {**self.options, **options})
@@ -48,7 +49,12 @@ class JobType(Generic[P, R]):
         self.function = handler.function
         self.defaults = defaults
         self.__name__ = handler.function.__name__
+        self.__qualname__ = handler.function.__qualname__
+        self.__module__ = handler.function.__module__
         self.__doc__ = handler.function.__doc__
+
+    def __repr__(self) -> str:
+        return f"<job type {self.type}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the plain function, as in a unit test."""
@@ -65,9 +71,9 @@ class JobType(Generic[P, R]):
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
         """Submit with these arguments. `connection=` joins the caller's own transaction."""
         connection = None
-        if "connection" in kwargs and not self._has_argument("connection"):
+        if "connection" in kwargs and not self.handler.has_argument("connection"):
             connection = kwargs.pop("connection")
-        elif foreign := [name for name in kwargs if name in NAMES and not self._has_argument(name)]:
+        if foreign := [name for name in kwargs if name in NAMES and not self.handler.has_argument(name)]:
             raise InvalidInput(
                 foreign[0],
                 f"is an option and not an argument of {self.type}; "
@@ -76,9 +82,15 @@ class JobType(Generic[P, R]):
         handle: JobHandle[R] = await self.queue.submit_call(self.with_args(*args, **kwargs), connection, {})
         return handle
 
-    def _has_argument(self, name: str) -> bool:
-        arguments = self.handler.arguments
-        return arguments is None or name in arguments.__struct_fields__
+    def encode_payload(self, payload: Any) -> tuple[bytes, str]:
+        """A payload given with the type's name: named arguments, checked, or bytes for a handler that takes them."""
+        if isinstance(payload, (bytes, bytearray, memoryview)):
+            if not self.handler.has_argument("payload"):
+                raise InvalidInput("payload", f"is bytes; {self.type} has no argument named payload to take them")
+            return encode_payload(payload)
+        if payload is not None and not isinstance(payload, dict):
+            raise InvalidInput("payload", f"{self.type} takes named arguments, not {type(payload).__name__}")
+        return self.handler.encode((), payload or {}), "json"
 
 
 class Prepared(Generic[P, R]):
@@ -96,3 +108,55 @@ class Prepared(Generic[P, R]):
         call = self.with_args(*args, **kwargs)
         handle: JobHandle[R] = await self._jobtype.queue.submit_call(call, self._connection, {})
         return handle
+
+
+class Decorator:
+    """`@queue.job(...)`: keeps the handler's arguments and result for the type checker.
+
+    A handler takes the context first, or does without."""
+
+    def __init__(self, decorate: Callable[[Any], Any]) -> None:
+        self._decorate = decorate
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> JobType[P, R]: ...
+    def __call__(self, function: Any) -> Any:
+        return self._decorate(function)
+
+
+class Registry(Home, Protocol):
+    """A queue, as far as registering a job type needs it."""
+
+    handlers: Handlers
+    jobtypes: dict[str, JobType[..., Any]]
+    payload_limit: int
+
+
+def register(queue: Registry, name: str | None, function: Any, process: bool, options: Options) -> JobType[..., Any]:
+    """Make the function a job type of this queue. A bad option or signature fails here, at the decorator."""
+    if isinstance(function, JobType):
+        raise InvalidInput("handler", f"{function!r} is a job type already; decorate the plain function once")
+    timeout_us = None
+    if options.get("timeout") is not None:
+        timeout_us = parse_duration_us(options["timeout"], "timeout")
+        if timeout_us > EXECUTION_TIMEOUT_US:
+            raise InvalidInput("timeout", "a handler may ask for less than the system's 30 minutes, never for more")
+    if "idempotency_key" in options or "depends_on" in options:
+        wrong = "idempotency_key" if "idempotency_key" in options else "depends_on"
+        raise InvalidInput(wrong, "belongs to one submission and not to a job type")
+    job_type = name or f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    handler = handler_of(job_type, function, process=process, timeout_us=timeout_us)
+    defaults = dict(options)
+    if defaults.get("concurrency_limit") is not None and defaults.get("concurrency_key") is None:
+        defaults["concurrency_key"] = f"type:{job_type}"
+    check(submission_of(job_type, b"{}", "json", defaults), queue.payload_limit)
+    queue.handlers.add(handler)
+    jobtype: JobType[..., Any] = JobType(queue, handler, cast(Options, defaults))
+    queue.jobtypes[job_type] = jobtype
+    return jobtype

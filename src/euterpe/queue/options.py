@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 import msgspec
 
 from euterpe.duration import DurationLike, parse_duration_us
-from euterpe.model.backoff import Backoff, CustomDelay, Strategy, register_custom_delay
+from euterpe.model.backoff import Backoff, CustomDelay
 from euterpe.model.dependency import Dependency, parse_dependency
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import Priority, parse_priority
 from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.submission import Submission
+from euterpe.queue.backoffs import parse_backoff
 
 
 class Options(TypedDict, total=False):
@@ -43,53 +45,79 @@ class Options(TypedDict, total=False):
     stages: Iterable[str]
 
 
-NAMES = frozenset(Options.__annotations__)
+NAMES: Final = frozenset(Options.__annotations__)
+Fields = dict[str, Any]
+Reader = Callable[[Fields, Any], None]
 
 
 def submission_of(job_type: str, payload: bytes, payload_format: str, options: Mapping[str, Any]) -> Submission:
     """Turn options into a submission; an unknown or ill-typed one is an InvalidInput that names it."""
-    unknown = sorted(set(options) - NAMES)
-    if unknown:
-        raise InvalidInput(unknown[0], f"is not an option; known are {', '.join(sorted(NAMES))}")
-    fields: dict[str, Any] = {"type": job_type, "payload": payload, "payload_format": payload_format}
+    fields: Fields = {"type": job_type, "payload": payload, "payload_format": payload_format}
     for name, value in options.items():
+        read = _READ.get(name)
+        if read is None:
+            raise InvalidInput(name, f"is not an option; known are {', '.join(sorted(NAMES))}")
         if value is not None:
-            _READ[name](fields, value)
+            read(fields, value)
+    if "delay_us" in fields and "run_at" in fields:
+        raise InvalidInput("run_at", "and delay both say when; give one of them")
     fields["retry"] = _retry(options)
     return Submission(**fields)
 
 
-def _duration(field: str, name: str) -> Any:
-    def read(fields: dict[str, Any], value: Any) -> None:
+def _duration(field: str, name: str) -> Reader:
+    def read(fields: Fields, value: Any) -> None:
         fields[field] = parse_duration_us(value, name)
 
     return read
 
 
-def _same(name: str) -> Any:
-    def read(fields: dict[str, Any], value: Any) -> None:
+def _same(name: str) -> Reader:
+    def read(fields: Fields, value: Any) -> None:
         fields[name] = value
 
     return read
 
 
-def _elsewhere(_fields: dict[str, Any], _value: Any) -> None:
+def _elsewhere(_fields: Fields, _value: Any) -> None:
     return None
 
 
-def _run_at(fields: dict[str, Any], value: Any) -> None:
+def _priority(fields: Fields, value: Any) -> None:
+    fields["priority"] = int(parse_priority(value))
+
+
+def _dependency(fields: Fields, value: Any) -> None:
+    fields["dependency"] = parse_dependency(value)
+
+
+def _run_at(fields: Fields, value: Any) -> None:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise InvalidInput("run_at", "a datetime without a time zone is ambiguous; use datetime.now(UTC)")
         value = value.astimezone(UTC).timestamp()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InvalidInput("run_at", f"must be an aware datetime or epoch seconds, not {type(value).__name__}")
+    if not math.isfinite(value):
+        raise InvalidInput("run_at", f"{value!r} is not a time")
     fields["run_at"] = int(value * 1_000_000)
 
 
-def _depends_on(fields: dict[str, Any], value: Any) -> None:
-    if isinstance(value, str):
-        raise InvalidInput("depends_on", "must be a list of jobs or job ids")
+def _tags(fields: Fields, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise InvalidInput("tags", f"must be a map of text to text, not {type(value).__name__}")
+    fields["tags"] = dict(value)
+
+
+def _stages(fields: Fields, value: Any) -> None:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise InvalidInput("stages", f"must be a list of names, not {type(value).__name__}")
+    fields["stages"] = tuple(value)
+
+
+def _depends_on(fields: Fields, value: Any) -> None:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise InvalidInput("depends_on", f"must be a list of jobs or job ids, not {type(value).__name__}")
     fields["depends_on"] = tuple(dict.fromkeys(dependency_id(item) for item in value))
 
 
@@ -101,9 +129,9 @@ def dependency_id(item: Any) -> str:
     return found.lower()
 
 
-_READ: dict[str, Any] = {
+_READ: Final[dict[str, Reader]] = {
     "queue": _same("queue"),
-    "priority": lambda fields, value: fields.update(priority=int(parse_priority(value))),
+    "priority": _priority,
     "delay": _duration("delay_us", "delay"),
     "run_at": _run_at,
     "max_attempts": _same("max_attempts"),
@@ -116,57 +144,32 @@ _READ: dict[str, Any] = {
     "retry_on_system": _elsewhere,
     "idempotency_key": _same("idempotency_key"),
     "correlation_id": _same("correlation_id"),
-    "tags": lambda fields, value: fields.update(tags=dict(value)),
+    "tags": _tags,
     "depends_on": _depends_on,
-    "dependency": lambda fields, value: fields.update(dependency=parse_dependency(value)),
+    "dependency": _dependency,
     "callback_url": _same("callback_url"),
     "callback_events": _same("callback_events"),
     "concurrency_key": _same("concurrency_key"),
     "concurrency_limit": _same("concurrency_limit"),
-    "stages": lambda fields, value: fields.update(stages=tuple(value)),
+    "stages": _stages,
 }
 
 
 def _retry(options: Mapping[str, Any]) -> RetryPolicy:
     backoff = options.get("backoff")
-    on_timeout, on_system = options.get("retry_on_timeout", True), options.get("retry_on_system", True)
+    on_timeout, on_system = _flag(options, "retry_on_timeout"), _flag(options, "retry_on_system")
     if backoff is None and on_timeout and on_system:
         return DEFAULT_RETRY
-    return RetryPolicy(parse_backoff(backoff), bool(on_timeout), bool(on_system))
+    return RetryPolicy(parse_backoff(backoff), on_timeout, on_system)
 
 
-def parse_backoff(value: Any) -> Backoff:
-    """`"linear"`, `{"strategy": "constant", "initial": "5s"}`, a Backoff, or a function delay(n, initial, max)."""
+def _flag(options: Mapping[str, Any], name: str) -> bool:
+    value = options.get(name)
     if value is None:
-        return Backoff()
-    if isinstance(value, Backoff):
-        return value
-    if callable(value):
-        name = f"{value.__module__}.{value.__qualname__}"
-        register_custom_delay(name, value)
-        return Backoff(Strategy.CUSTOM, name=name)
-    said: dict[str, Any] = {"strategy": value} if isinstance(value, str) else dict(value)
-    known = {"strategy", "initial", "max", "multiplier", "jitter"}
-    if unknown := sorted(set(said) - known):
-        raise InvalidInput(f"backoff.{unknown[0]}", f"is not known; use {', '.join(sorted(known))}")
-    try:
-        strategy = Strategy(str(said.get("strategy", "exponential")).lower())
-    except ValueError:
-        raise InvalidInput("backoff.strategy", f"{said['strategy']!r} is not constant, linear or exponential") from None
-    if strategy is Strategy.CUSTOM:
-        raise InvalidInput("backoff.strategy", "a custom backoff is given as a function")
-    fields: dict[str, Any] = {"strategy": strategy}
-    if "initial" in said:
-        fields["initial_us"] = parse_duration_us(said["initial"], "backoff.initial")
-        fields["max_us"] = max(Backoff().max_us, fields["initial_us"])
-    if "max" in said:
-        fields["max_us"] = parse_duration_us(said["max"], "backoff.max")
-    for name in ("multiplier", "jitter"):
-        if name in said:
-            if isinstance(said[name], bool) or not isinstance(said[name], (int, float)):
-                raise InvalidInput(f"backoff.{name}", f"must be a number, not {type(said[name]).__name__}")
-            fields[name] = float(said[name])
-    return Backoff(**fields)
+        return True
+    if not isinstance(value, bool):
+        raise InvalidInput(name, f"must be True or False, not {value!r}")
+    return value
 
 
 def encode_payload(payload: Any) -> tuple[bytes, str]:

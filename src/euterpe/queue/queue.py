@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
@@ -13,21 +13,25 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 from euterpe.compose import Backend, connect
 from euterpe.duration import DurationLike, parse_duration_us
 from euterpe.model.dependency import Dependency
-from euterpe.model.errors import InvalidInput
+from euterpe.model.document import rfc3339
+from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.job import Attempt, Claim, Job
 from euterpe.model.state import State
-from euterpe.model.submission import EXECUTION_TIMEOUT_US, PAYLOAD_LIMIT, Submission, check
-from euterpe.ports import Clock
+from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission, check, check_key
+from euterpe.ports import Clock, Verdict
+from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.jobtype import Call, JobType
+from euterpe.queue.jobtype import Call, Decorator, JobType, register
 from euterpe.queue.options import Options, encode_payload, submission_of
 from euterpe.queue.running import run_worker
 from euterpe.queue.schedule import Cron
+from euterpe.queue.sync import SyncQueue
+from euterpe.queue.watching import Watching
 from euterpe.queue.workflow import Workflow
-from euterpe.store.reading import Page, Search, Stats
+from euterpe.store.reading import Page, Stats
 from euterpe.store.units import Draft, Receipt, Unit, drafts_of
 from euterpe.worker.context import Context
-from euterpe.worker.handlers import Handlers, handler_of
+from euterpe.worker.handlers import Handlers
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,31 +40,54 @@ R = TypeVar("R")
 class Queue:
     """A durable job queue on the database that `url` names."""
 
-    def __init__(self, url: str, *, payload_limit: int = PAYLOAD_LIMIT, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        payload_limit: int = PAYLOAD_LIMIT,
+        clock: Clock | None = None,
+        transport: str | None = None,
+        token: str | None = None,
+    ) -> None:
+        """`transport`: the URL of a Redis whose streams wake the workers of other processes, beside a database.
+        `token`: the API key, where `url` is a control plane (`http://...`)."""
+        if not 1 <= payload_limit <= PAYLOAD_CEILING:
+            raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
         self.url = url
+        self.payload_limit = payload_limit
         self.handlers = Handlers()
         self.jobtypes: dict[str, JobType[..., Any]] = {}
         self.crons: list[Cron] = []
-        self._clock = clock
-        self._payload_limit = payload_limit
-        self._backend: Backend = connect(url, clock=clock, payload_limit=payload_limit)
-        self._opened = 0
-        self._watched: dict[str, asyncio.Event] = {}
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where the queue is open, if it is."""
+        self._backend: Backend = connect(
+            url, clock=clock, payload_limit=payload_limit, transport=transport, token=token
+        )
+        self._users = 0
+        self._opening = asyncio.Lock()
+        self._watching = Watching()
 
     # --- life ---------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Queue:
-        if self._opened == 0:
-            await self._backend.open()
-        self._opened += 1
+        async with self._opening:
+            loop = asyncio.get_running_loop()
+            if self._users and self.loop is not loop:
+                raise EuterpeError("this queue is open on another event loop; make a Queue for each, or use queue.sync")
+            if not self._users:
+                await self._backend.open()
+                self.loop = loop
+            self._users += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._opened -= 1
-        if self._opened == 0:
-            await self._backend.close()
+        async with self._opening:
+            self._users -= 1
+            if not self._users:
+                self.loop = None
+                await self._backend.close()
 
     @property
     def store(self) -> Any:
@@ -71,50 +98,51 @@ class Queue:
     def wakeups(self) -> Any:
         return self._backend.wakeups
 
+    @property
+    def backend_url(self) -> str:
+        """The URL by which another process of this machine reaches the same database."""
+        return self._backend.url
+
+    def exchange_backend(self, backend: Backend) -> Backend:
+        """Put this queue on another database while it is closed; returns the one it had. For `euterpe.testing`."""
+        if self._users:
+            raise EuterpeError("this queue is open; its database can be exchanged only before `async with queue:`")
+        before, self._backend = self._backend, backend
+        return before
+
     # --- job types ----------------------------------------------------------------------------------
 
     @overload
-    def job(self, type: str | None = None, /, *, process: bool = False, **options: Unpack[Options]) -> _Decorator: ...
+    def job(self, type: str | None = None, /, *, process: bool = False, **options: Unpack[Options]) -> Decorator: ...
     @overload
     def job(self, type: Callable[Concatenate[Context, P], Awaitable[R]], /) -> JobType[P, R]: ...
+    @overload
+    def job(self, type: Callable[Concatenate[Context, P], R], /) -> JobType[P, R]: ...
+    @overload
+    def job(self, type: Callable[P, Awaitable[R]], /) -> JobType[P, R]: ...
+    @overload
+    def job(self, type: Callable[P, R], /) -> JobType[P, R]: ...
 
     def job(self, type: Any = None, /, *, process: bool = False, **options: Unpack[Options]) -> Any:
         """Make a function a job type. Options are the defaults of its submissions; `timeout` also bounds its runs."""
-        if callable(type):
+        if type is not None and not isinstance(type, str):
             return self.job()(type)
-
-        def register(function: Callable[..., Any]) -> JobType[..., Any]:
-            name = type or f"{function.__module__}.{function.__qualname__}"
-            return self._register(name, function, process, options)
-
-        return register
-
-    def _register(self, name: str, function: Callable[..., Any], process: bool, options: Options) -> JobType[..., Any]:
-        timeout_us = None
-        if options.get("timeout") is not None:
-            timeout_us = parse_duration_us(options["timeout"], "timeout")
-            if timeout_us > EXECUTION_TIMEOUT_US:
-                raise InvalidInput("timeout", "a handler may ask for less than the system's 30 minutes, never for more")
-        stages = tuple(options["stages"]) if "stages" in options else None
-        handler = handler_of(name, function, process=process, timeout_us=timeout_us, stages=stages)
-        self.handlers.add(handler)
-        defaults = dict(options)
-        if "concurrency_limit" in defaults and "concurrency_key" not in defaults:
-            defaults["concurrency_key"] = f"type:{name}"
-        jobtype: JobType[..., Any] = JobType(self, handler, cast(Options, defaults))
-        check(jobtype_probe(jobtype), self._payload_limit)
-        self.jobtypes[name] = jobtype
-        return jobtype
+        return Decorator(lambda function: register(self, type, function, process, options))
 
     def cron(self, expression: str, *, tz: str = "UTC", type: str | None = None, **options: Unpack[Options]) -> Any:
         """Submit this job type at every tick of a cron expression, once over any number of workers."""
 
-        def register(function: Any) -> JobType[..., Any]:
-            jobtype = function if isinstance(function, JobType) else self.job(type, **options)(function)
-            self.crons.append(Cron(expression, tz, jobtype))
+        def decorate(function: Any) -> JobType[..., Any]:
+            if isinstance(function, JobType):
+                if type is not None:
+                    raise InvalidInput("type", f"the job type is named {function.type!r} already")
+                jobtype, extra = function, options
+            else:
+                jobtype, extra = self.job(type, **options)(function), {}
+            self.crons.append(Cron(expression, tz, jobtype, extra))
             return jobtype
 
-        return register
+        return decorate
 
     # --- submit -------------------------------------------------------------------------------------
 
@@ -129,38 +157,40 @@ class Queue:
         self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
     ) -> JobHandle[Any]:
         """Store a job: a call made by `with_args`, or a type name with its payload."""
-        return (await self._submit([self.make_submission(what, payload, **options)], connection))[0]
+        return (await self._store(self.make_single(what, payload, options), connection))[0]
 
     async def submit_call(self, call: Call[Any], connection: Any, options: Mapping[str, Any]) -> JobHandle[Any]:
         """What `render.submit(...)` comes down to."""
-        return (await self._submit([self.make_submission(call, None, **options)], connection))[0]
-
-    async def _submit(self, submissions: Sequence[Submission], connection: Any) -> list[JobHandle[Any]]:
-        unit = Unit(drafts_of(submissions))
-        if connection is None:
-            receipts = await self.store.submit_unit(unit)
-        else:
-            receipts = await self.store.submit_unit_on(unit, connection)
-        return [self.handle_of(receipt) for receipt in receipts]
+        return await self.submit(call, connection=connection, **cast(Options, options))
 
     async def submit_many(
         self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
-        """Store them all, or none."""
-        if not calls:
-            return []
-        submissions = [
-            self.make_submission(*(call if isinstance(call, tuple) else (call, None)), **options) for call in calls
-        ]
-        return await self._submit(submissions, connection)
+        """Store them all, or none. Options hold for each of them; `idempotency_key` is the key of the whole."""
+        unit = self.make_unit(calls, options)
+        return await self._store(unit, connection) if unit.drafts else []
 
-    def workflow(self, **options: Unpack[Options]) -> Workflow:
+    def submit_blocking(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
+        """Into the transaction of a blocking connection, from code that cannot await."""
+        receipts = self.store.submit_unit_on_sync(unit, connection, self._backend.channel)
+        return [self.handle_of(receipt) for receipt in receipts]
+
+    async def _store(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
+        if unit.key is not None:
+            check_key(unit.key)
+        if connection is None:
+            receipts = await self.store.submit_unit(unit)
+        else:
+            receipts = await self.store.submit_unit_on(unit, connection, self._backend.channel)
+        return [self.handle_of(receipt) for receipt in receipts]
+
+    def workflow(self, *, connection: Any = None, **options: Unpack[Options]) -> Workflow:
         """`async with queue.workflow() as flow:` a DAG that is stored whole, or not at all.
 
         Options are defaults for its jobs; `idempotency_key` is the key of the whole."""
         defaults: dict[str, Any] = dict(options)
         key = defaults.pop("idempotency_key", None)
-        return Workflow(self, defaults, key)
+        return Workflow(self, defaults, key, connection)
 
     async def chain(self, calls: Sequence[Call[Any]], **options: Unpack[Options]) -> list[JobHandle[Any]]:
         """One after the other; when one fails, the rest is cancelled."""
@@ -169,17 +199,18 @@ class Queue:
             for call in calls:
                 extra: Options = {"dependency": Dependency.CHAIN} if last else {}
                 last = [flow.add(call, after=last, options=extra)]
-        return [cast(JobHandle[Any], node.handle) for node in flow.nodes]
+        return [node.handle for node in flow.nodes]
 
     async def fan_out(
         self, calls: Sequence[Call[Any]], *, then: Call[Any] | None = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
-        """All in parallel; `then` runs when every one has completed. Returns the jobs, `then` last."""
+        """All in parallel; `then` runs when every one has completed, with whatever they spawned. Returns the jobs,
+        `then` last."""
         async with self.workflow(**options) as flow:
             nodes = [flow.add(call) for call in calls]
             if then is not None:
                 flow.add(then, after=nodes, options={"dependency": Dependency.FAN_IN})
-        return [cast(JobHandle[Any], node.handle) for node in flow.nodes]
+        return [node.handle for node in flow.nodes]
 
     # --- look and steer -----------------------------------------------------------------------------
 
@@ -191,7 +222,7 @@ class Queue:
 
     async def search(self, **criteria: Any) -> Page:
         """Newest first: state=, type=, queue=, tag=("team", "a"), cursor=, limit=."""
-        return cast(Page, await self.store.search(Search(**criteria)))
+        return cast(Page, await self.store.search(search_of(criteria)))
 
     async def cancel(self, job_id: str, *, force: bool = False) -> State:
         """Not running: at once. Running: the handler is asked to stop; `force` takes the job away from it."""
@@ -200,15 +231,17 @@ class Queue:
     async def retry(self, job_id: str) -> JobHandle[Any]:
         """Run an ended job again: a failed one with budget left as itself, any other as a new job."""
         job: Job = await self.store.retry(job_id)
-        return JobHandle(self, job.id, job.type, job.state, "", replayed=False)
+        self.wakeups.announce([job.queue])
+        return self.handle_of_job(job)
 
     async def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
         """No worker anywhere claims from this queue, or this type, until `resume`."""
-        await self.store.pause(*_one_of(queue, type))
+        await self.store.pause(*pause_target(queue, type))
 
     async def resume(self, *, queue: str | None = None, type: str | None = None) -> None:
-        await self.store.resume(*_one_of(queue, type))
-        self.wakeups.announce([queue] if queue else {"default"})
+        await self.store.resume(*pause_target(queue, type))
+        waiting = [queue] if queue is not None else {depth.queue for depth in await self.store.depths()}
+        self.wakeups.announce(waiting)
 
     async def stats(self) -> Stats:
         return cast(Stats, await self.store.stats())
@@ -229,6 +262,8 @@ class Queue:
         **tuning: Any,
     ) -> None:
         """Run this queue's handlers until `stop` is set, one of `signals` comes, or the task is cancelled."""
+        if isinstance(queues, str):
+            raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
         async with self:
             await run_worker(
                 self,
@@ -244,74 +279,68 @@ class Queue:
             )
 
     @cached_property
-    def sync(self) -> Any:
+    def sync(self) -> SyncQueue:
         """The same for code without an event loop: `queue.sync.submit(...)`."""
-        from euterpe.queue.sync import SyncQueue
-
         return SyncQueue(self)
 
     # --- for the other files of this room -------------------------------------------------------------
 
-    def call_of(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any] | tuple[str, Any]:
+    def call_of(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """(call or type name, payload): what `make_submission` takes."""
         if isinstance(what, Call):
             if args or kwargs:
                 raise InvalidInput("arguments", "are already part of the call made by with_args")
-            return what
+            return what, None
         if isinstance(what, JobType):
-            return what.with_args(*args, **kwargs)
+            return what.with_args(*args, **kwargs), None
         if isinstance(what, str):
+            if len(args) > 1 or (args and kwargs):
+                raise InvalidInput("arguments", f"of {what!r}: give one payload, or named arguments")
             return what, (args[0] if args else kwargs)
         raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
-
-    def submission_of_call(self, call: Call[Any] | tuple[str, Any], options: dict[str, Any]) -> Submission:
-        if isinstance(call, tuple):
-            return self.make_submission(*call, **options)
-        return self.make_submission(call, None, **options)
 
     def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission:
         """A checked submission of a call, a job type without arguments, or a type name with a payload."""
         if isinstance(what, JobType):
             what = what.with_args()
         if isinstance(what, Call):
+            if payload is not None:
+                raise InvalidInput("payload", "is already part of the call made by with_args")
             submission = what.submission(cast(Options, options))
         elif isinstance(what, str):
             jobtype = self.jobtypes.get(what)
-            if jobtype is not None and not isinstance(payload, (bytes, bytearray)):
-                if payload is not None and not isinstance(payload, dict):
-                    raise InvalidInput("payload", f"{what} takes named arguments, not {type(payload).__name__}")
-                encoded = jobtype.handler.encode((), payload or {})
-                submission = submission_of(what, encoded, "json", {**jobtype.defaults, **options})
-            else:
-                submission = submission_of(what, *encode_payload(payload), options)
+            encoded, form = encode_payload(payload) if jobtype is None else jobtype.encode_payload(payload)
+            defaults: Options = {} if jobtype is None else jobtype.defaults
+            submission = submission_of(what, encoded, form, {**defaults, **options})
         else:
             raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
-        check(submission, self._payload_limit)
+        check(submission, self.payload_limit)
         return submission
 
-    async def store_drafts(self, drafts: Sequence[Draft], key: str | None) -> list[JobHandle[Any]]:
-        receipts = await self.store.submit_graph(drafts, key)
-        return [self.handle_of(receipt) for receipt in receipts]
+    def make_single(self, what: Any, payload: Any, options: Mapping[str, Any]) -> Unit:
+        return Unit(drafts_of([self.make_submission(what, payload, **options)]))
+
+    def make_unit(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Unit:
+        rest = dict(options)
+        key = rest.pop("idempotency_key", None)
+        pairs = [call if isinstance(call, tuple) else (call, None) for call in calls]
+        return Unit(drafts_of([self.make_submission(*pair, **rest) for pair in pairs]), key=key)
+
+    async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: Any) -> list[JobHandle[Any]]:
+        return await self._store(Unit(tuple(drafts), key=key), connection) if drafts else []
 
     async def spawn(self, claim: Claim, submissions: Sequence[Submission]) -> list[str]:
         receipts: list[Receipt] = await self.store.spawn(claim.lease, submissions)
         return [receipt.job_id for receipt in receipts]
 
-    @contextmanager
-    def watching(self, job_id: str) -> Iterator[asyncio.Event]:
-        """An event that a worker of this very queue sets when the job is settled: no poll to wait for."""
-        event = self._watched.setdefault(job_id, asyncio.Event())
-        try:
-            yield event
-        finally:
-            self._watched.pop(job_id, None)
+    def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
+        """An event that a worker of this very queue sets when the job is ended: no poll to wait for."""
+        return self._watching.watch(job_id)
 
-    def settled(self, job_id: str) -> None:
-        if self._watched and (event := self._watched.get(job_id)) is not None:
-            event.set()
+    def settled(self, job_id: str, verdict: Verdict) -> None:
+        self._watching.settled(job_id, verdict)
 
     def handle_of(self, receipt: Receipt) -> JobHandle[Any]:
-        jobtype = self.jobtypes.get(receipt.type)
-        returns = jobtype.handler.returns if jobtype is not None else Any
         return JobHandle(
             self,
             receipt.job_id,
@@ -319,26 +348,13 @@ class Queue:
             receipt.state,
             receipt.created_at,
             replayed=receipt.replayed,
-            returns=returns,
+            returns=self._returns(receipt.type),
         )
 
+    def handle_of_job(self, job: Job) -> JobHandle[Any]:
+        created_at = rfc3339(job.created_at) or ""
+        return JobHandle(self, job.id, job.type, job.state, created_at, replayed=False, returns=self._returns(job.type))
 
-class _Decorator:
-    """The type of `@queue.job(...)`: keeps the handler's arguments and result for the type checker."""
-
-    @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobType[P, R]: ...
-    @overload
-    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobType[P, R]: ...
-    def __call__(self, function: Any) -> Any: ...
-
-
-def jobtype_probe(jobtype: JobType[..., Any]) -> Submission:
-    """A submission with the type's defaults, so that a bad default fails at the decorator."""
-    return submission_of(jobtype.type, b"{}", "json", {**jobtype.defaults})
-
-
-def _one_of(queue: str | None, job_type: str | None) -> tuple[str, str]:
-    if (queue is None) == (job_type is None):
-        raise InvalidInput("pause", "name a queue or a type, one of them")
-    return ("queue", queue) if queue is not None else ("type", cast(str, job_type))
+    def _returns(self, job_type: str) -> Any:
+        jobtype = self.jobtypes.get(job_type)
+        return jobtype.handler.returns if jobtype is not None else Any

@@ -6,17 +6,23 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from signal import Signals
-from typing import Any
+from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.state import State
+from euterpe.ports import Verdict
 from euterpe.queue.schedule import keep_time
 from euterpe.worker.identity import worker_id
 from euterpe.worker.loop import Worker, WorkerSettings
-from euterpe.worker.sweeper import sweep_forever
+from euterpe.worker.sweeper import Sweeper
 
 log = logging.getLogger("euterpe.worker")
+
+FIRST_LOOK_S: Final = 2.0
+LOOK_S: Final = 60.0
+SHORTEST_LEASE_US: Final = 1_000_000
 
 
 async def run_worker(
@@ -30,51 +36,87 @@ async def run_worker(
     telemetry: Any = None,
     **settings: Any,
 ) -> None:
-    """Work until told to stop: once to drain, twice to give everything back."""
-    if not queue.handlers.by_type:
+    """Work until told to stop: `stop` or a first signal drains, `at_once` or a second one gives everything back."""
+    if not queue.handlers.types:
         raise InvalidInput("handlers", "this queue has no job types; import the module that defines them first")
-    if settings["concurrency"] < 1:
-        raise InvalidInput("concurrency", "must be at least 1")
+    sweeper = Sweeper(queue.store, queue.wakeups, telemetry)
+
+    def settled(job_id: str, verdict: Verdict) -> None:
+        queue.settled(job_id, verdict)
+        if verdict.state is State.RETRYING:
+            sweeper.expect(verdict.delay_us)
+
     worker = Worker(
         queue.store,
         queue.handlers,
-        WorkerSettings(worker_id=worker_id(os.environ), **settings),
+        settings_of(settings),
         wakeups=queue.wakeups,
-        keeper_url=queue.url if keeper and ":memory:" not in queue.url else None,
+        keeper_url=queue.backend_url if keeper else None,
         spawn=queue.spawn,
         make_submission=queue.make_submission,
         telemetry=telemetry,
-        settled=queue.settled,
+        settled=settled,
     )
     loop = asyncio.get_running_loop()
     for number in signals:
         loop.add_signal_handler(number, worker.stop)
-    told = [event for event in (stop, at_once) if event is not None]
-    side_work = [loop.create_task(_stop_when(event, worker)) for event in told]
+    side_work: list[Coroutine[Any, Any, None]] = []
+    if stop is not None:
+        side_work.append(_when(stop, worker.stop))
+    if at_once is not None:
+        side_work.append(_when(at_once, worker.stop_at_once))
     if sweep:
-        side_work.append(loop.create_task(sweep_forever(queue.store, queue.wakeups, telemetry)))
-        side_work.append(loop.create_task(_warn_of_strangers(queue, settings["queues"])))
+        side_work.append(sweeper.run())
+        side_work.append(_warn_of_strangers(queue, settings["queues"]))
     if queue.crons:
-        side_work.append(loop.create_task(keep_time(queue, queue.crons)))
+        side_work.append(keep_time(queue, queue.crons))
+    tasks = [loop.create_task(work) for work in side_work]
+    for task in tasks:
+        task.add_done_callback(_report_failure)
     try:
         await worker.run()
     finally:
-        for task in side_work:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*side_work, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for number in signals:
             loop.remove_signal_handler(number)
 
 
-async def _stop_when(stop: asyncio.Event, worker: Worker) -> None:
-    await stop.wait()
-    worker.stop()
+def settings_of(said: dict[str, Any]) -> WorkerSettings:
+    """Checked settings; InvalidInput names the wrong one."""
+    if unknown := sorted(set(said) - set(WorkerSettings.__struct_fields__)):
+        raise InvalidInput(unknown[0], "is not a setting of a worker")
+    for name in ("concurrency", "batch"):
+        value = said.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
+            raise InvalidInput(name, f"{value!r} is not a whole number from 1 to 100000")
+    queues = said.get("queues", ("default",))
+    if not queues or not all(isinstance(name, str) and name for name in queues):
+        raise InvalidInput("queues", "must be a list of at least one queue name")
+    if said.get("lease_ttl_us", SHORTEST_LEASE_US) < SHORTEST_LEASE_US:
+        raise InvalidInput("lease", "must be at least 1s: a heartbeat needs time to arrive")
+    if said.get("poll_s", 1.0) < 0.01:
+        raise InvalidInput("poll", "must be at least 10ms")
+    return WorkerSettings(**{"worker_id": worker_id(os.environ), **said})
+
+
+def _report_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("a part of the worker has ended; the rest goes on", exc_info=error)
+
+
+async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
+    await event.wait()
+    act()
 
 
 async def _warn_of_strangers(queue: Any, queues: Sequence[str]) -> None:
     """Jobs of types that nobody here knows wait for a worker that does; say so now and then."""
+    pause_s = FIRST_LOOK_S
     while True:
-        await asyncio.sleep(60 * random.uniform(0.1, 1.0))
+        await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+        pause_s = LOOK_S
         try:
             unknown = await queue.store.unknown_types(queues, queue.handlers.types)
         except EuterpeError:

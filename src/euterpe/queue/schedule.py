@@ -4,66 +4,92 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
 from euterpe.queue.home import Home
 
 log = logging.getLogger("euterpe.cron")
 
+LATE: Final = timedelta(minutes=1)
+"""How late a tick may still be submitted: after a pause of the worker, or of the database."""
+LONGEST_SLEEP_S: Final = 60.0
+TRY_AGAIN_S: Final = 1.0
+
+Now = Callable[[], datetime]
+Sleep = Callable[[float], Awaitable[None]]
+
 
 class Cron:
-    """An expression, its time zone and the job type it submits."""
+    """An expression (five fields, or six with seconds first), its time zone and the job it submits."""
 
-    def __init__(self, expression: str, tz: str, jobtype: Any) -> None:
+    def __init__(self, expression: str, tz: str, jobtype: Any, options: Mapping[str, Any] | None = None) -> None:
         try:
             self.zone = ZoneInfo(tz)
-        except (ZoneInfoNotFoundError, ValueError) as error:
+        except (ZoneInfoNotFoundError, ValueError, TypeError) as error:
             raise InvalidInput("tz", f"{tz!r} is not a time zone") from error
         try:
             CronSim(expression, datetime(2026, 1, 1, tzinfo=self.zone))
-        except CronSimError as error:
-            raise InvalidInput("cron", f"{expression!r}: {error}") from error
+        except (CronSimError, AttributeError, TypeError) as error:
+            raise InvalidInput("cron", f"{expression!r} is not a cron expression: {error}") from error
         self.expression = expression
         self.jobtype = jobtype
+        self.call = _without_arguments(jobtype)
+        self.options = dict(options or {})
 
     def next_after(self, at: datetime) -> datetime:
-        return next(CronSim(self.expression, at.astimezone(self.zone))).astimezone(UTC)
+        tick: datetime = next(CronSim(self.expression, at.astimezone(self.zone)))
+        return tick.astimezone(UTC)
 
     def key(self, tick: datetime) -> str:
         return f"cron:{self.expression}:{self.zone.key}:{tick:%Y-%m-%dT%H:%M:%SZ}"
 
 
-async def keep_time(queue: Home, crons: Sequence[Cron]) -> None:
-    """Submit every tick from now on. A worker that overslept submits the ticks it missed in the last minute."""
-    since = datetime.now(UTC)
+def _without_arguments(jobtype: Any) -> Any:
+    try:
+        return jobtype.with_args()
+    except InvalidInput as error:
+        raise InvalidInput("cron", f"{jobtype.type} runs without arguments, so each needs a default: {error}") from None
+
+
+def wall_clock() -> datetime:
+    return datetime.now(UTC)
+
+
+async def keep_time(queue: Home, crons: Sequence[Cron], *, now: Now = wall_clock, sleep: Sleep = asyncio.sleep) -> None:
+    """Submit every tick from now on. A worker that overslept submits the ticks of the last minute."""
+    started = now()
+    upcoming = [cron.next_after(started) for cron in crons]
     while True:
-        ticks = sorted((cron.next_after(since), i) for i, cron in enumerate(crons))
-        wait_s = (ticks[0][0] - datetime.now(UTC)).total_seconds()
+        wait_s = (min(upcoming) - now()).total_seconds()
         if wait_s > 0:
-            await asyncio.sleep(min(wait_s, 60.0))
-            if wait_s > 60.0:
-                continue
-        now = datetime.now(UTC)
-        for tick, i in ticks:
-            if tick <= now and now - tick < timedelta(minutes=1):
-                await _submit(queue, crons[i], tick)
-        since = min(now, ticks[0][0]) if now - ticks[0][0] < timedelta(minutes=1) else now
+            await sleep(min(wait_s, LONGEST_SLEEP_S))
+            continue
+        for i, cron in enumerate(crons):
+            while upcoming[i] <= now():
+                if now() - upcoming[i] < LATE:
+                    await _submit(queue, cron, upcoming[i], now, sleep)
+                    upcoming[i] = cron.next_after(upcoming[i])
+                else:
+                    upcoming[i] = cron.next_after(now() - LATE)
 
 
-async def _submit(queue: Home, cron: Cron, tick: datetime) -> None:
+async def _submit(queue: Home, cron: Cron, tick: datetime, now: Now, sleep: Sleep) -> None:
+    tags = {**(cron.options.get("tags") or {}), "cron": cron.expression}
+    options = {**cron.options, "idempotency_key": cron.key(tick), "tags": tags}
     while True:
         try:
-            call = cron.jobtype.with_args()
-            await queue.submit_call(call, None, {"idempotency_key": cron.key(tick), "tags": {"cron": cron.expression}})
+            await queue.submit_call(cron.call, None, options)
             return
+        except IdempotencyConflict:
+            return  # A worker of another version, with other options, was first.
         except EuterpeError as error:
-            if datetime.now(UTC) - tick > timedelta(minutes=1):
+            if now() - tick >= LATE:
                 log.error("a cron tick was not submitted", extra={"type": cron.jobtype.type}, exc_info=error)
                 return
-            await asyncio.sleep(1)
+            await sleep(TRY_AGAIN_S)

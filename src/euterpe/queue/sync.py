@@ -1,51 +1,102 @@
-"""The queue for sync code: a thin facade that runs the async one on a loop in a thread of its own."""
+"""The queue for sync code: a thin facade that runs the async one on a loop in another thread."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar, overload
 
 from euterpe.duration import DurationLike
+from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Attempt, Job
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.queue import Queue
+from euterpe.queue.jobtype import Call
 from euterpe.store.reading import Page, Stats
-from euterpe.store.units import Unit, drafts_of
 
 T = TypeVar("T")
+Answers = Callable[..., Coroutine[Any, Any, T]]
+
+
+class AsyncQueue(Protocol):
+    """The queue behind the facade; its own signatures check the arguments."""
+
+    loop: asyncio.AbstractEventLoop | None
+
+    async def __aenter__(self) -> Any: ...
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def make_single(self, what: Any, payload: Any, options: Any) -> Any: ...
+    def make_unit(self, calls: Sequence[Any], options: Any) -> Any: ...
+    def submit_blocking(self, unit: Any, connection: Any) -> list[JobHandle[Any]]: ...
+    @property
+    def submit(self) -> Answers[JobHandle[Any]]: ...
+    @property
+    def submit_many(self) -> Answers[list[JobHandle[Any]]]: ...
+    @property
+    def chain(self) -> Answers[list[JobHandle[Any]]]: ...
+    @property
+    def fan_out(self) -> Answers[list[JobHandle[Any]]]: ...
+    @property
+    def get(self) -> Answers[Job]: ...
+    @property
+    def attempts(self) -> Answers[list[Attempt]]: ...
+    @property
+    def search(self) -> Answers[Page]: ...
+    @property
+    def cancel(self) -> Answers[State]: ...
+    @property
+    def retry(self) -> Answers[JobHandle[Any]]: ...
+    @property
+    def pause(self) -> Answers[None]: ...
+    @property
+    def resume(self) -> Answers[None]: ...
+    @property
+    def stats(self) -> Answers[Stats]: ...
 
 
 class SyncQueue:
-    """`queue.sync.submit(...)`, `queue.sync.result(job)` and friends. Opened at first use; `close()` when done."""
+    """`queue.sync.submit(...)`, `queue.sync.result(job)` and friends. Opened at first use; `close()` when done.
 
-    def __init__(self, queue: Queue) -> None:
+    Where the queue is open already (a plain `def` handler inside a worker), its calls go to that loop."""
+
+    def __init__(self, queue: AsyncQueue) -> None:
         self._queue = queue
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._own: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
+    @overload
+    def submit(self, what: Call[T], /, *, connection: Any = None, **options: Any) -> JobHandle[T]: ...
+    @overload
+    def submit(
+        self, what: str, payload: Any = None, /, *, connection: Any = None, **options: Any
+    ) -> JobHandle[Any]: ...
     def submit(self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Any) -> JobHandle[Any]:
-        """Store a job. A sync `connection` (psycopg, SQLAlchemy, Django, sqlite3) joins the caller's transaction."""
-        unit = Unit(drafts_of([self._queue.make_submission(what, payload, **options)]))
+        """Store a job. A blocking `connection` (psycopg, SQLAlchemy, Django, sqlite3) joins its open transaction."""
         if connection is None:
-            receipts = self._run(self._queue.store.submit_unit(unit))
-        else:
-            receipts = self._queue.store.submit_unit_on_sync(unit, connection)
-        return self._queue.handle_of(receipts[0])
+            return self._run(self._queue.submit(what, payload, **options))
+        return self._queue.submit_blocking(self._queue.make_single(what, payload, options), connection)[0]
 
-    def submit_many(self, calls: Sequence[Any], **options: Any) -> list[JobHandle[Any]]:
-        return self._run(self._queue.submit_many(calls, **options))
+    def submit_many(
+        self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Any
+    ) -> list[JobHandle[Any]]:
+        if connection is None:
+            return self._run(self._queue.submit_many(calls, **options))
+        return self._queue.submit_blocking(self._queue.make_unit(calls, options), connection) if calls else []
 
-    def chain(self, calls: Sequence[Any], **options: Any) -> list[JobHandle[Any]]:
+    def chain(self, calls: Sequence[Call[Any]], **options: Any) -> list[JobHandle[Any]]:
         return self._run(self._queue.chain(calls, **options))
 
-    def fan_out(self, calls: Sequence[Any], *, then: Any = None, **options: Any) -> list[JobHandle[Any]]:
+    def fan_out(
+        self, calls: Sequence[Call[Any]], *, then: Call[Any] | None = None, **options: Any
+    ) -> list[JobHandle[Any]]:
         return self._run(self._queue.fan_out(calls, then=then, **options))
 
     def result(self, job: JobHandle[T], timeout: DurationLike | None = None) -> T:
         return self._run(job.result(timeout))
+
+    def wait(self, job: JobHandle[Any], timeout: DurationLike | None = None) -> Job:
+        return self._run(job.wait(timeout))
 
     def get(self, job_id: str) -> Job:
         return self._run(self._queue.get(job_id))
@@ -62,12 +113,18 @@ class SyncQueue:
     def retry(self, job_id: str) -> JobHandle[Any]:
         return self._run(self._queue.retry(job_id))
 
+    def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
+        self._run(self._queue.pause(queue=queue, type=type))
+
+    def resume(self, *, queue: str | None = None, type: str | None = None) -> None:
+        self._run(self._queue.resume(queue=queue, type=type))
+
     def stats(self) -> Stats:
         return self._run(self._queue.stats())
 
     def close(self) -> None:
         with self._lock:
-            loop, self._loop = self._loop, None
+            loop, self._own = self._own, None
         if loop is not None:
             asyncio.run_coroutine_threadsafe(self._queue.__aexit__(None, None, None), loop).result()
             loop.call_soon_threadsafe(loop.stop)
@@ -79,13 +136,46 @@ class SyncQueue:
         self.close()
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._started()).result()
+        try:
+            loop = self._loop()
+        except BaseException:
+            coroutine.close()
+            raise
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
-            if self._loop is None:
-                loop = asyncio.new_event_loop()
-                threading.Thread(target=loop.run_forever, name="euterpe-sync", daemon=True).start()
-                asyncio.run_coroutine_threadsafe(self._queue.__aenter__(), loop).result()
-                self._loop = loop
-            return self._loop
+            open_on = self._queue.loop
+            if open_on is not None and open_on is not self._own:
+                _refuse_to_block(open_on)
+                return open_on
+            if self._own is None:
+                self._own = self._start()
+            return self._own
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=_run_loop, args=(loop,), name="euterpe-sync", daemon=True).start()
+        try:
+            asyncio.run_coroutine_threadsafe(self._queue.__aenter__(), loop).result()
+        except BaseException:
+            loop.call_soon_threadsafe(loop.stop)
+            raise
+        return loop
+
+
+def _refuse_to_block(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if running is loop:
+        raise EuterpeError("queue.sync would block the event loop that the queue runs on; await the queue itself here")
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()

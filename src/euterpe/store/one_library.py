@@ -25,6 +25,7 @@ log = logging.getLogger("euterpe.store")
 
 _watched: WeakSet[GroupCommitEngine] = WeakSet()
 _seen: set[str] = set()
+_opened_by_us: set[str] = set()
 _lock = threading.Lock()
 _hooked = False
 
@@ -50,7 +51,25 @@ def is_open_by_python(path: str) -> bool:
     file = os.path.realpath(path)
     if file in _seen:
         return True
-    return not any(os.path.realpath(c.filename) == file for c in apsw.connections()) and _is_open(file)
+    return not _is_open_by_apsw(file) and _is_open(file)
+
+
+def opens_by_apsw(path: str) -> None:
+    """Told before our own connections come to be. From then on the audit hook knows of every sqlite3 connection."""
+    if path != ":memory:":
+        _opened_by_us.add(os.path.realpath(path))
+
+
+def _is_open_by_apsw(file: str) -> bool:
+    if file in _opened_by_us:
+        return True
+    for connection in apsw.connections():
+        try:
+            if os.path.realpath(connection.filename) == file:
+                return True
+        except (apsw.ThreadingViolationError, apsw.ConnectionClosedError):
+            continue  # It works in another thread just now, or ends; one on this file would be the application's own.
+    return False
 
 
 def _is_open(file: str) -> bool:

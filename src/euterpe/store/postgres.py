@@ -28,6 +28,7 @@ MIGRATION_LOCK: Final = 0x45757465
 CONNECTION_LOST: Final = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # a server that shuts down in mid-answer leaves the driver's protocol in a muddle
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -170,9 +171,9 @@ class PostgresEngine:
             except StoreUnavailable:
                 if self._pool is None or time.monotonic() >= deadline:
                     raise
+                await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
             except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError) as error:
                 raise not_migrated("Postgres", error) from error
-                await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
         raise AssertionError("unreachable")
 
     async def pump(self, connection: Any, program: Program[T]) -> T:
@@ -231,12 +232,12 @@ async def _no_reset(_connection: Any) -> None:
 
 
 def _dropped(connection: Any, error: BaseException) -> str:
-    """Why the connection is lost; one that only fell silent is closed here, since nothing it says later may count."""
-    if not isinstance(error, TimeoutError):
-        return str(error)
+    """Why the connection is lost. It is closed here: nothing that it says from now on may count."""
+    if isinstance(error, asyncpg.DataError):
+        raise error  # A value that does not fit its column is our mistake, and no outage.
     with suppress(asyncpg.InterfaceError):
         connection.terminate()
-    return f"no answer for {ANSWER_TIMEOUT_S:.0f} s"
+    return f"no answer for {ANSWER_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else str(error)
 
 
 async def _roll_back(connection: Any) -> None:

@@ -189,4 +189,3 @@ def _insert(requester: str, secret: str, keyring: SealingKeys) -> Program[Secret
 
 def _context(requester: str, secret_id: str) -> SealContext:
     return SealContext("webhook-secret", (requester, secret_id))
-

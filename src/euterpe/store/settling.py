@@ -9,7 +9,7 @@ from euterpe.model.outcome import Settlement
 from euterpe.model.state import State
 from euterpe.store.dialect import Family
 from euterpe.store.following import follow
-from euterpe.store.program import Program, Row, each, one
+from euterpe.store.program import Each, Program, Row, each, one
 
 ClaimKey = tuple[str, int]
 """job_id and claim_version: what fences, and what an answer belongs to."""
@@ -25,7 +25,26 @@ def settle(
     if not settlements:
         return set()
     outcome_hashes = list(hashes) or [None] * len(settlements)
-    rows = yield each(
+    if not hashes and all(s.state is State.COMPLETED for s in settlements):
+        rows = yield each(
+            "settle_completed",
+            id=[s.job_id for s in settlements],
+            claim_version=[s.claim_version for s in settlements],
+            result=[s.result for s in settlements],
+        )
+    else:
+        rows = yield _settle_any(settlements, outcome_hashes)
+    if moved is not None:
+        moved += rows
+    if family == "sqlite":
+        # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
+        yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
+    yield from follow(rows)
+    return {row[0] for row in rows}
+
+
+def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[bytes | None]) -> Each:
+    return each(
         "settle",
         id=[s.job_id for s in settlements],
         claim_version=[s.claim_version for s in settlements],
@@ -38,13 +57,6 @@ def settle(
         take_away=[int(s.take_away) for s in settlements],
         outcome_hash=outcome_hashes,
     )
-    if moved is not None:
-        moved += rows
-    if family == "sqlite":
-        # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
-        yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
-    yield from follow(rows)
-    return {row[0] for row in rows}
 
 
 def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Program[list[State | None]]:

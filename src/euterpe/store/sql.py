@@ -90,9 +90,9 @@ class SqlStore:
         if isinstance(answer, EuterpeError):
             raise answer
         if self.wakeups is not None:
-            ready = {receipt.queue for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed}
+            ready = [receipt for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed]
             if ready:
-                self.wakeups.announce(ready)
+                _announce(self.wakeups, ready)
         return answer
 
     async def submit_unit_on(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
@@ -214,6 +214,15 @@ class SqlStore:
 
     async def depths(self) -> list[reading.QueueDepth]:
         return await self.engine.read(reading.depths)
+
+
+def _announce(wakeups: Wakeups, ready: Sequence[Receipt]) -> None:
+    """A transport whose messages name jobs (Redis Streams) is told which; to any other a queue says enough."""
+    announce_jobs = getattr(wakeups, "announce_jobs", None)
+    if announce_jobs is None:
+        wakeups.announce({receipt.queue for receipt in ready})
+    else:
+        announce_jobs(ready)
 
 
 def _has_callback(claims: Iterable[Claim]) -> bool:

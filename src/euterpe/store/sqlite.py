@@ -93,6 +93,7 @@ class ApswSession:
 
 
 def connect(path: str) -> apsw.Connection:
+    one_library.opens_by_apsw(path)
     connection = apsw.Connection(path, statementcachesize=200)
     connection.set_busy_handler(_patient_busy_handler())
     # On a new file this needs the file alone, and SQLite then says busy at once, without asking the handler.

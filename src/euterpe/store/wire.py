@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,13 +19,15 @@ from euterpe.model.outcome import Outcome, Settlement
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
 from euterpe.ports import Advance, ClaimRequest
-from euterpe.store import leasing, settling
-from euterpe.store.claiming import _within_limits, hash_token
+from euterpe.store import claiming, leasing, settling
+from euterpe.store.claiming import hash_token
 from euterpe.store.dialect import Family
 from euterpe.store.engine import Engine
 from euterpe.store.following import tell
 from euterpe.store.program import Program, Row, each, one
-from euterpe.store.rows import job_from, jobs_from
+from euterpe.store.rows import job_from
+
+T = TypeVar("T")
 
 CONFIRM_TRIES: Final = 3
 
@@ -110,46 +112,38 @@ class WireClaims:
 
 
 def claim_for(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[list[Claim]]:
-    taken = yield from _take(request, len(worker_ids))
-    if not taken:
+    claims = yield from _without_events(claiming.claim(msgspec.structs.replace(request, limit=len(worker_ids))))
+    if not claims:
         return []
-    tokens = [secrets.token_urlsafe(32) for _ in taken]
-    owners = worker_ids[: len(taken)]
+    owners = worker_ids[: len(claims)]
+    tokens = [secrets.token_urlsafe(32) for _ in claims]
     yield each(
         "hand_over",
-        id=[job.id for job in taken],
-        claim_version=[job.claim_version for job in taken],
+        id=[claim.job.id for claim in claims],
+        claim_version=[claim.job.claim_version for claim in claims],
         worker_id=list(owners),
         token_hash=[hash_token(token) for token in tokens],
     )
-    owned = [msgspec.structs.replace(job, worker_id=owner) for job, owner in zip(taken, owners, strict=True)]
-    # Only now: the event names the worker that runs the job.
-    yield from tell(owned)
-    return [
-        Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0, token))
-        for job, token in zip(owned, tokens, strict=True)
-    ]
-
-
-def _take(request: ClaimRequest, limit: int) -> Program[list[Job]]:
-    """Queues in order of preference; inside each, priority, then submission order."""
-    taken: list[Job] = []
-    for queue in request.queues:
-        rows = yield one(
-            "claim",
-            queue=queue,
-            types=None if request.types is None else list(request.types),
-            limit=limit - len(taken),
-            worker_id=request.worker_id,
-            lease_ttl_us=request.lease_ttl_us,
+    owned = [
+        Claim(
+            msgspec.structs.replace(claim.job, worker_id=owner),
+            msgspec.structs.replace(claim.lease, token=token),
         )
-        jobs = sorted(jobs_from(rows), key=lambda job: (job.priority, job.seq))
-        if any(job.concurrency_key is not None for job in jobs):
-            jobs = yield from _within_limits(jobs)
-        taken += jobs
-        if len(taken) >= limit:
-            break
-    return taken
+        for claim, owner, token in zip(claims, owners, tokens, strict=True)
+    ]
+    yield from tell(claim.job for claim in owned)
+    return owned
+
+
+def _without_events(program: Program[T]) -> Program[T]:
+    """A claim for many does not know yet who will run which job, and an event names the worker: they come later."""
+    try:
+        statement = next(program)
+        while True:
+            rows: list[Row] = [] if statement.name == "insert_event" else (yield statement)
+            statement = program.send(rows)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
 
 
 def beat(beats: Sequence[TokenBeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:

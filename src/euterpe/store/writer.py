@@ -12,6 +12,7 @@ import itertools
 import queue
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -40,32 +41,24 @@ class Ticket:
 
 
 @dataclass(slots=True)
-class Handover:
-    """Asks the writer to let go of the file; it connects again, by the engine's library of then, when work comes."""
-
-    done: threading.Event = field(default_factory=threading.Event)
-
-
-@dataclass(slots=True)
 class Stop:
     """Ends the writer."""
 
 
 @dataclass(slots=True)
-class Reader:
-    """A thread's session, or none yet. The lock keeps it open while it is used, and lets others close it."""
+class Desk:
+    """A thread's session, or none yet. Whoever has the lock may use it, or close it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     session: Session | None = None
 
     def close(self) -> None:
-        with self.lock:
-            if self.session is not None:
-                self.session.close()
-                self.session = None
+        if self.session is not None:
+            self.session.close()
+            self.session = None
 
 
-Tickets = queue.SimpleQueue[Ticket | Handover | Stop]
+Tickets = queue.SimpleQueue[Ticket | Stop]
 
 
 class GroupCommitEngine:
@@ -84,7 +77,8 @@ class GroupCommitEngine:
         self._writer: threading.Thread | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._local = threading.local()
-        self._readers: list[Reader] = []
+        self._desks: list[Desk] = []
+        self._desks_lock = threading.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -115,21 +109,32 @@ class GroupCommitEngine:
         executor, self._executor = self._executor, None
         if executor is not None:
             await asyncio.to_thread(executor.shutdown)
-        self._close_readers()
-
-    def _close_readers(self) -> None:
-        for reader in tuple(self._readers):
-            reader.close()
+        with self._desks_lock:
+            desks, self._desks = self._desks, []
+        for desk in desks:
+            with desk.lock:
+                desk.close()
+        self._local = threading.local()
 
     def change_library(self, library: Library) -> None:
-        """Let go of the file, everywhere, and go on with another SQLite library. Blocks until that is so."""
-        self.library = library
-        if self._writer is not None:
-            handover = Handover()
-            self._tickets.put(handover)
-            if not handover.done.wait(LOCK_PATIENCE_S * 2):
-                raise StoreUnavailable(f"the writer of {self.path} did not let go of the file in time; try again")
-        self._close_readers()
+        """Let go of the file, in every thread, and go on with another SQLite library. Blocks until that is so."""
+        with self._desks_lock, ExitStack() as held:
+            if self.library is library:
+                return
+            # All of them at once: while one thread still has the file open by the old library, none may by the new.
+            for desk in self._desks:
+                if not desk.lock.acquire(timeout=LOCK_PATIENCE_S * 2):
+                    raise StoreUnavailable(f"{self.path} is in use and was not let go in time; try again")
+                held.callback(desk.lock.release)
+            for desk in self._desks:
+                desk.close()
+            self.library = library
+
+    def _new_desk(self) -> Desk:
+        desk = Desk()
+        with self._desks_lock:
+            self._desks.append(desk)
+        return desk
 
     # --- programs ---------------------------------------------------------------------------------
 
@@ -153,21 +158,17 @@ class GroupCommitEngine:
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._read, make)
 
     def _read(self, make: MakeProgram[T]) -> T:
-        reader: Reader | None = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = Reader()
-            self._readers.append(reader)
-        with reader.lock:
-            library = reader.session.library if reader.session is not None else self.library
+        desk: Desk | None = getattr(self._local, "desk", None)
+        if desk is None:
+            desk = self._local.desk = self._new_desk()
+        with desk.lock:
+            library = self.library
             try:
-                if reader.session is None:
-                    reader.session = library.connect(self.path)
-                session = reader.session
+                session = desk.session = desk.session or library.connect(self.path)
                 return patiently(lambda: self._read_with(session, make), library.is_busy, self.path)
             except library.failures as error:
-                if library.is_lost(error) and reader.session is not None:
-                    reader.session.close()
-                    reader.session = None
+                if library.is_lost(error):
+                    desk.close()
                 raise library.explain(self.path, error, committing=False) from error
 
     def _read_with(self, session: Session, make: MakeProgram[T]) -> T:
@@ -183,19 +184,20 @@ class GroupCommitEngine:
         return await asyncio.to_thread(self._migrate)
 
     def _migrate(self) -> list[str]:
-        reader = Reader()
-        self._readers.append(reader)
+        desk = self._new_desk()
         try:
-            with reader.lock:
+            with desk.lock:
                 library = self.library
                 try:
-                    reader.session = library.connect(self.path)
-                    return self._migrate_with(reader.session)
+                    desk.session = library.connect(self.path)
+                    return self._migrate_with(desk.session)
                 except library.failures as error:
                     raise library.explain(self.path, error, committing=False) from error
+                finally:
+                    desk.close()
         finally:
-            reader.close()
-            self._readers.remove(reader)
+            with self._desks_lock:
+                self._desks.remove(desk)
 
     def _migrate_with(self, session: Session) -> list[str]:
         session.begin()
@@ -217,55 +219,48 @@ class GroupCommitEngine:
     # --- the writer thread ------------------------------------------------------------------------
 
     def _write_loop(self, tickets: Tickets, started: asyncio.Future[None]) -> None:
-        session: Session | None = None
+        desk = self._new_desk()
         library = self.library
         try:
-            session = library.connect(self.path)
+            with desk.lock:
+                library = self.library
+                desk.session = library.connect(self.path)
         except library.failures as error:
             _tell(started, library.explain(self.path, error, committing=False))
             return
         _tell(started, None)
-        try:
-            item = tickets.get()
-            while not isinstance(item, Stop):
-                if isinstance(item, Handover):
-                    _close(session)
-                    session = None
-                    item.done.set()
-                    item = tickets.get()
-                    continue
-                group, following = self._gather(item, tickets)
-                session = self._commit_together(session, group)
-                hand_back(group)
-                item = following or tickets.get()
-        finally:
-            _close(session)
+        while not isinstance(item := tickets.get(), Stop):
+            group, stop = self._gather(item, tickets)
+            with desk.lock:
+                self._commit_together(desk, group)
+            hand_back(group)
+            if stop:
+                break
+        with desk.lock:
+            desk.close()
 
-    def _gather(self, first: Ticket, tickets: Tickets) -> tuple[list[Ticket], Handover | Stop | None]:
+    def _gather(self, first: Ticket, tickets: Tickets) -> tuple[list[Ticket], bool]:
         group = [first]
         while len(group) < self.group_limit:
             try:
                 item = tickets.get_nowait()
             except queue.Empty:
                 break
-            if not isinstance(item, Ticket):
-                return group, item
+            if isinstance(item, Stop):
+                return group, True
             group.append(item)
-        return group, None
+        return group, False
 
-    def _commit_together(self, session: Session | None, group: list[Ticket]) -> Session | None:
-        """Returns the session to go on with; None: connect anew."""
+    def _commit_together(self, desk: Desk, group: list[Ticket]) -> None:
         committing = False
-        library = self.library if session is None else session.library
+        library = self.library
         try:
-            if session is None:
-                session = library.connect(self.path)
+            session = desk.session = desk.session or library.connect(self.path)
             session.begin()
             for ticket in group:
                 self._run(session, ticket, alone=len(group) == 1)
             committing = True
             session.run("COMMIT")
-            return session
         except Exception as error:  # noqa: BLE001  # whatever it was, every waiter must get an answer
             known = isinstance(error, library.failures)
             reason = library.explain(self.path, error, committing=committing) if known else error
@@ -273,10 +268,8 @@ class GroupCommitEngine:
                 # A ticket that was rejected on its own account keeps its own reason.
                 if not isinstance(ticket.error, EuterpeError):
                     ticket.error = reason
-            if session is None or (not library.is_lost(error) and _roll_back(session)):
-                return session
-            session.close()
-            return None
+            if library.is_lost(error) or not _roll_back(desk.session):
+                desk.close()
 
     def _run(self, session: Session, ticket: Ticket, *, alone: bool) -> None:
         """One program inside the group's transaction; a rejected one is rolled back to its savepoint."""
@@ -333,13 +326,10 @@ def _tell(started: asyncio.Future[None], error: Exception | None) -> None:
     started.get_loop().call_soon_threadsafe(resolve)
 
 
-def _close(session: Session | None) -> None:
-    if session is not None:
-        session.close()
-
-
-def _roll_back(session: Session) -> bool:
+def _roll_back(session: Session | None) -> bool:
     """Whether the session is clean again."""
+    if session is None:
+        return True
     try:
         if session.in_transaction:
             session.run("ROLLBACK")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from euterpe.queue.queue import Queue
+from euterpe.worker.context import Context
 
 
 def builtin_queue(url: str, *, payload_limit: int) -> Queue:
@@ -12,7 +13,7 @@ def builtin_queue(url: str, *, payload_limit: int) -> Queue:
     queue = Queue(url, payload_limit=payload_limit)
 
     @queue.job("euterpe.echo")
-    async def echo(**payload: Any) -> dict[str, Any]:
+    async def echo(_ctx: Context, /, **payload: Any) -> dict[str, Any]:
         return payload
 
     return queue

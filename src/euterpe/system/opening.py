@@ -50,10 +50,14 @@ def _keep(path: Path, key: str) -> None:
         file.write(f"{key}\n")
 
 
-async def _still_good(path: Path, keys: ApiKeys) -> bool:
+def _kept(path: Path) -> tuple[str, str] | None:
     try:
-        parts = split_key(path.read_text().strip())
+        return split_key(path.read_text().strip())
     except (OSError, UnicodeDecodeError):
-        return False
+        return None
+
+
+async def _still_good(path: Path, keys: ApiKeys) -> bool:
+    parts = _kept(path)
     stored = await keys.find(parts[0]) if parts is not None else None
     return stored is not None and not stored.is_over

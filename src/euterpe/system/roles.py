@@ -1,7 +1,7 @@
 """A role is a choice of parts; the parts run side by side until the process is told to stop.
 
-A part that has work in hand (API, worker) ends by itself when it has drained; a part that helps them (sweeps, samples)
-goes on until they are done. When one fails, the rest drains, and the failure is what the process ends with.
+A part that has work in hand (API, worker, outbox) ends by itself when it has drained; a part that helps them (sweeps,
+samples) goes on until they are done. When one fails, the rest drains, and that failure is what the process ends with.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from euterpe.compose import make_room
 from euterpe.config import Config
@@ -22,6 +22,7 @@ from euterpe.queue.queue import Queue
 from euterpe.store.program import Program, one
 from euterpe.system.health import Health
 from euterpe.system.opening import Welcome, welcome
+from euterpe.system.outbox import deliver
 from euterpe.system.sampling import sample_forever
 from euterpe.system.stopping import Stop
 from euterpe.worker.identity import worker_id
@@ -79,9 +80,7 @@ def tuning_of(config: Config) -> Tuning:
     return Tuning(worker.count, worker.consume, worker.grace_us, config.observability.metrics_port)
 
 
-async def run_role(
-    role: Role, config: Config, queue: Queue, tuning: Tuning, ready: Callable[[Started], None]
-) -> None:
+async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, ready: Callable[[Started], None]) -> None:
     """Start the parts of this role on the queue's database, and run until told to stop."""
     stop = Stop()
     metrics = Metrics(dict.fromkeys((*config.queue_labels, *tuning.queues)))
@@ -100,6 +99,7 @@ async def run_role(
             parts.start(_work(config, queue, tuning, stop, metrics))
         else:
             parts.start_helper(sweep_forever(queue.store, queue.wakeups, metrics))
+        parts.start(deliver(config, queue, metrics, stop))
         interval_s = config.observability.queue_sample_interval_us / 1e6
         parts.start_helper(sample_forever(queue.store, metrics, interval_s))
         ready(Started(role, queue.url, port, greeting))
@@ -140,11 +140,9 @@ class Parts:
         host, wanted = config.api.host, config.api.port
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         serving = self.start(
-            serve(
-                app, host, wanted, stop=self._stop.draining, started=listening.set_result, grace_s=API_GRACE_S
-            )
+            serve(app, host, wanted, stop=self._stop.draining, started=listening.set_result, grace_s=API_GRACE_S)
         )
-        await asyncio.wait([serving, listening], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({listening, cast(asyncio.Future[Any], serving)}, return_when=asyncio.FIRST_COMPLETED)
         if listening.done():
             return listening.result()
         self._working.clear()
@@ -179,7 +177,7 @@ class Parts:
 async def _work(config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics) -> None:
     name = worker_id(os.environ)
     log.info(
-        "working: %d job types, %d at a time",
+        "working on jobs of %d types, %d at a time",
         len(queue.handlers.types),
         tuning.concurrency,
         extra={"worker_id": name, "queue": ",".join(tuning.queues)},

@@ -12,6 +12,12 @@ class LocalWakeups:
     def __init__(self) -> None:
         self._listeners: list[tuple[frozenset[str], asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
+    async def open(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
     def announce(self, queues: Iterable[str]) -> None:
         named = frozenset(queues)
         for wanted, loop, wake in self._listeners:

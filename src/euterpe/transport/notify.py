@@ -2,15 +2,17 @@
 
 NOTIFY takes a lock over the whole server at commit, so it is never sent inside a hot transaction: announcements
 are gathered for a moment and sent by the listening connection on its own. A listener can die without a word;
-a heartbeat finds out, and everyone polls anyway.
+a pulse finds out, and everyone polls anyway.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from euterpe.transport.local import LocalWakeups
@@ -19,78 +21,104 @@ log = logging.getLogger("euterpe.transport")
 
 GATHER_S: Final = 0.002
 PULSE_S: Final = 15.0
-PULSE_PATIENCE_S: Final = 5.0
+PATIENCE_S: Final = 5.0
+FAREWELL_S: Final = 2.0
+CHANNEL_LIMIT: Final = 63
+NOTIFY: Final = "SELECT pg_notify($1, q) FROM unnest($2::text[]) AS q"
 
 
 class NotifyWakeups:
-    """Local callbacks at once; other processes through Postgres."""
+    """Local callbacks at once; other processes through Postgres. One task owns the connection and does everything on
+    it, because a connection carries one statement at a time."""
 
     def __init__(self, connect: Callable[[], Awaitable[Any]], channel: str) -> None:
         self._connect = connect
-        self._channel = channel
+        self.channel = channel_name(channel)
         self._local = LocalWakeups()
         self._pending: set[str] = set()
-        self._sendable = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._attention = asyncio.Event()
+        self._connected = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
         self._connection: Any = None
-        self._last_sent = 0.0
 
     async def open(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._listen()), loop.create_task(self._send())]
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._keep_connected())
 
     async def close(self) -> None:
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self._connection is not None:
-            self._connection.terminate()
+        """Sends what still waits: a script that submits and ends must be heard too."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        if self._pending:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._connected.wait(), FAREWELL_S)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):  # a hint that was not sent costs a poll interval
+                await asyncio.wait_for(self._send(connection), FAREWELL_S)
+            connection.terminate()
 
     def announce(self, queues: Iterable[str]) -> None:
         named = set(queues)
         self._local.announce(named)
         self._pending |= named
-        self._sendable.set()
+        self._attention.set()
 
     def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
         return self._local.subscribe(wake, queues)
 
-    async def _listen(self) -> None:
+    async def _keep_connected(self) -> None:
         while True:
             try:
-                self._connection = connection = await self._connect()
-                await connection.add_listener(self._channel, self._heard)
-                self._local.announce_any()  # Whatever was said while nobody listened.
-                while True:
-                    await asyncio.sleep(PULSE_S)
-                    await asyncio.wait_for(connection.fetchval("SELECT 1"), PULSE_PATIENCE_S)
-            except asyncio.CancelledError:
-                raise
+                await self._listen_and_send()
             except Exception as error:  # any way a listener can die ends in listening again
                 log.info("the listener is reconnecting", exc_info=error)
-                if self._connection is not None:
-                    self._connection.terminate()
-                    self._connection = None
-                await asyncio.sleep(random.uniform(0.2, 2.0))
+            self._connected.clear()
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.terminate()
+            await asyncio.sleep(random.uniform(0.2, 1.0))
 
-    def _heard(self, _connection: Any, _pid: int, _channel: str, payload: str) -> None:
-        self._local.announce([payload])
-
-    async def _send(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._sendable.wait()
-            pause = self._last_sent + GATHER_S - loop.time()
-            if pause > 0:
-                await asyncio.sleep(pause)
-            self._sendable.clear()
-            queues, self._pending = sorted(self._pending), set()
-            self._last_sent = loop.time()
-            connection = self._connection
-            if connection is None or not queues:
-                continue
+    async def _listen_and_send(self) -> None:
+        """Until the connection dies."""
+        self._connection = connection = await self._connect()
+        connection.add_termination_listener(self._hung_up)
+        await connection.add_listener(self.channel, self._heard)
+        self._connected.set()
+        self._local.announce_any()  # Whatever was said while nobody listened.
+        while not connection.is_closed():
             try:
-                await connection.execute("SELECT pg_notify($1, q) FROM unnest($2::text[]) AS q", self._channel, queues)
-            except Exception as error:  # a hint that was not sent costs a poll interval
-                log.debug("a wake-up was not sent", exc_info=error)
+                await asyncio.wait_for(self._attention.wait(), PULSE_S)
+            except TimeoutError:
+                await asyncio.wait_for(connection.fetchval("SELECT 1"), PATIENCE_S)
+                continue
+            self._attention.clear()
+            if self._pending and not connection.is_closed():
+                await asyncio.wait_for(self._send(connection), PATIENCE_S)
+                await asyncio.sleep(GATHER_S)
+
+    async def _send(self, connection: Any) -> None:
+        queues, self._pending = sorted(self._pending), set()
+        if queues:
+            try:
+                await connection.execute(NOTIFY, self.channel, queues)
+            except BaseException:
+                self._pending |= set(queues)
+                raise
+
+    def _heard(self, connection: Any, pid: int, _channel: str, payload: str) -> None:
+        if pid != connection.get_server_pid():  # Our own were told at once.
+            self._local.announce([payload])
+
+    def _hung_up(self, _connection: Any) -> None:
+        self._attention.set()
+
+
+def channel_name(wanted: str) -> str:
+    """Postgres takes 63 characters."""
+    if len(wanted) <= CHANNEL_LIMIT:
+        return wanted
+    return f"{wanted[:40]}_{hashlib.sha256(wanted.encode()).hexdigest()[:16]}"

@@ -99,6 +99,9 @@ class Dispatcher:
                 send.cancel()
 
     def stop(self) -> None:
+        """Claim nothing more; a second call gives back at once what is still under way."""
+        if self._stopping:
+            self._give_all_back()
         self._stopping = True
         asyncio.get_running_loop().call_later(self._settings.grace_s, self._give_all_back)
         self._wake()

@@ -163,4 +163,3 @@ class Attempt:
                 return Released()
             case _:
                 return None
-

@@ -89,4 +89,3 @@ class WorkerDesk:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
             return False
-

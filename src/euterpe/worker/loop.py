@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -140,7 +141,9 @@ class Worker:
         leftover = [*tasks, *self._tasks]
         for task in leftover:
             task.cancel()
-        await asyncio.wait(leftover, timeout=1.0)
+        _, deaf = await asyncio.wait(leftover, timeout=1.0)
+        for task in deaf:
+            _tear_down(task)
         await self._processes.close()
         self._threads.close()
         await self._keeper.close()
@@ -397,3 +400,13 @@ class Worker:
             lease = news.claim.lease
             self._lose(lease.job_id, lease.claim_version)
             raise StaleLease(lease.job_id, lease.claim_version)
+
+
+def _tear_down(task: asyncio.Task[None]) -> None:
+    """End a coroutine that swallows every cancellation: the event loop would wait for it for ever."""
+    coroutine = task.get_coro()
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    with suppress(RuntimeError):  # it ignores even this
+        if coroutine is not None:
+            coroutine.close()
+    task.cancel()

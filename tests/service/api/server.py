@@ -36,6 +36,7 @@ async def main(arguments: argparse.Namespace) -> None:
         rate_burst=arguments.burst,
         max_body_bytes=arguments.max_body,
         key_ttl_s=arguments.key_ttl_s,
+        max_wait_ms=arguments.max_wait_ms,
     )
     app = create_app(
         backend.store,
@@ -68,4 +69,5 @@ if __name__ == "__main__":
     parser.add_argument("--burst", type=int, default=100)
     parser.add_argument("--max-body", type=int, default=4_000_000)
     parser.add_argument("--key-ttl-s", type=float, default=3)
+    parser.add_argument("--max-wait-ms", type=int, default=60_000)
     uvloop.run(main(parser.parse_args()))

@@ -2,4 +2,4 @@
 -- filters: the cost is the same whatever the history and whoever asks.
 SELECT {{change_columns}}
 FROM (SELECT * FROM inbox_jobs WHERE state = :state ORDER BY seq DESC LIMIT :limit) AS j
-WHERE j.updated_at > :since AND j.requester_id {{in requesters text}}
+WHERE j.updated_at > :since AND j.requester_id {{in owners text}}

@@ -13,8 +13,10 @@ WITH input AS (
                      THEN 'cancelled' ELSE i.state END,
         result = i.result,
         error = COALESCE(i.error, CASE WHEN i.state = 'completed' THEN NULL ELSE j.error END),
-        run_at = CASE WHEN i.state = 'retrying' THEN {{now}} + i.delay_us ELSE j.run_at END,
-        scheduled_at = CASE WHEN i.state = 'scheduled' THEN {{now}} ELSE j.scheduled_at END,
+        run_at = CASE WHEN i.state = 'retrying' AND j.cancel_version IS DISTINCT FROM j.claim_version
+                      THEN {{now}} + i.delay_us ELSE j.run_at END,
+        scheduled_at = CASE WHEN i.state = 'scheduled' AND j.cancel_version IS DISTINCT FROM j.claim_version
+                            THEN {{now}} ELSE j.scheduled_at END,
         completed_at = CASE WHEN i.state IN ('retrying', 'scheduled')
                              AND j.cancel_version IS DISTINCT FROM j.claim_version THEN NULL ELSE {{now}} END,
         attempt_count = j.attempt_count - i.refund, release_count = j.release_count + i.refund,

@@ -3,8 +3,10 @@ UPDATE inbox_jobs AS j
 SET state = CASE WHEN j.cancel_version = j.claim_version AND :state IN ('retrying', 'scheduled')
                  THEN 'cancelled' ELSE :state END,
     result = :result, error = COALESCE(:error, CASE WHEN :state = 'completed' THEN NULL ELSE j.error END),
-    run_at = CASE WHEN :state = 'retrying' THEN :now + :delay_us ELSE j.run_at END,
-    scheduled_at = CASE WHEN :state = 'scheduled' THEN :now ELSE j.scheduled_at END,
+    run_at = CASE WHEN :state = 'retrying' AND j.cancel_version IS NOT j.claim_version
+                  THEN :now + :delay_us ELSE j.run_at END,
+    scheduled_at = CASE WHEN :state = 'scheduled' AND j.cancel_version IS NOT j.claim_version
+                        THEN :now ELSE j.scheduled_at END,
     completed_at = CASE WHEN :state IN ('retrying', 'scheduled') AND j.cancel_version IS NOT j.claim_version
                         THEN NULL ELSE :now END,
     attempt_count = j.attempt_count - :refund, release_count = j.release_count + :refund,

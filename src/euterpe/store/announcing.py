@@ -1,0 +1,48 @@
+"""What a transport asks the database, which is the truth: which jobs still wait, and which have waited for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from euterpe.model.state import State
+from euterpe.store.engine import Engine
+from euterpe.store.program import Program, one
+from euterpe.store.units import as_stored
+
+
+class Waiting(NamedTuple):
+    """A job that a worker could take now."""
+
+    queue: str
+    priority: int
+    job_id: str
+
+
+class WaitingJobs:
+    """Looks without taking anything."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def still_waiting(self, job_ids: Collection[str]) -> set[str]:
+        """Those that no worker has taken yet. A made-up id waits for nothing."""
+        possible = sorted(job_id for job_id in job_ids if as_stored(job_id) == job_id)
+        return await self._engine.read(lambda: still_waiting(possible)) if possible else set()
+
+    async def waiting_since(self, queues: Collection[str], age_us: int, limit: int) -> list[Waiting]:
+        """Up to `limit` of each queue, the most urgent first."""
+        return await self._engine.read(lambda: waiting_since(queues, age_us, limit))
+
+
+def still_waiting(job_ids: list[str]) -> Program[set[str]]:
+    rows = yield one("existing_ids", ids=job_ids)
+    return {row[0] for row in rows if row[2] == State.SCHEDULED}
+
+
+def waiting_since(queues: Collection[str], age_us: int, limit: int) -> Program[list[Waiting]]:
+    found: list[Waiting] = []
+    for queue in queues:
+        rows = yield one("waiting_since", queue=queue, age_us=age_us, limit=limit)
+        found += [Waiting(queue, row[1], row[0]) for row in rows]
+    return found

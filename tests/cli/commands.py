@@ -1,0 +1,131 @@
+"""Running `euterpe` as a process of its own: one shot, or in the background with signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PATIENCE_S = 30.0
+EUTERPE = (sys.executable, "-X", "faulthandler", "-m", "euterpe.cli")
+OURS = ("EUTERPE_", "ENGINE_", "WORKER_", "API_", "OBSERVABILITY_", "OUTBOX_", "POD_NAME")
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A folder and an environment to run commands in."""
+
+    folder: Path
+    environ: dict[str, str]
+
+    def run(self, *arguments: str, stdin: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+        with subprocess.Popen(
+            [*EUTERPE, *arguments],
+            cwd=self.folder,
+            env=self.environ | environ,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                out, err = process.communicate(stdin, PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)  # faulthandler then tells where it hangs
+                out, err = process.communicate()
+                raise AssertionError(f"{arguments} hangs:\n{out}\n{err}") from None
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def ok(self, *arguments: str, **kwargs: Any) -> str:
+        """What a command that must succeed prints."""
+        done = self.run(*arguments, **kwargs)
+        assert done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def json(self, *arguments: str, **kwargs: Any) -> Any:
+        """The document that a command prints with --json."""
+        return json.loads(self.ok(*arguments, "--json", **kwargs))
+
+    def refused(self, *arguments: str, code: int, **kwargs: Any) -> str:
+        """What a command says when it must fail with this exit code: never a traceback."""
+        done = self.run(*arguments, **kwargs)
+        assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done.stderr
+
+    def background(self, *arguments: str, **environ: str) -> Background:
+        process = subprocess.Popen(
+            [*EUTERPE, *arguments],
+            cwd=self.folder,
+            env=self.environ | environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return Background(process)
+
+
+@dataclass
+class Background:
+    """A command that goes on. Its output is gathered as it comes; wait for words, not for time."""
+
+    process: subprocess.Popen[str]
+    out: list[str] = field(default_factory=list)
+    err: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._heard = threading.Condition()
+        for stream, lines in ((self.process.stdout, self.out), (self.process.stderr, self.err)):
+            threading.Thread(target=self._listen, args=(stream, lines), daemon=True).start()
+
+    def _listen(self, stream: Iterator[str], lines: list[str]) -> None:
+        for line in stream:
+            with self._heard:
+                lines.append(line)
+                self._heard.notify_all()
+
+    def until_said(self, words: str) -> None:
+        """Until the words stand in its output or its log."""
+        self._until(lambda: any(words in line for line in (*self.out, *self.err)), words)
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        with self._heard:
+            while not condition():
+                assert self.process.poll() is None, f"ended before {what!r}: {''.join(self.out)}{''.join(self.err)}"
+                assert time.monotonic() < deadline, f"never: {what!r}\n{''.join(self.out)}\n{''.join(self.err)}"
+                self._heard.wait(0.1)
+
+    def tell(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def ended(self) -> int:
+        """The exit code, once it has ended."""
+        return self.process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def clean_environment(**environ: str) -> dict[str, str]:
+    """Ours without what a developer's shell may hold; logs complain of forbidden keys at once."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return inherited | {"EUTERPE_ENV": "test", "OBSERVABILITY_METRICS_PORT": "0", "API_PORT": "0"} | environ
+
+
+def lines_with(words: str, lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if words in line]

@@ -1,0 +1,67 @@
+"""Jobs in the states that a test needs, made through the store instead of by waiting for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from euterpe.compose import Backend, connect
+from euterpe.model.failure import Category, Failure
+from euterpe.model.outcome import Failed, Outcome, Success
+from euterpe.model.submission import Submission
+from euterpe.ports import ClaimRequest, Finished
+from euterpe.store.outbox import Delivery
+
+T = TypeVar("T")
+
+
+def with_store(url: str, act: Callable[[Backend], Awaitable[T]]) -> T:
+    async def run() -> T:
+        backend = connect(url)
+        await backend.open()
+        try:
+            return await act(backend)
+        finally:
+            await backend.close()
+
+    return asyncio.run(run())
+
+
+def dead_letters(url: str, *types: str) -> list[str]:
+    """One job of each type whose only attempt failed."""
+    broken = Failed(Failure(Category.TEMPORARY, "the printer is out of paper", "no_paper"))
+    return settled(url, [Submission(type=job_type, max_attempts=1) for job_type in types], broken)
+
+
+def completed(url: str, submission: Submission) -> str:
+    return settled(url, [submission], Success(b'{"ok":true}'))[0]
+
+
+def settled(url: str, submissions: list[Submission], outcome: Outcome) -> list[str]:
+    async def act(backend: Backend) -> list[str]:
+        ids = []
+        for submission in submissions:
+            receipt = await backend.store.submit(submission)
+            request = ClaimRequest(worker_id="test:1", limit=1, types=(submission.type,))
+            (claim,) = await backend.store.claim(request)
+            assert claim.job.id == receipt.job_id
+            await backend.store.settle([Finished(claim, outcome)])
+            ids.append(receipt.job_id)
+        return ids
+
+    return with_store(url, act)
+
+
+def deliver_one(url: str) -> str:
+    """Take the next webhook event and settle it as delivered, without sending anything."""
+
+    async def act(backend: Backend) -> str:
+        (event,) = await backend.store.outbox.claim("test:1", 1)
+        delivery = Delivery(
+            event_id=event.id, claim_version=event.claim_version, state="completed", outcome="delivered"
+        )
+        assert await backend.store.outbox.settle([delivery]) == {event.id}
+        return event.id
+
+    return with_store(url, act)

@@ -1,0 +1,107 @@
+"""How the command line looks: help that is quick and true, tables that fit, pipes that stay plain."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from fcntl import ioctl
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from euterpe.cli.root import COMMANDS, root
+from tests.cli.commands import EUTERPE, Shell
+from tests.cli.states import dead_letters
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def leaves(command: click.Command, name: str) -> list[str]:
+    """Every command by its whole name: `keys secrets rotate`."""
+    if not isinstance(command, click.Group):
+        return [name]
+    context = click.Context(command)
+    found = []
+    for child_name in command.list_commands(context):
+        child = command.get_command(context, child_name)
+        assert child is not None
+        found += leaves(child, f"{name} {child_name}".strip())
+    return found
+
+
+@pytest.mark.parametrize("name", leaves(root, ""))
+def test_every_command_is_described_in_the_docs(name: str) -> None:
+    assert f"`euterpe {name}" in DOCS.read_text()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_line_in_the_help_is_the_first_sentence_of_the_command_itself(name: str) -> None:
+    module, _, attribute = COMMANDS[name].place.partition(":")
+    command: click.Command = getattr(import_module(module), attribute)
+    said = re.split(r"[:;]", COMMANDS[name].about)[0].rstrip(".")
+    assert (command.help or "").startswith(said)
+
+
+def test_the_help_loads_no_driver_no_server_and_no_tables() -> None:
+    program = (
+        "import sys\nfrom euterpe.cli import main\nsys.argv = ['euterpe', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = ('apsw', 'asyncpg', 'uvicorn', 'rich', 'cryptography', 'yaml')\n"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", done.stdout, re.MULTILINE)
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_a_pipe_gets_whole_rows_without_colours(sqlite_shell: Shell) -> None:
+    long_type = "reports.quarterly." + "x" * 100
+    (job_id,) = dead_letters(sqlite_shell.environ["ENGINE_URL"], long_type)
+    header, row = sqlite_shell.ok("dlq", "list").splitlines()
+    assert header.split() == ["JOB_ID", "TYPE", "STATE", "ATTEMPTS", "AGE"]
+    assert row.split()[:4] == [job_id, long_type, "dead_letter", "1/1"]
+    assert "\x1b" not in header + row
+
+
+def test_a_terminal_of_80_columns_gets_a_table_that_fits_with_the_id_in_full(sqlite_shell: Shell) -> None:
+    sneaky = "reports.\x1b]0;owned\x07" + "x" * 100
+    (job_id,) = dead_letters(sqlite_shell.environ["ENGINE_URL"], sneaky)
+    screen = on_a_terminal(sqlite_shell, "dlq", "list")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", screen)
+    assert job_id in plain
+    assert plain != screen  # coloured
+    assert "\x1b]" not in screen  # what a job type holds does not draw on the terminal
+    assert all(len(line) <= 80 for line in plain.splitlines())
+    assert "\x1b" not in on_a_terminal(sqlite_shell, "dlq", "list", NO_COLOR="1")
+
+
+def on_a_terminal(shell: Shell, *arguments: str, **environ: str) -> str:
+    """What a person with an 80 by 24 terminal sees."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = shell.environ | {"TERM": "xterm-256color"} | environ
+    with subprocess.Popen(
+        [*EUTERPE, *arguments], cwd=shell.folder, env=env, stdout=theirs, stderr=theirs, stdin=theirs
+    ) as p:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                chunk = os.read(ours, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not chunk:
+                break
+            seen += chunk
+        assert p.wait(30) == 0
+    os.close(ours)
+    return seen.decode()

@@ -1,0 +1,82 @@
+"""Submitting, looking and steering."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+from tests.cli.commands import Shell
+from tests.cli.states import dead_letters
+
+
+def test_a_job_is_submitted_looked_at_cancelled_and_run_again(shell: Shell) -> None:
+    sent = shell.json(
+        "submit", "report.render", '{"report_id": 7}', "--priority", "low", "--delay", "1h", "--tag", "team=a"
+    )
+    job_id = sent["job_id"]
+    assert sent["state"] == "delayed"
+    assert not sent["replayed"]
+
+    seen = shell.json("status", job_id)
+    assert (seen["state"], seen["priority"], seen["payload"]) == ("delayed", "low", {"report_id": 7})
+    assert "due" in shell.ok("status", job_id)
+
+    (listed,) = shell.json("jobs", "list", "--state", "delayed", "--tag", "team=a")["jobs"]
+    assert listed["job_id"] == job_id
+    assert shell.json("jobs", "list", "--tag", "team=b") == {"jobs": [], "cursor": None}
+
+    assert shell.json("jobs", "cancel", job_id, "--yes") == {
+        "jobs": [{"job_id": job_id, "state": "cancelled", "cancel_requested": False}]
+    }
+    (again,) = shell.json("jobs", "retry", job_id)["jobs"]
+    assert again["new_job_id"] not in (None, job_id)
+    assert shell.json("status", again["new_job_id"])["replay_of"] == job_id
+
+
+def test_a_payload_comes_from_standard_input_and_a_key_finds_the_first_job(shell: Shell) -> None:
+    first = shell.json("submit", "mail.send", "-", "--idempotency-key", "m1", stdin='{"to": "ada"}')
+    second = shell.json("submit", "mail.send", '{"to": "ada"}', "--idempotency-key", "m1")
+    assert second["job_id"] == first["job_id"]
+    assert second["replayed"]
+    complaint = shell.refused("submit", "mail.send", '{"to": "bob"}', "--idempotency-key", "m1", code=1)
+    assert complaint.count("\n") == 1
+    assert "m1" in complaint
+
+
+def test_showing_a_job_tells_every_attempt_and_its_error(shell: Shell) -> None:
+    (job_id,) = dead_letters(shell.environ["ENGINE_URL"], "report.render")
+    shown = shell.json("jobs", "show", job_id)
+    assert shown["state"] == "dead_letter"
+    assert [(a["attempt"], a["outcome"], a["error"]["code"]) for a in shown["attempts"]] == [
+        (1, "temporary", "no_paper")
+    ]
+    told = shell.ok("jobs", "show", job_id)
+    assert "the printer is out of paper" in told
+    assert "test:1" in told
+
+
+def test_pages_go_on_where_the_last_one_ended(shell: Shell) -> None:
+    ids = [shell.json("submit", "step", "--correlation-id", f"c{n}")["job_id"] for n in range(3)]
+    first = shell.json("jobs", "list", "--limit", "2")
+    rest = shell.json("jobs", "list", "--limit", "2", "--cursor", first["cursor"])
+    assert [job["job_id"] for job in first["jobs"] + rest["jobs"]] == ids[::-1]
+    assert rest["cursor"] is None
+    listing = shell.run("jobs", "list", "--limit", "2")
+    assert f"--cursor {first['cursor']}" in listing.stderr  # beside the table, so that a pipe gets the rows alone
+    assert len(listing.stdout.splitlines()) == 3
+
+
+def test_refusals_are_one_line_with_exit_1_and_bad_usage_exit_2(sqlite_shell: Shell) -> None:
+    shell = sqlite_shell
+    shell.ok("migrate")
+    nobody = str(uuid4())
+    assert shell.refused("status", nobody, code=1) == f"euterpe: no job {nobody}\n"
+    assert "is not an id" in shell.refused("status", "seven", code=2)
+    assert "is not JSON" in shell.refused("submit", "t", "{oops", code=2)
+    assert "did you mean 5s" in shell.refused("submit", "t", "--wait", "5", code=2)
+    assert "delay" in shell.refused("submit", "t", "--delay", "soon", code=1)
+    assert "add --yes" in shell.refused("jobs", "cancel", nobody, code=2)
+    assert nobody in shell.refused("jobs", "cancel", nobody, "--yes", code=1)
+    done = shell.run("jobs", "retry", nobody, "--json")
+    assert done.returncode == 1
+    assert nobody in json.loads(done.stdout)["jobs"][0]["error"]

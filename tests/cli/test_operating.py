@@ -1,0 +1,64 @@
+"""What operators ask and do: counts, what comes next, pauses, migrations, the outbox."""
+
+from __future__ import annotations
+
+from euterpe.model.submission import Submission
+from tests.cli.commands import Shell
+from tests.cli.states import completed, deliver_one
+
+
+def test_a_database_is_migrated_once(shell: Shell) -> None:
+    assert shell.json("migrate")["applied"]
+    assert shell.json("migrate")["applied"] == []
+    said = shell.ok("migrate")
+    assert "up to date" in said
+    assert said.startswith(("sqlite:///", "postgresql://***@"))  # a URL is shown without its login
+
+
+def test_peek_shows_the_order_of_claims_and_a_pause_empties_it(shell: Shell) -> None:
+    later = shell.json("submit", "mail", "--priority", "bulk")["job_id"]
+    first = shell.json("submit", "mail", "--priority", "critical")["job_id"]
+    other = shell.json("submit", "report", "--queue", "slow")["job_id"]
+    assert [job["job_id"] for job in shell.json("peek")["jobs"]] == [first, later]
+    assert [job["job_id"] for job in shell.json("peek", "--queues", "slow,default", "--limit", "2")["jobs"]] == [
+        other,
+        first,
+    ]
+
+    shell.ok("pause", "--type", "mail")
+    assert shell.json("peek")["jobs"] == []
+    shell.ok("pause", "--queue", "slow")
+    assert shell.json("stats")["paused"] == [{"kind": "queue", "name": "slow"}, {"kind": "type", "name": "mail"}]
+    shell.ok("resume", "--type", "mail")
+    assert len(shell.json("peek")["jobs"]) == 2
+    assert "one of them" in shell.refused("pause", "--queue", "a", "--type", "b", code=2)
+
+
+def test_stats_count_jobs_by_queue_type_and_state(shell: Shell) -> None:
+    url = shell.environ["ENGINE_URL"]
+    completed(url, Submission(type="mail"))
+    shell.ok("submit", "report", "--queue", "slow")
+    stats = shell.json("stats")
+    assert stats["by_state"] == {"completed": 1, "scheduled": 1}
+    assert stats["by_queue"] == {"default": {"completed": 1}, "slow": {"scheduled": 1}}
+    assert stats["by_type"]["mail"] == {"completed": 1}
+    assert stats["per_minute"]["completed"] == 1
+    assert stats["oldest_age_seconds"]["slow"] >= 0
+    table = shell.ok("stats").splitlines()
+    assert table[0].split() == ["QUEUE", "SCHEDULED", "COMPLETED", "OLDEST"]
+    assert [row.split()[:3] for row in table[1:3]] == [["default", "0", "1"], ["slow", "1", "0"]]
+
+
+def test_webhook_events_are_listed_and_sent_again(shell: Shell) -> None:
+    url = shell.environ["ENGINE_URL"]
+    job_id = completed(url, Submission(type="mail", callback_url="https://example.com/hook"))
+    events = shell.json("outbox", "list", "--job", job_id)["events"]
+    assert [event["type"] for event in events] == ["job.completed", "job.running"]
+    assert all(event["state"] == "scheduled" for event in events)
+    page = shell.json("outbox", "list", "--limit", "1")
+    assert shell.json("outbox", "list", "--limit", "1", "--cursor", page["cursor"])["events"] == events[1:]
+    delivered = deliver_one(url)
+    assert delivered == events[1]["event_id"]  # of a job's events the first is sent first
+    again = shell.json("outbox", "redeliver", delivered)
+    assert (again["event_id"], again["state"]) == (delivered, "scheduled")
+    assert "no event" in shell.refused("outbox", "redeliver", job_id, code=1)

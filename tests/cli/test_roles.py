@@ -1,0 +1,166 @@
+"""The system as `./run` starts it: what it prints, what answers, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+
+import httpx
+
+from euterpe.webhooks import verify
+from tests.cli.commands import Background, Shell, lines_with
+from tests.cli.conftest import Start
+
+GOOD_BYE = "Ctrl-C stops everything"
+
+
+def address_of(running: Background) -> str:
+    (line,) = lines_with("  API ", running.out)
+    return line.split()[-1]
+
+
+def printed_command(running: Background, program: str) -> str:
+    """The command of this name that was printed, with the lines it goes on over."""
+    text = "".join(running.out)
+    start = text.index(f"  {program} ")
+    lines = []
+    for line in text[start:].splitlines():
+        lines.append(line)
+        if not line.endswith("\\"):
+            break
+    return "\n".join(lines)
+
+
+def pasted(command: str, shell: Shell) -> str:
+    """What comes of pasting it into a shell."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=shell.folder,
+        env=shell.environ,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_embedded_default_starts_from_nothing_and_its_curl_works_as_pasted(bare_shell: Shell, start: Start) -> None:
+    system = start(bare_shell, "--role=all")
+    system.until_said(GOOD_BYE)
+    base = address_of(system)
+    accepted = json.loads(pasted(printed_command(system, "curl"), bare_shell))
+    job = bare_shell.json("status", accepted["job_id"])
+    while job["state"] != "completed":
+        job = bare_shell.json("status", accepted["job_id"])
+    assert job["result"] == {"hello": "world"}
+
+    assert httpx.get(f"{base}/healthz").json() == {"status": "ok"}
+    assert httpx.get(f"{base}/readyz").json()["status"] == "ready"
+    metrics = httpx.get(f"{base}/metrics").text
+    assert 'jobs_completed_total{queue="default"} 1.0' in metrics
+    assert "# TYPE queue_length gauge" in metrics
+    assert "/jobs" in httpx.get(f"{base}/docs").text
+    assert not lines_with("ek_", system.err)  # the key is printed, and never logged
+    assert not lines_with("whsec_", system.err)
+
+    for name in ("jobs.api-key", "jobs.keks"):
+        assert (bare_shell.folder / ".euterpe" / name).stat().st_mode & 0o077 == 0
+    system.tell(signal.SIGTERM)
+    assert system.ended() == 0
+
+
+def test_a_later_start_shows_no_key_and_its_curl_still_works(bare_shell: Shell, start: Start) -> None:
+    first = start(bare_shell, "--role=api")
+    first.until_said(GOOD_BYE)
+    first.tell(signal.SIGINT)
+    assert first.ended() == 0
+    (key,) = [line.strip() for line in first.out if line.strip().startswith("ek_")]
+
+    second = start(bare_shell, "--role=api")
+    second.until_said(GOOD_BYE)
+    assert key not in "".join(second.out)
+    accepted = json.loads(pasted(printed_command(second, "curl"), bare_shell))
+    assert bare_shell.json("status", accepted["job_id"])["state"] == "scheduled"  # the API alone runs nothing
+
+    bare_shell.ok("keys", "revoke", key, "--yes")
+    second.tell(signal.SIGTERM)
+    assert second.ended() == 0
+    third = start(bare_shell, "--role=api")
+    third.until_said(GOOD_BYE)
+    assert "keys create" in "".join(third.out)
+
+
+def test_the_whole_system_on_postgres_with_an_app_and_a_key_of_the_operators(
+    fresh_postgres_url: str, bare_shell: Shell, start: Start
+) -> None:
+    shell = Shell(bare_shell.folder, bare_shell.environ | {"ENGINE_URL": fresh_postgres_url})
+    system = start(shell, "--role=all", "--app", "app:queue")
+    system.until_said(GOOD_BYE)
+    assert not lines_with("ek_", system.out)
+    password = fresh_postgres_url.split("@")[0].rpartition(":")[2]
+    assert password not in "".join(system.out + system.err)
+    key = shell.json("keys", "create", "--requester", "vesta", "--scope", "submit,read")["key"]
+    answer = httpx.post(
+        f"{address_of(system)}/jobs",
+        json={"type": "greet", "payload": {"name": "bob"}},
+        headers={"Authorization": f"Bearer {key}"},
+    )
+    assert answer.status_code == 202
+    job_id = answer.json()["job_id"]
+    while (job := shell.json("status", job_id))["state"] != "completed":
+        pass
+    assert job["result"] == "hello bob"
+    system.tell(signal.SIGTERM)
+    assert system.ended() == 0
+
+
+def test_a_subsystem_that_cannot_start_is_exit_1(bare_shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        complaint = bare_shell.refused("--role=api", code=1, API_PORT=port)
+    assert f"the API cannot listen on 127.0.0.1:{port}" in complaint
+    nowhere = "postgresql://nobody:hidden@127.0.0.1:1/none"
+    complaint = bare_shell.refused("--role=all", code=1, ENGINE_URL=nowhere)
+    assert "Postgres does not answer" in complaint
+    assert "hidden" not in complaint
+
+
+def test_a_bad_configuration_names_every_bad_key_and_is_exit_2(bare_shell: Shell) -> None:
+    (bare_shell.folder / "bad.yaml").write_text("worker:\n  count: 0\n  cuont: 3\n")
+    complaint = bare_shell.refused("--role=all", "--config=bad.yaml", code=2, OUTBOX_BATCH="30")
+    assert "worker.count (bad.yaml:2)" in complaint
+    assert "did you mean worker.count?" in complaint
+    assert "outbox.batch ($OUTBOX_BATCH)" in complaint
+    assert bare_shell.refused("--config=bad.yaml", "stats", code=2) == bare_shell.refused(
+        "stats", "--config=bad.yaml", code=2
+    )
+    bare_shell.ok("--config=missing.yaml", "migrate")
+
+
+def test_what_is_not_there_is_said_and_never_pretended(bare_shell: Shell) -> None:
+    assert "has not been built yet" in bare_shell.refused("--role=producer", code=2)
+    assert "--app myapp:queue" in bare_shell.refused("--role=worker", code=2)
+    assert "No such command 'transcode'" in bare_shell.refused("transcode", code=2)
+    assert "without a command" in bare_shell.refused("--role=all", "stats", code=2)
+    assert "there is no database at .euterpe/jobs.db yet" in bare_shell.refused("stats", code=1)
+    assert not (bare_shell.folder / ".euterpe").exists()
+    assert "names no engine" in bare_shell.refused("stats", "--engine", "redis://127.0.0.1", code=1)
+
+
+def test_a_requester_of_the_embedded_default_gets_webhooks_on_this_machine(bare_shell: Shell, start: Start) -> None:
+    system = start(bare_shell, "--role=all")
+    system.until_said(GOOD_BYE)
+    (secret,) = [line.strip() for line in system.out if line.strip().startswith("whsec_")]
+    with socket.create_server(("127.0.0.1", 0)) as receiver:
+        url = f"http://127.0.0.1:{receiver.getsockname()[1]}/hook"
+        bare_shell.ok("submit", "euterpe.echo", "{}", "--callback-url", url)
+        connection, _ = receiver.accept()
+        with connection:
+            request = connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+    head, _, body = request.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().splitlines()[1:])
+    assert verify(headers, body, secret).payload["type"] == "job.running"

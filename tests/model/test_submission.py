@@ -1,0 +1,162 @@
+"""The checks of a submission: for every field its bad values, each refused by the field's own name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from euterpe.model.dependency import Dependency
+from euterpe.model.errors import DependencyLimit, InvalidInput, PayloadTooLarge, UnknownDependency
+from euterpe.model.retry import DEFAULT_RETRY
+from euterpe.model.state import TRANSCODE_STAGES
+from euterpe.model.submission import (
+    EXECUTION_TIMEOUT_US,
+    IDEMPOTENCY_WINDOW_US,
+    LATEST_US,
+    LIFETIME_US,
+    LONGEST_US,
+    PAYLOAD_CEILING,
+    PAYLOAD_LIMIT,
+    SUBMISSION_TIMEOUT_US,
+    VISIBILITY_US,
+    Submission,
+    check,
+)
+
+BAD_NAMES: list[Any] = ["", "x" * 201, "a\x00b", "\ud800", None, 7, b"bytes"]
+BAD_TEXT: list[Any] = ["x" * 257, "a\x00b", "\udfff", 7, b"bytes", ["list"]]
+BAD_WHOLE: list[Any] = [-1, 1.5, "1", None, True]
+SOME_ID = "00000000-0000-4000-8000-000000000000"
+
+BAD: dict[str, list[dict[str, Any]]] = {
+    "type": [{"type": name} for name in BAD_NAMES],
+    "queue": [{"queue": name} for name in BAD_NAMES],
+    "requester_id": [{"requester_id": name} for name in BAD_NAMES],
+    "payload": [{"payload": value} for value in ("text", None, {"a": 1}, bytearray(b"x"), b"x" * (PAYLOAD_LIMIT + 1))],
+    "payload_format": [{"payload_format": value} for value in ("xml", "", None, "JSON")],
+    "priority": [{"priority": value} for value in (*BAD_WHOLE, 5)],
+    "max_attempts": [{"max_attempts": value} for value in (*BAD_WHOLE, 0, 1001)],
+    "delay": [{"delay_us": value} for value in (*BAD_WHOLE, LONGEST_US + 1)],
+    "run_at": [{"run_at": value} for value in (-1, 1.5, "now", True, LATEST_US + 1)],
+    "timeout": [{"execution_timeout_us": value} for value in (*BAD_WHOLE, 0, LONGEST_US + 1)],
+    "visibility": [{"visibility_us": value} for value in (*BAD_WHOLE, 0, LONGEST_US + 1)],
+    "lifetime": [{"lifetime_us": value} for value in (*BAD_WHOLE, 0, LONGEST_US + 1)],
+    "retry": [{"retry": value} for value in (None, "never", {})],
+    "stages": [
+        {"stages": value}
+        for value in (
+            (), ("fetching",), ("claimed", "claimed"), ("claimed", ""), ("claimed", "a\x00"), ("claimed", 7), ["claimed"],
+            ("claimed", *(f"s{i}" for i in range(50))), ("claimed", "x" * 51), "claimed", None,
+        )
+    ],
+    "idempotency_key": [{"idempotency_key": value} for value in (*BAD_TEXT, "")],
+    "correlation_id": [{"correlation_id": value} for value in BAD_TEXT],
+    "tags": [{"tags": v} for v in ("a", ["a"], {"": "x"}, {7: "x"}, {"\x00": "x"}, {str(i): "" for i in range(65)})],
+    "tags.team": [{"tags": {"team": value}} for value in (*BAD_TEXT, None)],
+    "depends_on": [{"depends_on": value} for value in (SOME_ID, [SOME_ID], None, (7,), ("\ud800",), ("x",) * 1001)],
+    "dependency": [{"depends_on": (SOME_ID,), "dependency": v} for v in ("after", None, Dependency.FAN_OUT)],
+    "callback_url": [
+        {"callback_url": value} for value in ("", "ftp://x", "x", "https://x/\x00", "https://" + "x" * 2000, 7, "HTTPS")
+    ],
+    "callback_events": [{"callback_events": value} for value in ("", "some", None, ["all"])],
+    "concurrency_key": [{"concurrency_key": value, "concurrency_limit": 1} for value in (*BAD_TEXT, "")],
+    "concurrency_limit": [
+        {"concurrency_key": "k"},
+        {"concurrency_limit": 1},
+        *({"concurrency_key": "k", "concurrency_limit": value} for value in (0, -1, "1", True, 1_000_001)),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "said"), [(field, said) for field, all_said in BAD.items() for said in all_said], ids=lambda x: repr(x)[:60]
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_field(field: str, said: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check(Submission(**({"type": "t"} | said)))
+    assert refused.value.field == field
+    assert str(refused.value).startswith(f"{field}: ")
+
+
+def test_every_field_a_user_may_say_has_bad_values_here() -> None:
+    said = {name for bad in BAD.values() for one in bad for name in one}
+    assert said >= set(Submission.__struct_fields__) - {"replay_of"}
+
+
+GOOD: list[dict[str, Any]] = [
+    {},
+    {"type": "x" * 200, "queue": "ü" * 200},
+    {"priority": 0},
+    {"priority": 4},
+    {"delay_us": LONGEST_US},
+    {"run_at": 0},
+    {"run_at": LATEST_US},
+    {"max_attempts": 1000},
+    {"execution_timeout_us": 1, "visibility_us": 1, "lifetime_us": 1},
+    {"stages": TRANSCODE_STAGES},
+    {"idempotency_key": "k" * 256, "correlation_id": ""},
+    {"tags": {}},
+    {"tags": {str(i): "" for i in range(64)}},
+    {"depends_on": (SOME_ID,), "dependency": Dependency.FAN_IN},
+    {"depends_on": tuple(SOME_ID for _ in range(1000))},
+    {"callback_url": "http://x"},
+    {"callback_url": "https://" + "x" * 1992, "callback_events": "terminal"},
+    {"concurrency_key": "k", "concurrency_limit": 1_000_000},
+    {"payload": b"", "payload_format": "bytes"},
+    {"payload": b"x" * PAYLOAD_LIMIT},
+]
+
+
+@pytest.mark.parametrize("said", GOOD, ids=lambda x: repr(x)[:60])
+def test_a_value_at_the_edge_of_what_is_allowed_is_accepted(said: dict[str, Any]) -> None:
+    check(Submission(**({"type": "t"} | said)))
+
+
+def test_some_errors_are_of_their_own_kind() -> None:
+    with pytest.raises(PayloadTooLarge):
+        check(Submission(type="t", payload=b"x" * 11), payload_limit=10)
+    with pytest.raises(DependencyLimit):
+        check(Submission(type="t", depends_on=(SOME_ID,) * 1001))
+    with pytest.raises(UnknownDependency):
+        check(Submission(type="t", depends_on=("ü",)))
+
+
+def test_the_payload_limit_is_the_callers_to_set() -> None:
+    check(Submission(type="t", payload=b"x" * PAYLOAD_CEILING), payload_limit=PAYLOAD_CEILING)
+
+
+def test_defaults_are_those_of_the_specification() -> None:
+    minute = 60 * 1_000_000
+    assert EXECUTION_TIMEOUT_US == 30 * minute
+    assert VISIBILITY_US == 5 * minute
+    assert SUBMISSION_TIMEOUT_US == minute // 2
+    assert LIFETIME_US == 7 * 24 * 60 * minute
+    assert IDEMPOTENCY_WINDOW_US == 24 * 60 * minute
+    assert (PAYLOAD_LIMIT, PAYLOAD_CEILING) == (1_000_000, 16_000_000)
+    plain = Submission(type="t")
+    assert (plain.priority, plain.max_attempts, plain.retry, plain.dependency) == (
+        2,
+        3,
+        DEFAULT_RETRY,
+        Dependency.AFTER,
+    )
+
+
+def test_a_submission_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        Submission(type="t").payload = b"other"  # type: ignore[misc]
+
+
+@given(st.text(max_size=300))
+def test_any_text_for_a_key_is_either_accepted_or_refused_by_name(key: str) -> None:
+    try:
+        check(Submission(type="t", idempotency_key=key))
+    except InvalidInput as refused:
+        assert refused.field == "idempotency_key"
+    else:
+        assert 1 <= len(key) <= 256
+        msgspec.json.encode(key)

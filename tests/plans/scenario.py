@@ -1,0 +1,77 @@
+"""A day of the queue in miniature: every hot statement runs at least once, through the store's own methods."""
+
+from __future__ import annotations
+
+from euterpe.model.backoff import Backoff, Strategy
+from euterpe.model.dependency import Dependency
+from euterpe.model.failure import Category, Failure
+from euterpe.model.outcome import Failed, Released, Success
+from euterpe.model.retry import RetryPolicy
+from euterpe.model.state import State
+from euterpe.model.submission import Submission
+from euterpe.ports import Advance, ClaimRequest, Finished
+from euterpe.store.outbox import Delivery
+from euterpe.store.reading import Search
+from euterpe.store.sql import SqlStore
+
+AT_ONCE = RetryPolicy(Backoff(Strategy.CONSTANT, initial_us=0, jitter=0.0))
+CALLBACK = "http://receiver.invalid/"
+
+
+async def live_a_day(store: SqlStore) -> None:
+    await _submit(store)
+    await _work(store)
+    await _sweep(store)
+    await _deliver(store)
+    await store.search(Search(limit=20))
+    await store.search(Search(state=State.COMPLETED, limit=20))
+    await store.sweeps.prune()
+    await store.sweeps.expire_keys()
+
+
+async def _submit(store: SqlStore) -> None:
+    await store.submit_many([Submission(type="t", callback_url=CALLBACK, retry=AT_ONCE) for _ in range(30)])
+    parent = await store.submit(Submission(type="t", idempotency_key="once", priority=0))
+    await store.submit(Submission(type="t", idempotency_key="once", priority=0))
+    for kind in (Dependency.AFTER, Dependency.FAN_IN):
+        await store.submit(Submission(type="t", depends_on=(parent.job_id,), dependency=kind))
+    await store.submit_many(
+        [Submission(type="keyed", concurrency_key="tenant", concurrency_limit=1, retry=AT_ONCE) for _ in range(5)]
+    )
+
+
+async def _work(store: SqlStore) -> None:
+    claims = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("t", "keyed")))
+    parent = next(claim for claim in claims if claim.job.priority == 0)
+    await store.heartbeat([claim.lease for claim in claims])
+    await store.advance([Advance(claim, progress=50.0, checkpoint=b"1") for claim in claims])
+    await store.spawn(parent.lease, [Submission(type="t")])
+    failure = Failed(Failure(Category.TEMPORARY, "again"))
+    outcomes = {0: failure, 1: Released(), 2: Failed(Failure(Category.PERMANENT, "never"))}
+    finished = [
+        Finished(claim, Success(b"1") if claim is parent else outcomes.get(i % 7, Success(b"1")))
+        for i, claim in enumerate(claims)
+    ]
+    await store.settle(finished)
+    await store.settle(finished)
+    keyed = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("keyed",)))
+    await store.settle([Finished(claim, Success()) for claim in keyed])
+
+
+async def _sweep(store: SqlStore) -> None:
+    await store.claim(ClaimRequest(worker_id="w", limit=3, lease_ttl_us=1))
+    await store.sweeps.urgent()
+    await store.sweeps.next_due_in_us()
+
+
+async def _deliver(store: SqlStore) -> None:
+    events = await store.outbox.claim("d", 10)
+    await store.outbox.heartbeat([(event.id, event.claim_version) for event in events])
+    await store.outbox.settle(
+        [
+            Delivery(event_id=event.id, claim_version=event.claim_version, state="completed", outcome="delivered")
+            for event in events
+        ]
+    )
+    await store.outbox.claim("d", 2, lease_ttl_us=1)
+    await store.sweeps.reclaim_events()

@@ -1,0 +1,88 @@
+"""Engines that remember the statements they ran, with the values they ran them with, and can explain them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import msgspec
+import psycopg
+
+from euterpe.store.dialect import numbered
+from euterpe.store.postgres import PostgresEngine
+from euterpe.store.program import Each, Row, Statement
+
+TABLES = frozenset(
+    {
+        "inbox_jobs",
+        "job_attempts",
+        "job_dependencies",
+        "job_outbox_events",
+        "outbox_deliveries",
+        "idempotency_keys",
+        "job_tombstones",
+    }
+)
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """How a plan gets at one of our tables."""
+
+    table: str
+    by: str
+    """The index; empty for the whole table."""
+    discarded: int
+    """Rows it read and threw away, in all its loops; 0 where the plan was not run."""
+
+
+class WatchingPostgres(PostgresEngine):
+    """One connection, so that every statement is prepared once and then run again and again."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.pool_size = 1
+        self.seen: dict[str, tuple[str, list[Any]]] = {}
+
+    async def execute(self, connection: Any, statement: Statement) -> list[Row]:
+        text = numbered("postgres", statement.name, self.schema, "$")
+        values: Any = statement.columns if isinstance(statement, Each) else statement.params
+        if isinstance(statement, Each) and not text.batched:
+            values = {name: column[0] for name, column in statement.columns.items()}
+        sql, *bound = self._bind(text.sql, text.names, values)
+        self.seen[statement.name] = (sql, bound)
+        return await super().execute(connection, statement)
+
+
+async def explain(connection: asyncpg.Connection[Any], sql: str, bound: list[Any]) -> list[Reach]:
+    """The plan for these values, run and rolled back, so that it shows what it read in vain."""
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        found = await connection.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *bound)
+    finally:
+        await transaction.rollback()
+    return list(_reaches(json.loads(found)[0]["Plan"]))
+
+
+def explain_generic(connection: psycopg.Connection[Any], sql: str) -> list[Reach]:
+    """The plan for any values: what the server turns to after five executions, if it is no dearer."""
+    found = connection.execute(f"EXPLAIN (GENERIC_PLAN, FORMAT JSON) {sql}".encode()).fetchone()
+    assert found is not None
+    return list(_reaches(found[0][0]["Plan"]))
+
+
+def _reaches(node: dict[str, Any], bitmap_table: str = "") -> Iterator[Reach]:
+    kind = node["Node Type"]
+    table = node.get("Relation Name", "")
+    loops = int(node.get("Actual Loops", 0))
+    discarded = int(node.get("Rows Removed by Filter", 0)) * loops
+    if kind == "Seq Scan" and table in TABLES:
+        yield Reach(table, "", discarded)
+    elif kind in ("Index Scan", "Index Only Scan") and table in TABLES:
+        yield Reach(table, node["Index Name"], discarded)
+    elif kind == "Bitmap Index Scan" and bitmap_table in TABLES:
+        yield Reach(bitmap_table, node["Index Name"], 0)
+    for child in node.get("Plans", ()):
+        yield from _reaches(child, table or bitmap_table)

@@ -1,0 +1,461 @@
+"""Random histories on SQLite, Postgres and the oracle at once: the three must agree after every single step.
+
+`EUTERPE_STATEFUL_EXAMPLES=500 ./test tests/stateful` looks longer and at new histories; without it the same ones are
+played each time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    get_state_machine_test,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from euterpe.model.dependency import Dependency
+from euterpe.model.errors import EuterpeError
+from euterpe.model.failure import Category, Failure
+from euterpe.model.job import Claim
+from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.retry import RetryPolicy
+from euterpe.model.backoff import Backoff
+from euterpe.model.state import INITIAL, MOVES, State
+from euterpe.model.submission import Submission
+from euterpe.ports import Advance, ClaimRequest, Finished
+from euterpe.store.outbox import Delivery
+from euterpe.store.sweeper import Retention
+from tests.stateful.lockstep import Lockstep, counted_ids
+from tests.stateful.oracle import DAY, SECOND, STAGES, Oracle, OracleJob, Refused, Said
+
+EXAMPLES = int(os.environ.get("EUTERPE_STATEFUL_EXAMPLES", "0"))
+STEPS = 40
+PARTS = 4
+HISTORIES_PER_PART = 12
+STEADY = RetryPolicy(Backoff(jitter=0.0))
+HELD_TIMES = [SECOND, 5 * SECOND, 25 * SECOND, 61 * SECOND, 3600 * SECOND, DAY, 3 * DAY]
+KEEP = 8 * DAY
+
+pytestmark = pytest.mark.timeout(1800 if EXAMPLES else 300)
+
+
+class Histories(RuleBasedStateMachine):
+    """Each rule does one thing to the oracle and to both engines, and compares what they say."""
+
+    lockstep: Lockstep
+
+    jobs: Bundle[str] = Bundle("jobs")
+    claims: Bundle[Claim] = Bundle("claims")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lockstep.start_over()
+        self.oracle = Oracle()
+        self.before: dict[str, str] = {}
+
+    @property
+    def now(self) -> int:
+        return self.lockstep.clock.now_us
+
+    def both(self, act: Any, expected: Any) -> Any:
+        """`expected` is what the oracle answers, or raises; the engines must do the same."""
+        try:
+            wanted = expected()
+        except Refused as refusal:
+            with pytest.raises(EuterpeError) as refused:
+                self.lockstep.act(act)
+            assert type(refused.value).__name__ == refusal.args[0]
+            return None
+        answer = self.lockstep.act(act)
+        return answer, wanted
+
+    # --- submit -----------------------------------------------------------------------------------
+
+    said = st.builds(
+        Said,
+        st.sampled_from(["a", "b"]),
+        st.integers(0, 4),
+        st.sampled_from([0, 0, 0, 5 * SECOND, 3600 * SECOND]),
+        st.integers(1, 3),
+        st.sampled_from([7 * DAY, 7 * DAY, 30 * SECOND]),
+        st.sampled_from([300 * SECOND, 20 * SECOND]),
+        st.sampled_from([None, "all", "terminal"]),
+    )
+
+    @initialize(target=jobs, said=said)
+    def first_job(self, said: Said) -> str:
+        return self._submit(said)
+
+    @rule(target=jobs, said=said)
+    def submit(self, said: Said) -> str:
+        return self._submit(said)
+
+    @rule(target=jobs, said=said, key=st.sampled_from(["k1", "k2"]))
+    def submit_with_key(self, said: Said, key: str) -> Any:
+        said.key = key
+        # A small choice of requests, so that the same one comes again often enough.
+        said.priority, said.delay, said.max_attempts, said.callback = said.priority % 2, 0, 3, None
+        said.lifetime, said.visibility = 7 * DAY, 300 * SECOND
+        job_id = self._submit(said)
+        return multiple() if job_id is None else job_id
+
+    @rule(
+        target=jobs,
+        said=said,
+        needs=st.lists(jobs, min_size=1, max_size=3),
+        kind=st.sampled_from(["after", "after", "after_any", "chain", "fan_in"]),
+    )
+    def submit_dependent(self, said: Said, needs: list[str], kind: str) -> Any:
+        said.depends_on, said.kind = tuple(needs), kind
+        job_id = self._submit(said)
+        return multiple() if job_id is None else job_id
+
+    @rule(said=said, needs=st.lists(jobs, max_size=2))
+    def submit_with_an_unknown_dependency(self, said: Said, needs: list[str]) -> None:
+        said.depends_on, said.key = (*needs, "00000000-0000-4000-8000-000000000000"), "unknown"
+        assert self._submit(said) is None
+
+    def _submit(self, said: Said) -> Any:
+        job_id = self._next_id()
+        answered = self.both(
+            lambda store: store.submit(submission(said)), lambda: self.oracle.submit(self.now, job_id, said)
+        )
+        if answered is None:
+            return None
+        receipt, (expected_id, replayed) = answered
+        assert (receipt.job_id, receipt.replayed) == (expected_id, replayed)
+        return receipt.job_id
+
+    @rule(target=jobs, claim=claims, said=said)
+    def spawn(self, claim: Claim, said: Said) -> Any:
+        job_id = self._next_id()
+        job = claim.job
+        answered = self.both(
+            lambda store: store.spawn(claim.lease, [submission(said)]),
+            lambda: self.oracle.spawn(self.now, job.id, job.claim_version, job_id, said),
+        )
+        return multiple() if answered is None else answered[0][0].job_id
+
+    def _next_id(self) -> str:
+        """The id that the store is about to give."""
+        job_id = self.lockstep.ids.one()
+        self.lockstep.ids.number -= 1
+        return job_id
+
+    # --- running ----------------------------------------------------------------------------------
+
+    @rule(
+        target=claims,
+        limit=st.integers(1, 3),
+        types=st.sampled_from([None, None, ("a",), ("b",), ("c",)]),
+        ttl_s=st.sampled_from([30, 60]),
+        worker=st.sampled_from(["w1", "w2"]),
+    )
+    def claim(self, limit: int, types: tuple[str, ...] | None, ttl_s: int, worker: str) -> Any:
+        request = ClaimRequest(worker_id=worker, limit=limit, types=types, lease_ttl_us=ttl_s * SECOND)
+        claims, expected = self.both(
+            lambda store: store.claim(request),
+            lambda: self.oracle.claim(self.now, worker, limit, types, ttl_s * SECOND),
+        )
+        assert [claim.job.id for claim in claims] == expected
+        return multiple(*claims)
+
+    @rule(held=st.lists(claims, min_size=1, max_size=3, unique_by=lambda c: c.lease.attempt_id))
+    def heartbeat(self, held: list[Claim]) -> None:
+        beats, expected = self.both(
+            lambda store: store.heartbeat([claim.lease for claim in held], 45 * SECOND),
+            lambda: [self.oracle.heartbeat(self.now, c.job.id, c.job.claim_version, 45 * SECOND) for c in held],
+        )
+        assert [(beat.alive, beat.cancel_requested) for beat in beats] == expected
+
+    @rule(claim=claims, stage=st.sampled_from([None, *STAGES]), progress=st.sampled_from([0.0, 12.5, 100.0]))
+    def advance(self, claim: Claim, stage: str | None, progress: float) -> None:
+        news = Advance(claim, stage, progress, "going", b"checkpoint")
+        job = claim.job
+        answered = self.both(
+            lambda store: store.advance([news]),
+            lambda: self.oracle.advance(job.id, job.claim_version, stage, progress, b"checkpoint"),
+        )
+        if answered is not None:
+            assert answered[0] == [answered[1]]
+
+    outcome = st.sampled_from(
+        ["completed", "completed", "permanent", "temporary", "temporary", "timeout", "system", "released", "cancelled"]
+    )
+
+    @rule(claim=claims, outcome=outcome, retry_after_s=st.sampled_from([0, 0, 10]))
+    def settle(self, claim: Claim, outcome: str, retry_after_s: int) -> None:
+        self._settle([(claim, outcome)], retry_after_s)
+
+    @rule(pairs=st.lists(st.tuples(claims, outcome), min_size=2, max_size=4))
+    def settle_many(self, pairs: list[tuple[Claim, str]]) -> None:
+        self._settle(pairs, 0)
+
+    def _settle(self, pairs: list[tuple[Claim, str]], retry_after_s: int) -> None:
+        finished = [Finished(claim, outcome_of(word, retry_after_s)) for claim, word in pairs]
+        batch = [(c.job.id, c.job.claim_version, word, retry_after_s * SECOND) for c, word in pairs]
+        verdicts, expected = self.both(
+            lambda store: store.settle(finished), lambda: self.oracle.settle(self.now, batch)
+        )
+        assert [verdict.state for verdict in verdicts] == expected
+        assert [verdict.accepted for verdict in verdicts] == [state is not None for state in expected]
+
+    # --- operators --------------------------------------------------------------------------------
+
+    @rule(job_id=jobs, force=st.booleans())
+    def cancel(self, job_id: str, force: bool) -> None:
+        answered = self.both(
+            lambda store: store.cancel(job_id, force=force),
+            lambda: self.oracle.cancel(self.now, job_id, force=force),
+        )
+        if answered is not None:
+            assert answered[0] == answered[1]
+
+    @rule(target=jobs, job_id=jobs)
+    def retry(self, job_id: str) -> Any:
+        replay_id = self._next_id()
+        answered = self.both(
+            lambda store: store.retry(job_id), lambda: self.oracle.retry(self.now, job_id, replay_id)
+        )
+        if answered is None:
+            return multiple()
+        job, expected_id = answered
+        assert job.id == expected_id
+        return multiple() if job.id == job_id else job.id
+
+    @rule(job_id=jobs)
+    def bury(self, job_id: str) -> None:
+        self.both(lambda store: store.bury(job_id), lambda: self.oracle.bury(job_id))
+
+    # --- time and sweeps --------------------------------------------------------------------------
+
+    @rule(step=st.sampled_from(HELD_TIMES))
+    def time_passes(self, step: int) -> None:
+        self.lockstep.clock.advance(us=step)
+
+    @rule()
+    def promote(self) -> None:
+        queues, expected = self.both(lambda store: store.sweeps.promote(), lambda: self.oracle.promote(self.now))
+        assert len(queues) == expected
+
+    @rule()
+    def reclaim(self) -> None:
+        count, expected = self.both(lambda store: store.sweeps.reclaim(), lambda: self.oracle.reclaim(self.now))
+        assert count == expected
+
+    @rule()
+    def end_lifetimes(self) -> None:
+        self.oracle.end_lifetimes(self.now)
+        while self.lockstep.act(lambda store: store.sweeps.end_lifetimes()):
+            pass
+
+    @rule()
+    def prune(self) -> None:
+        keep = Retention(
+            completed_us=KEEP, cancelled_us=KEEP, failed_us=KEEP, dead_letter_us=KEEP, events_us=10_000 * DAY
+        )
+        count, expected = self.both(
+            lambda store: store.sweeps.prune(keep), lambda: self.oracle.prune(self.now, KEEP)
+        )
+        assert count == expected
+        for job_id in self.oracle.tombstones:
+            self.before.pop(job_id, None)
+
+    @rule()
+    def expire_keys(self) -> None:
+        count, expected = self.both(
+            lambda store: store.sweeps.expire_keys(), lambda: self.oracle.expire_keys(self.now)
+        )
+        assert count == expected
+
+    # --- outbox -----------------------------------------------------------------------------------
+
+    @rule(limit=st.integers(1, 4), end=st.sampled_from(["completed", "retrying", "dead_letter", None]))
+    def deliver(self, limit: int, end: str | None) -> None:
+        undelivered: dict[str, int] = {}
+        for event in self.lockstep.tables()["job_outbox_events"]:
+            if event["state"] in ("scheduled", "running", "retrying"):
+                undelivered.setdefault(event["job_id"], event["sequence"])
+        events = self.lockstep.act(lambda store: store.outbox.claim("d1", limit, 30 * SECOND))
+        assert all(undelivered[event.job_id] == event.sequence for event in events)
+        if end is not None and events:
+            sent = [
+                Delivery(event_id=e.id, claim_version=e.claim_version, state=end, outcome="x", delay_us=SECOND)
+                for e in events
+            ]
+            assert self.lockstep.act(lambda store: store.outbox.settle(sent)) == {e.id for e in events}
+
+    @rule()
+    def reclaim_events(self) -> None:
+        self.lockstep.act(lambda store: store.sweeps.reclaim_events())
+
+    # --- what must hold after every step ----------------------------------------------------------
+
+    @invariant()
+    def engines_and_oracle_agree(self) -> None:
+        tables = self.lockstep.tables()
+        rows = {row["id"]: row for row in tables["inbox_jobs"]}
+        assert list(rows) == [j.id for j in sorted(self.oracle.jobs.values(), key=lambda j: j.place)]
+        for job in self.oracle.jobs.values():
+            assert seen(rows[job.id]) == predicted(job)
+        self._attempts_agree(tables["job_attempts"])
+        self._events_agree(tables["job_outbox_events"])
+        keys = {(row["scope"].partition("/")[2], row["key"]): row["job_id"] for row in tables["idempotency_keys"]}
+        assert keys == {name: key.job_id for name, key in self.oracle.keys.items()}
+        assert {row["job_id"] for row in tables["job_tombstones"]} == self.oracle.tombstones
+        self._moves_are_legal(rows)
+        self._nobody_is_early_or_stranded(rows, tables["job_dependencies"])
+
+    def _attempts_agree(self, rows: list[dict[str, Any]]) -> None:
+        closed: dict[str, list[tuple[Any, ...]]] = {job_id: [] for job_id in self.oracle.jobs}
+        for row in rows:
+            closed[row["job_id"]].append((row["claim_version"], row["attempt"], row["state"]))
+        for job in self.oracle.jobs.values():
+            assert closed[job.id] == [(version, attempt, state) for version, attempt, _, state in job.closed]
+
+    def _events_agree(self, rows: list[dict[str, Any]]) -> None:
+        told = [(row["job_id"], row["sequence"], row["type"]) for row in rows]
+        assert sorted(told) == sorted(self.oracle.events)
+        assert len({(job_id, sequence) for job_id, sequence, _ in told}) == len(told)
+        for row in rows:
+            body = msgspec.json.decode(row["body"])
+            assert (body["event_id"], body["sequence"], body["type"]) == (row["id"], row["sequence"], row["type"])
+
+    def _moves_are_legal(self, rows: dict[str, dict[str, Any]]) -> None:
+        for job_id, row in rows.items():
+            state, before = State(row["state"]), self.before.get(job_id)
+            if before is None:
+                assert state in INITIAL or row["dependency"] is not None
+            elif before != state:
+                assert (State(before), state) in MOVES, f"{before} -> {state}"
+            assert row["attempt_count"] <= row["max_attempts"]
+            assert (state is State.RUNNING) == (row["lease_expires_at"] is not None)
+            self.before[job_id] = row["state"]
+
+    def _nobody_is_early_or_stranded(self, rows: dict[str, dict[str, Any]], edges: list[dict[str, Any]]) -> None:
+        needs: dict[str, list[str]] = {}
+        for edge in edges:
+            needs.setdefault(edge["job_id"], []).append(rows[edge["depends_on"]]["state"])
+        ends = {"completed", "failed", "dead_letter", "cancelled"}
+        for job_id, states in needs.items():
+            row = rows[job_id]
+            finished = [state for state in states if state in ends]
+            if row["state"] == "pending":
+                assert len(finished) < len(states), "stranded: all it waits for has ended"
+                assert row["dependency"] != "after_any" or not finished, "stranded: one has ended"
+            elif row["started_at"] is not None and row["dependency"] != "after_any":
+                assert len(finished) == len(states), "early: it ran before all it waits for had ended"
+
+
+def submission(said: Said) -> Submission:
+    return Submission(
+        type=said.type,
+        priority=said.priority,
+        delay_us=said.delay,
+        max_attempts=said.max_attempts,
+        lifetime_us=said.lifetime,
+        visibility_us=said.visibility,
+        callback_url=None if said.callback is None else "https://receiver.example/hook",
+        callback_events=said.callback or "all",
+        depends_on=said.depends_on,
+        dependency=Dependency(said.kind),
+        idempotency_key=said.key,
+        retry=STEADY,
+        stages=STAGES,
+    )
+
+
+def outcome_of(word: str, retry_after_s: int) -> Outcome:
+    match word:
+        case "completed":
+            return Success(b"1")
+        case "released":
+            return Released()
+        case "cancelled":
+            return Cancelled()
+    return Failed(Failure(Category(word), "no luck", code=word, retry_after_us=retry_after_s * SECOND or None))
+
+
+def seen(row: dict[str, Any]) -> dict[str, Any]:
+    """A stored row in the oracle's words."""
+    error = msgspec.json.decode(row["error"]) if row["error"] else {}
+    running = row["state"] == "running"
+    return {
+        "state": row["state"],
+        "stage": row["stage"] if running else None,
+        "priority": row["priority"],
+        "attempts": (row["attempt_count"], row["release_count"], row["claim_version"]),
+        "worker": row["worker_id"] if running else None,
+        "lease": row["lease_expires_at"],
+        "times": [row[f"{name}_at"] for name in ("run", "created", "scheduled", "started", "completed", "expires")],
+        "waits": row["pending_dependencies"],
+        "depth": row["depth"],
+        "cancel": row["cancel_version"],
+        "transitions": row["transitions"],
+        "result": row["result"],
+        "error": error.get("code"),
+        "news": (row["progress"], row["checkpoint"]),
+        "family": (row["parent_id"], row["replay_of"]),
+    }
+
+
+def predicted(job: OracleJob) -> dict[str, Any]:
+    running = job.state == "running"
+    return {
+        "state": job.state,
+        "stage": job.stage if running else None,
+        "priority": job.priority,
+        "attempts": (job.attempts, job.releases, job.version),
+        "worker": job.worker if running else None,
+        "lease": job.lease,
+        "times": [job.run_at, job.created_at, job.scheduled_at, job.started_at, job.completed_at, job.expires_at],
+        "waits": job.pending_count,
+        "depth": job.depth,
+        "cancel": job.cancel_seen,
+        "transitions": job.transitions,
+        "result": job.result,
+        "error": job.error_code,
+        "news": (job.progress, job.checkpoint),
+        "family": (job.parent, job.replay_of),
+    }
+
+
+@pytest.fixture
+def lockstep(tmp_path: Path, fresh_postgres_url: str) -> Iterator[Lockstep]:
+    pair = Lockstep(tmp_path, fresh_postgres_url)
+    with counted_ids(pair):
+        yield pair
+    pair.close()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_sqlite_postgres_and_the_oracle_agree_on_every_history(lockstep: Lockstep, part: int) -> None:
+    class OfThisTest(Histories):
+        pass
+
+    OfThisTest.lockstep = lockstep
+    play = get_state_machine_test(
+        OfThisTest,
+        settings=settings(
+            max_examples=EXAMPLES or HISTORIES_PER_PART,
+            stateful_step_count=STEPS,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate, Phase.shrink],
+            print_blob=False,
+        ),
+    )
+    (play if EXAMPLES else seed(part)(play))()

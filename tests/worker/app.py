@@ -1,0 +1,161 @@
+"""A small application for real worker processes: `python -m tests.worker.app URL SETTINGS`.
+
+Its handlers note what they do in a journal, one line an act, so that a test sees what ran where, also in a process
+that was killed. They wait for files and not for time where a test must choose the moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import euterpe
+from euterpe.observe.logs import configure_logging
+from euterpe.queue.queue import Queue
+
+FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER", "."))
+AT_ONCE = {"strategy": "constant", "initial": "10ms", "jitter": 0}
+NAP_S = 0.01
+
+queue = Queue(os.environ.get("EUTERPE_TEST_URL", "sqlite:///:memory:"))
+
+
+def note(ctx: euterpe.Context, act: str, **said: Any) -> None:
+    """A line of the journal outlives the SIGKILL of whoever wrote it."""
+    line = {"act": act, "job": ctx.job_id, "attempt": ctx.attempt, "pid": os.getpid(), "at": time.time(), **said}
+    descriptor = os.open(FOLDER / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(descriptor, json.dumps(line).encode() + b"\n")
+    os.close(descriptor)
+
+
+def is_open(gate: str) -> bool:
+    return (FOLDER / gate).exists()
+
+
+def hold_the_interpreter(seconds: float) -> None:
+    """C code that does not release the interpreter lock: no other thread of this process runs a line meanwhile."""
+    ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
+
+
+@queue.job("quick", backoff=AT_ONCE)
+async def quick(ctx: euterpe.Context, value: int = 0) -> int:
+    note(ctx, "ran", value=value)
+    return value
+
+
+@queue.job("block_loop", backoff=AT_ONCE)
+async def block_loop(ctx: euterpe.Context, seconds: float) -> str:
+    note(ctx, "begun")
+    time.sleep(seconds)  # noqa: ASYNC251  # the very mistake that must cost nothing
+    return "done"
+
+
+@queue.job("hold_gil", backoff=AT_ONCE)
+async def hold_gil(ctx: euterpe.Context, seconds: float) -> str:
+    note(ctx, "begun")
+    hold_the_interpreter(seconds)
+    return "done"
+
+
+@queue.job("block_thread", backoff=AT_ONCE)
+def block_thread(ctx: euterpe.Context, seconds: float) -> str:
+    note(ctx, "begun")
+    hold_the_interpreter(seconds)
+    return "done"
+
+
+@queue.job("gated", backoff=AT_ONCE)
+async def gated(ctx: euterpe.Context, gate: str = "gate") -> int:
+    """Runs until the test opens the gate."""
+    note(ctx, "begun")
+    try:
+        while not is_open(gate):
+            await asyncio.sleep(NAP_S)
+    except asyncio.CancelledError:
+        note(ctx, "cancelled")
+        raise
+    note(ctx, "done")
+    return ctx.attempt
+
+
+@queue.job("gated_thread", backoff=AT_ONCE)
+def gated_thread(ctx: euterpe.Context, gate: str = "gate", heeds: bool = True) -> str:
+    """Likewise in a thread; `heeds` says whether it looks at `ctx.cancelled`."""
+    note(ctx, "begun")
+    while not is_open(gate):
+        if heeds and ctx.cancelled:
+            note(ctx, "stopped")
+            return "stopped"
+        time.sleep(NAP_S)
+    note(ctx, "done")
+    return "done"
+
+
+@queue.job("gated_process", process=True, backoff=AT_ONCE)
+def gated_process(ctx: euterpe.Context, gate: str = "gate", heeds: bool = True) -> str:
+    """Likewise in a process, with a child of its own that must not outlive it."""
+    grandchild = subprocess.Popen(["sleep", "1000"])
+    note(ctx, "begun", grandchild=grandchild.pid)
+    while not is_open(gate):
+        if heeds and ctx.cancelled:
+            grandchild.kill()
+            note(ctx, "stopped")
+            return "stopped"
+        time.sleep(NAP_S)
+    grandchild.kill()
+    grandchild.wait()
+    return "done"
+
+
+@queue.job("deaf", backoff=AT_ONCE)
+async def deaf(ctx: euterpe.Context, gate: str = "gate") -> str:
+    """Swallows every cancellation."""
+    note(ctx, "begun")
+    while not is_open(gate):
+        try:
+            await asyncio.sleep(NAP_S)
+        except asyncio.CancelledError:
+            note(ctx, "ignored")
+    return "done"
+
+
+@queue.job("alone", concurrency_limit=1, backoff=AT_ONCE)
+async def alone(ctx: euterpe.Context, seconds: float = 0.02) -> None:
+    """Never two at once, over all workers."""
+    note(ctx, "begun")
+    await asyncio.sleep(seconds)
+    note(ctx, "done")
+
+
+@queue.job("keyed", backoff=AT_ONCE)
+async def keyed(ctx: euterpe.Context, key: str, seconds: float = 0.02) -> None:
+    note(ctx, "begun", key=key)
+    await asyncio.sleep(seconds)
+    note(ctx, "done", key=key)
+
+
+@queue.job("tick")
+async def tick(ctx: euterpe.Context) -> None:
+    note(ctx, "ticked")
+
+
+async def main() -> None:
+    settings = json.loads(sys.argv[2])
+    if settings.pop("cron", False):
+        queue.cron("* * * * * *")(tick)
+    print("working", flush=True)
+    await queue.work(signals=(signal.SIGTERM, signal.SIGINT), **settings)
+    print("ended", flush=True)
+
+
+if __name__ == "__main__":
+    configure_logging("info", "json", strict=True)
+    asyncio.run(main())

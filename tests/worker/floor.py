@@ -1,0 +1,179 @@
+"""The shop floor of one test: real worker processes, their journal, their logs, and gates to hold and let go.
+
+Everything here waits for a condition and says what it waited for when it gives up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from euterpe.model.job import Job
+from euterpe.model.state import State
+from euterpe.queue.handle import JobHandle
+from euterpe.queue.queue import Queue
+
+PATIENCE_S: Final = 40.0
+LOOK_S: Final = 0.01
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+async def until(condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
+    """The condition's first true value; it may be a coroutine function."""
+    deadline = time.monotonic() + within_s
+    while True:
+        value = condition()
+        if isinstance(value, Awaitable):
+            value = await value
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {within_s:.0f} s in vain: {what}")
+        await asyncio.sleep(LOOK_S)
+
+
+class WorkerProcess:
+    """One `python -m tests.worker.app`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path, log: Path) -> None:
+        self.process = process
+        self._output = output
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def log(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+
+    def said(self, message: str) -> list[dict[str, Any]]:
+        return [line for line in self.log() if message in line["msg"]]
+
+    def raw_log(self) -> str:
+        return self._log.read_text()
+
+    async def working(self) -> WorkerProcess:
+        await until(lambda: "working" in self._output.read_text(), "the worker says that it works")
+        return self
+
+    async def ended(self, within_s: float = PATIENCE_S) -> int:
+        return int(await until(self._has_ended, "the worker ends", within_s))
+
+    def _has_ended(self) -> str | None:
+        code = self.process.poll()
+        return None if code is None else str(code)
+
+    def keeper(self) -> psutil.Process | None:
+        """The lease keeper's process, if there is one."""
+        try:
+            for child in psutil.Process(self.pid).children():
+                if "euterpe.keep" in child.cmdline():
+                    return child
+        except psutil.Error:
+            return None
+        return None
+
+
+class Floor:
+    """All worker processes of a test on one database."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.workers: list[WorkerProcess] = []
+
+    def start(self, url: str | None = None, **settings: Any) -> WorkerProcess:
+        """A worker process; `settings` go to `queue.work`."""
+        number = len(self.workers)
+        output, log = self.folder / f"worker-{number}.out", self.folder / f"worker-{number}.log"
+        environ = {**os.environ, "EUTERPE_TEST_URL": url or self.url, "EUTERPE_TEST_FOLDER": str(self.folder)}
+        environ["PYTHONPATH"] = str(ROOT)
+        with output.open("wb") as out, log.open("wb") as err:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.worker.app", "-", json.dumps(settings)],
+                cwd=self.folder,
+                env=environ,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        worker = WorkerProcess(process, output, log)
+        self.workers.append(worker)
+        return worker
+
+    def open_gate(self, gate: str = "gate") -> None:
+        (self.folder / gate).touch()
+
+    def close_gate(self, gate: str = "gate") -> None:
+        (self.folder / gate).unlink()
+
+    def journal(self, act: str | None = None, job: JobHandle[Any] | None = None) -> list[dict[str, Any]]:
+        path = self.folder / "journal"
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [
+            line
+            for line in lines
+            if (act is None or line["act"] == act) and (job is None or line["job"] == job.id)
+        ]
+
+    async def noted(self, act: str, job: JobHandle[Any] | None = None, count: int = 1) -> dict[str, Any]:
+        """The latest of at least `count` such lines."""
+        await until(lambda: len(self.journal(act, job)) >= count, f"{count} x {act!r} of {job}")
+        return self.journal(act, job)[-1]
+
+    def dismiss(self) -> None:
+        for worker in self.workers:
+            family = _family(worker.pid)
+            worker.process.kill()
+            worker.process.wait()
+            for process in family:
+                _kill(process)
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.Error:
+        return
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+async def in_state(queue: Queue, job: JobHandle[Any], *states: State, within_s: float = PATIENCE_S) -> Job:
+    """The job as soon as it is in one of these states."""
+
+    async def look() -> Job | None:
+        found = await queue.get(job.id)
+        return found if found.state in states else None
+
+    return await until(look, f"{job} becomes {' or '.join(states)}", within_s)  # type: ignore[no-any-return]

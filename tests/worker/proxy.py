@@ -1,0 +1,84 @@
+"""A TCP proxy on loopback that can fall silent, hang up, and come back: the network between a worker and its database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+
+class Proxy:
+    """Forwards to one server. `swallow` loses every byte both ways without a word; `hang_up` resets all links."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._links: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self._silent = False
+
+    async def start(self) -> int:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def swallow(self) -> None:
+        self._silent = True
+
+    def hang_up(self) -> None:
+        for writer in self._links:
+            writer.transport.abort()
+
+    def restore(self) -> None:
+        """New links work again. What was swallowed stays lost, as after a router forgot its connections."""
+        self._silent = False
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.hang_up()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._links.add(writer)
+        try:
+            there_reader, there_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._links.add(there_writer)
+        link = Link()
+        both = [asyncio.create_task(self._pump(*ends, link)) for ends in ((reader, there_writer), (there_reader, writer))]
+        await asyncio.wait(both)
+        self._links -= {writer, there_writer}
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: Link) -> None:
+        try:
+            while data := await reader.read(65536):
+                if self._silent:
+                    link.lost = True
+                if not link.lost:
+                    writer.write(data)
+        except (ConnectionError, OSError):
+            pass
+        finally:
+            if not link.lost:
+                writer.close()
+
+
+class Link:
+    """One connection through the proxy. Once bytes were lost on it, it is of no use for ever."""
+
+    lost = False
+
+
+@asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[tuple[Proxy, str]]:
+    """A proxy in front of the database that the URL names, and the URL that leads through it."""
+    parts = urlsplit(url)
+    proxy = Proxy(parts.hostname or "127.0.0.1", parts.port or 5432)
+    port = await proxy.start()
+    netloc = f"{parts.netloc.rpartition('@')[0]}@127.0.0.1:{port}"
+    try:
+        yield proxy, urlunsplit(parts._replace(netloc=netloc))
+    finally:
+        await proxy.close()
