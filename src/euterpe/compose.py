@@ -136,7 +136,9 @@ def _streams(redis_url: str, engine: Engine, beside: Transport | None) -> Transp
     from euterpe.transport.streams import StreamWakeups
 
     if urlsplit(redis_url).scheme not in ("redis", "rediss", "unix"):
-        raise InvalidInput("transport", f"must be the URL of a Redis (redis://...), not {redis_url.partition(':')[0]!r}")
+        raise InvalidInput(
+            "transport", f"must be the URL of a Redis (redis://...), not {redis_url.partition(':')[0]!r}"
+        )
     return StreamWakeups(redis_url, WaitingJobs(engine), beside=beside)
 
 

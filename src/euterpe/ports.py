@@ -7,6 +7,7 @@ implement it; the conformance suite runs against each of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import msgspec
@@ -135,3 +136,13 @@ class Telemetry(Protocol):
     def reclaimed(self, count: int = 1) -> None: ...
 
     def stale_write(self, count: int = 1) -> None: ...
+
+
+class Span(Protocol):
+    """One run of a job, as it is traced."""
+
+    def set_outcome(self, outcome: str) -> None: ...
+
+
+Trace = Callable[[Claim], AbstractContextManager[Span]]
+"""Opens the span around a run; `observe.tracing` makes them."""

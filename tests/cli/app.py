@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 import euterpe
 
@@ -17,7 +18,9 @@ async def greet(ctx: euterpe.Context, name: str) -> str:
 
 
 @queue.job("linger")
-async def linger(ctx: euterpe.Context, seconds: float) -> str:
-    await ctx.progress(10, "lingering")
-    await asyncio.sleep(seconds)
+async def linger(ctx: euterpe.Context) -> str:
+    """Leaves a file that says it has begun, and goes on until another one lets it go."""
+    Path("begun").touch()
+    while not Path("go").exists():
+        await asyncio.sleep(0.05)
     return "done"

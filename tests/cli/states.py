@@ -8,7 +8,9 @@ from typing import TypeVar
 
 from euterpe.compose import Backend, connect
 from euterpe.model.failure import Category, Failure
+from euterpe.model.job import Job
 from euterpe.model.outcome import Failed, Outcome, Success
+from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
 from euterpe.store.outbox import Delivery
@@ -26,6 +28,17 @@ def with_store(url: str, act: Callable[[Backend], Awaitable[T]]) -> T:
             await backend.close()
 
     return asyncio.run(run())
+
+
+def until(url: str, job_id: str, state: State) -> Job:
+    """The job once it is in this state; the test's own timeout is the limit."""
+
+    async def act(backend: Backend) -> Job:
+        while (job := await backend.store.get(job_id)).state is not state:
+            await asyncio.sleep(0.05)
+        return job
+
+    return with_store(url, act)
 
 
 def dead_letters(url: str, *types: str) -> list[str]:

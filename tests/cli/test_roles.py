@@ -9,9 +9,11 @@ import subprocess
 
 import httpx
 
+from euterpe.model.state import State
 from euterpe.webhooks import verify
 from tests.cli.commands import Background, Shell, lines_with
 from tests.cli.conftest import Start
+from tests.cli.states import until
 
 GOOD_BYE = "Ctrl-C stops everything"
 
@@ -52,14 +54,13 @@ def test_the_embedded_default_starts_from_nothing_and_its_curl_works_as_pasted(b
     system.until_said(GOOD_BYE)
     base = address_of(system)
     accepted = json.loads(pasted(printed_command(system, "curl"), bare_shell))
-    job = bare_shell.json("status", accepted["job_id"])
-    while job["state"] != "completed":
-        job = bare_shell.json("status", accepted["job_id"])
-    assert job["result"] == {"hello": "world"}
+    until(f"sqlite:///{bare_shell.folder}/.euterpe/jobs.db", accepted["job_id"], State.COMPLETED)
+    assert bare_shell.json("status", accepted["job_id"])["result"] == {"hello": "world"}
 
     assert httpx.get(f"{base}/healthz").json() == {"status": "ok"}
     assert httpx.get(f"{base}/readyz").json()["status"] == "ready"
     metrics = httpx.get(f"{base}/metrics").text
+    assert 'jobs_produced_total{queue="default"} 1.0' in metrics
     assert 'jobs_completed_total{queue="default"} 1.0' in metrics
     assert "# TYPE queue_length gauge" in metrics
     assert "/jobs" in httpx.get(f"{base}/docs").text
@@ -110,9 +111,7 @@ def test_the_whole_system_on_postgres_with_an_app_and_a_key_of_the_operators(
     )
     assert answer.status_code == 202
     job_id = answer.json()["job_id"]
-    while (job := shell.json("status", job_id))["state"] != "completed":
-        pass
-    assert job["result"] == "hello bob"
+    assert until(fresh_postgres_url, job_id, State.COMPLETED).result == b'"hello bob"'
     system.tell(signal.SIGTERM)
     assert system.ended() == 0
 
@@ -164,3 +163,22 @@ def test_a_requester_of_the_embedded_default_gets_webhooks_on_this_machine(bare_
     head, _, body = request.partition(b"\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.decode().splitlines()[1:])
     assert verify(headers, body, secret).payload["type"] == "job.running"
+
+
+def test_spans_of_jobs_reach_the_collector_that_the_configuration_names(bare_shell: Shell, start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as collector:
+        endpoint = f"http://127.0.0.1:{collector.getsockname()[1]}"
+        tracing = {"OBSERVABILITY_TRACING_ENABLED": "true", "OBSERVABILITY_TRACING_ENDPOINT": endpoint}
+        system = start(bare_shell, "--role=all", **tracing)
+        system.until_said(GOOD_BYE)
+        job_id = bare_shell.json("submit", "euterpe.echo", "{}", "--wait", "20s")["job_id"]
+        system.tell(signal.SIGTERM)
+        connection, _ = collector.accept()
+        with connection:
+            seen = b""
+            while b"euterpe.echo" not in seen:
+                seen += connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+    assert seen.startswith(b"POST /v1/traces ")
+    assert job_id.encode() in seen
+    assert system.ended() == 0

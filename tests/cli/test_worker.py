@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import time
 
 import httpx
 import pytest
 
+from euterpe.model.state import State
 from tests.cli.commands import Shell
 from tests.cli.conftest import Start
+from tests.cli.states import until
 
 
-def wait_until_state(shell: Shell, job_id: str, state: str) -> None:
-    """Commands are slow enough to poll with; the test's own timeout is the limit."""
-    while shell.json("status", job_id)["state"] != state:
-        pass
+def until_begun(shell: Shell) -> None:
+    while not (shell.folder / "begun").exists():
+        time.sleep(0.05)
 
 
 def test_a_worker_runs_jobs_and_drains_when_told_to_stop(shell: Shell, start: Start) -> None:
@@ -25,11 +27,13 @@ def test_a_worker_runs_jobs_and_drains_when_told_to_stop(shell: Shell, start: St
     told = shell.json("submit", "greet", '{"name": "ada"}', "--wait", "20s")
     assert (told["state"], told["result"]) == ("completed", "hello ada")
 
-    job_id = shell.json("submit", "linger", '{"seconds": 2}')["job_id"]
-    wait_until_state(shell, job_id, "running")
+    job_id = shell.json("submit", "linger")["job_id"]
+    until_begun(shell)
     worker.tell(signal.SIGTERM)
+    worker.until_said("told to stop")
+    (shell.folder / "go").touch()
     assert worker.ended() == 0
-    assert shell.json("status", job_id)["state"] == "completed"
+    assert shell.json("status", job_id)["result"] == "done"
     for line in worker.err:
         assert {"ts", "level", "msg"} <= json.loads(line).keys()  # not at a terminal: one JSON object a line
 
@@ -37,8 +41,8 @@ def test_a_worker_runs_jobs_and_drains_when_told_to_stop(shell: Shell, start: St
 def test_a_second_signal_gives_running_jobs_back_unharmed(shell: Shell, start: Start) -> None:
     worker = start(shell, "worker", "app:queue", "--grace", "5m")
     worker.until_said("working on jobs")
-    job_id = shell.json("submit", "linger", '{"seconds": 300}')["job_id"]
-    wait_until_state(shell, job_id, "running")
+    job_id = shell.json("submit", "linger")["job_id"]
+    until_begun(shell)
     worker.tell(signal.SIGINT)
     worker.until_said("told to stop")
     worker.tell(signal.SIGTERM)
@@ -52,7 +56,7 @@ def test_only_the_named_queues_are_worked_on(sqlite_shell: Shell, start: Start) 
     left = sqlite_shell.json("submit", "greet", '{"name": "a"}')["job_id"]
     taken = sqlite_shell.json("submit", "greet", '{"name": "b"}', "--queue", "slow")["job_id"]
     worker = start(sqlite_shell, "worker", "app:queue", "--queues", "slow,slower")
-    wait_until_state(sqlite_shell, taken, "completed")
+    until(sqlite_shell.environ["ENGINE_URL"], taken, State.COMPLETED)
     worker.tell(signal.SIGTERM)
     assert worker.ended() == 0
     assert sqlite_shell.json("status", left)["state"] == "scheduled"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from euterpe.model.backoff import Backoff
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim, Job
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.retry import RetryPolicy
-from euterpe.model.backoff import Backoff
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished, Verdict
@@ -25,17 +25,19 @@ STEADY = RetryPolicy(Backoff(jitter=0.0))
 CALLBACK = "https://receiver.example/hook"
 
 
-def job(type: str = "work", **said: Any) -> Submission:  # noqa: A002  # the field's own name
-    return Submission(type=type, **({"retry": STEADY} | said))
+def job(type: str = "work", **said: Any) -> Submission:  # the field's own name
+    with_retry: dict[str, Any] = {"retry": STEADY} | said
+    return Submission(type=type, **with_retry)
 
 
-async def submit(store: SqlStore, type: str = "work", **said: Any) -> str:  # noqa: A002  # likewise
+async def submit(store: SqlStore, type: str = "work", **said: Any) -> str:  # likewise
     """Store one job; returns its id."""
     return (await store.submit(job(type, **said))).job_id
 
 
 async def take(store: SqlStore, limit: int = 100, **asked: Any) -> list[Claim]:
-    return await store.claim(ClaimRequest(**({"worker_id": "w1", "limit": limit} | asked)))
+    said: dict[str, Any] = {"worker_id": "w1", "limit": limit} | asked
+    return await store.claim(ClaimRequest(**said))
 
 
 async def take_one(store: SqlStore, **asked: Any) -> Claim:
@@ -44,7 +46,7 @@ async def take_one(store: SqlStore, **asked: Any) -> Claim:
     return claims[0]
 
 
-async def taken(store: SqlStore, type: str = "work", **said: Any) -> Claim:  # noqa: A002  # likewise
+async def taken(store: SqlStore, type: str = "work", **said: Any) -> Claim:  # likewise
     """A job that is running, alone of its type."""
     job_id = await submit(store, type, **said)
     claim = await take_one(store, types=(type,), queues=(said.get("queue", "default"),))
@@ -85,7 +87,7 @@ async def states_of(store: SqlStore, *job_ids: str) -> list[State]:
     return [(await store.get(job_id)).state for job_id in job_ids]
 
 
-async def submit_in(store: SqlStore, state: State, type: str = "work", **said: Any) -> Job:  # noqa: A002
+async def submit_in(store: SqlStore, state: State, type: str = "work", **said: Any) -> Job:
     """A job brought into `state` by legal means, alone of its type."""
     if state is State.PENDING:
         blocker = await submit(store, f"{type}.blocker", delay_us=DAY)

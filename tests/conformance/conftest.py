@@ -51,9 +51,7 @@ def engine_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(
-    engine_name: str, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> Place:
+def place(engine_name: str, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     # Only a Postgres test asks for the server, so that `-k sqlite` starts none.
     postgres_url = request.getfixturevalue("migrated_postgres_url") if engine_name == "postgres" else ""
     return Place(sqlite_template, tmp_path, postgres_url)

@@ -31,7 +31,9 @@ async def test_claims_made_at_once_never_share_a_job(store: SqlStore) -> None:
 async def test_claims_of_two_stores_on_the_same_data_never_share_a_job(subject: Opened) -> None:
     await subject.store.submit_many([job() for _ in range(40)])
     async with subject.another() as other:
-        batches = await asyncio.gather(*(take(s, 5, worker_id=f"w{i}") for i in range(5) for s in (subject.store, other)))
+        batches = await asyncio.gather(
+            *(take(s, 5, worker_id=f"w{i}") for i in range(5) for s in (subject.store, other))
+        )
     seen = Counter(claim.job.id for batch in batches for claim in batch)
     assert len(seen) == 40
     assert set(seen.values()) == {1}
@@ -136,9 +138,7 @@ async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes
     tokens = [claim.lease.token for claim in sealed]
     assert all(token is not None and len(token) >= 43 for token in tokens)
     assert len(set(tokens)) == 2
-    stored = {
-        str(row[0]): row[1] for row in await tables.run("SELECT id, lease_token_hash FROM inbox_jobs")
-    }
+    stored = {str(row[0]): row[1] for row in await tables.run("SELECT id, lease_token_hash FROM inbox_jobs")}
     assert stored[plain.job.id] is None
     for claim in sealed:
         assert claim.lease.token is not None

@@ -9,9 +9,9 @@ import pytest
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import UnknownDependency
 from euterpe.model.failure import Category
+from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.ports import Finished
-from euterpe.model.outcome import Success
 from euterpe.store.sql import SqlStore
 from tests.conformance.acts import (
     HOUR,
@@ -87,9 +87,7 @@ async def test_a_job_submitted_while_its_dependency_ends_is_never_stranded(subje
     async with subject.another() as other:
         for _ in range(4):
             claim = await taken(store)
-            job_id, _ = await asyncio.gather(
-                submit(store, "after", depends_on=(claim.job.id,)), complete(other, claim)
-            )
+            job_id, _ = await asyncio.gather(submit(store, "after", depends_on=(claim.job.id,)), complete(other, claim))
             assert await state_of(store, job_id) is State.SCHEDULED
             await complete(store, await take_one(store))
 

@@ -10,7 +10,7 @@ import pytest
 from euterpe.model.dependency import Dependency
 from euterpe.model.failure import Category
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Success
+from euterpe.model.outcome import Outcome, Success
 from euterpe.model.state import State
 from euterpe.ports import Finished
 from euterpe.store.reading import Search
@@ -174,12 +174,10 @@ async def test_no_path_to_an_end_strands_a_dependent(store: SqlStore, clock: Fro
         ((DEAD, FAILED), DEAD),
     ],
 )
-async def test_of_ends_in_one_batch_the_gravest_wins(
-    store: SqlStore, ends: tuple[State, ...], then: State
-) -> None:
+async def test_of_ends_in_one_batch_the_gravest_wins(store: SqlStore, ends: tuple[State, ...], then: State) -> None:
     claims = [await taken(store, f"t{i}", max_attempts=1) for i in range(len(ends))]
     job_id = await submit(store, depends_on=tuple(c.job.id for c in claims))
-    outcomes = {
+    outcomes: dict[State, Outcome] = {
         COMPLETED: Success(),
         FAILED: failure(Category.PERMANENT),
         DEAD: failure(),

@@ -16,9 +16,9 @@ from tests.conformance.engines import Tables, row_counts
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
-def line(ids: list[str], **said: object) -> list[Draft]:
+def line(ids: list[str]) -> list[Draft]:
     needs = [(), *((before,) for before in ids[:-1])]
-    return [Draft(i, job(depends_on=needed, **said)) for i, needed in zip(ids, needs, strict=True)]
+    return [Draft(i, job(depends_on=needed)) for i, needed in zip(ids, needs, strict=True)]
 
 
 async def test_a_graph_is_stored_whole_whatever_the_order_of_its_parts(store: SqlStore) -> None:
@@ -113,7 +113,11 @@ async def test_one_bad_job_keeps_the_whole_graph_out(store: SqlStore, tables: Ta
     for bad in (job(depends_on=(UNKNOWN,)), job(type=""), job(payload=b"x" * 2_000_000)):
         with pytest.raises(InvalidInput):
             await store.submit_graph(
-                [Draft(a, job(depends_on=(outside,), idempotency_key="a")), Draft(b, job(depends_on=(a,))), Draft(c, bad)],
+                [
+                    Draft(a, job(depends_on=(outside,), idempotency_key="a")),
+                    Draft(b, job(depends_on=(a,))),
+                    Draft(c, bad),
+                ],
                 key="g",
             )
         assert await row_counts(tables) == before

@@ -226,9 +226,7 @@ async def test_the_same_key_twice_in_one_batch_is_refused(store: SqlStore, table
 
 
 @pytest.mark.parametrize("first_is_known", [True, False])
-async def test_a_keyed_batch_that_contains_a_known_key_is_replayed_whole(
-    store: SqlStore, first_is_known: bool
-) -> None:
+async def test_a_keyed_batch_that_contains_a_known_key_is_replayed_whole(store: SqlStore, first_is_known: bool) -> None:
     known = await store.submit(job("known", idempotency_key="old"))
     batch = [job("known", idempotency_key="old"), job("fresh")]
     if not first_is_known:

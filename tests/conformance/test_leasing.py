@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from euterpe.model.job import Lease
+from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.store.sql import SqlStore
 from tests.conformance.acts import (
     MINUTE,
     SECOND,
     complete,
-    fail,
+    end,
+    failure,
     job,
     release,
-    stop,
     submit,
     take,
     take_one,
@@ -103,9 +104,10 @@ async def test_the_heartbeat_of_an_older_claim_is_refused_and_the_newer_one_kept
 
 async def test_the_heartbeat_of_an_ended_attempt_is_refused(store: SqlStore) -> None:
     ended = []
-    for i, act in enumerate((complete, fail, release, stop)):
+    outcomes: list[Outcome] = [Success(), failure(), Released(), Cancelled()]
+    for i, outcome in enumerate(outcomes):
         claim = await taken(store, f"t{i}")
-        await act(store, claim)
+        await end(store, claim, outcome)
         ended.append(claim.lease)
     assert [beat.alive for beat in await store.heartbeat(ended)] == [False] * 4
 

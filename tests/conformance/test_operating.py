@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -63,7 +65,7 @@ async def test_retrying_any_other_ended_job_makes_a_new_one(store: SqlStore, sta
 
 
 async def test_a_replay_is_the_same_request(store: SqlStore, clock: FrozenClock) -> None:
-    said = {
+    said: dict[str, Any] = {
         "payload": b'{"day": "mon"}',
         "requester_id": "alice",
         "queue": "reports",
@@ -85,11 +87,7 @@ async def test_a_replay_is_the_same_request(store: SqlStore, clock: FrozenClock)
     dead = await submit_in(store, State.DEAD_LETTER, **said)
     created_at = clock.advance(days=1)
     replay = await store.retry(dead.id, "alice")
-    differs = {
-        name
-        for name in replay.__struct_fields__
-        if getattr(replay, name) != getattr(dead, name)
-    }
+    differs = {name for name in replay.__struct_fields__ if getattr(replay, name) != getattr(dead, name)}
     assert differs <= {
         "seq", "id", "replay_of", "state", "stage", "attempt_count", "claim_version", "worker_id", "heartbeat_at",
         "created_at", "updated_at", "run_at", "scheduled_at", "started_at", "completed_at", "expires_at", "error",

@@ -126,7 +126,13 @@ async def test_a_running_job_of_a_paused_queue_goes_on(store: SqlStore) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "name", "field"),
-    [("worker", "x", "kind"), ("", "x", "kind"), ("queue", "", "name"), ("type", "a\x00b", "name"), ("queue", "x" * 201, "name")],
+    [
+        ("worker", "x", "kind"),
+        ("", "x", "kind"),
+        ("queue", "", "name"),
+        ("type", "a\x00b", "name"),
+        ("queue", "x" * 201, "name"),
+    ],
 )
 async def test_a_pause_of_something_that_is_not_a_queue_or_type_is_refused(
     store: SqlStore, tables: Tables, kind: str, name: str, field: str

@@ -23,7 +23,7 @@ async def make_events(store: SqlStore, count: int = 1, **said: Any) -> list[str]
 
 
 def delivered(event: OutboxEvent, **more: Any) -> Delivery:
-    said = {"state": "completed", "outcome": "delivered", "http_status": 200} | more
+    said: dict[str, Any] = {"state": "completed", "outcome": "delivered", "http_status": 200} | more
     return Delivery(event_id=event.id, claim_version=event.claim_version, **said)
 
 
@@ -42,9 +42,7 @@ async def test_a_claimed_event_is_leased_and_charged(store: SqlStore, clock: Fro
 async def test_claims_made_at_once_never_share_an_event(subject: Opened) -> None:
     await make_events(subject.store, 30)
     async with subject.another() as other:
-        batches = await asyncio.gather(
-            *(s.outbox.claim(f"d{i}", 4) for i in range(5) for s in (subject.store, other))
-        )
+        batches = await asyncio.gather(*(s.outbox.claim(f"d{i}", 4) for i in range(5) for s in (subject.store, other)))
     seen = Counter(event.id for batch in batches for event in batch)
     assert len(seen) == 30
     assert set(seen.values()) == {1}
@@ -188,7 +186,13 @@ async def test_every_delivery_is_logged(store: SqlStore, clock: FrozenClock) -> 
     clock.advance(seconds=1)
     await store.outbox.settle([delivered(event, answer="thanks")])
     first, second = await store.outbox.deliveries(event.id)
-    assert (first.attempt, first.worker_id, first.outcome, first.http_status, first.error) == (1, "d1", "refused", 503, "503")
+    assert (first.attempt, first.worker_id, first.outcome, first.http_status, first.error) == (
+        1,
+        "d1",
+        "refused",
+        503,
+        "503",
+    )
     assert first.ended_at - first.started_at == 2 * SECOND
     assert (second.attempt, second.worker_id, second.outcome, second.answer) == (2, "d2", "delivered", "thanks")
 
@@ -260,7 +264,9 @@ async def test_settling_and_renewing_nothing_is_nothing(store: SqlStore) -> None
     assert await store.outbox.heartbeat([]) == set()
 
 
-async def test_an_undelivered_event_outlives_its_pruned_job(store: SqlStore, clock: FrozenClock, tables: Tables) -> None:
+async def test_an_undelivered_event_outlives_its_pruned_job(
+    store: SqlStore, clock: FrozenClock, tables: Tables
+) -> None:
     claim = await taken(store, callback_url=CALLBACK)
     await complete(store, claim)
     clock.advance(days=30)

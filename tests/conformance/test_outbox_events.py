@@ -107,7 +107,9 @@ async def test_a_success_carries_its_outputs(store: SqlStore) -> None:
     assert "error" not in body
 
 
-@pytest.mark.parametrize(("category", "kind"), [(Category.PERMANENT, "job.failed"), (Category.TEMPORARY, "job.dead_letter")])
+@pytest.mark.parametrize(
+    ("category", "kind"), [(Category.PERMANENT, "job.failed"), (Category.TEMPORARY, "job.dead_letter")]
+)
 async def test_a_failure_carries_its_normalized_error(store: SqlStore, category: Category, kind: str) -> None:
     claim = await taken(store, callback_url=CALLBACK, max_attempts=1)
     await fail(store, claim, category, code="source.gone")

@@ -42,7 +42,9 @@ async def test_an_ended_job_is_kept_for_its_time_and_not_longer(
 
 
 async def test_live_jobs_are_never_pruned(store: SqlStore, clock: FrozenClock) -> None:
-    live = [await submit_in(store, s, str(s), lifetime_us=1000 * DAY) for s in (State.PENDING, State.DELAYED, State.RUNNING)]
+    live = [
+        await submit_in(store, s, str(s), lifetime_us=1000 * DAY) for s in (State.PENDING, State.DELAYED, State.RUNNING)
+    ]
     clock.advance(days=365)
     assert await store.sweeps.prune() == 0
     for waiting in live:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from euterpe.model.failure import Category
-from euterpe.model.outcome import MAX_RELEASES, Cancelled, Released, Success
+from euterpe.model.outcome import MAX_RELEASES, Cancelled, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.ports import ClaimRequest, Finished
 from euterpe.store.sql import SqlStore
@@ -166,7 +166,7 @@ async def test_a_handler_that_stopped_on_request_leaves_a_cancelled_job(store: S
 async def test_a_batch_of_outcomes_is_settled_together(store: SqlStore) -> None:
     await store.submit_many([job() for _ in range(5)])
     claims = await take(store)
-    outcomes = [Success(b"1"), failure(Category.PERMANENT), failure(), Released(), Cancelled()]
+    outcomes: list[Outcome] = [Success(b"1"), failure(Category.PERMANENT), failure(), Released(), Cancelled()]
     verdicts = await store.settle([Finished(c, o) for c, o in zip(claims, outcomes, strict=True)])
     expected = [State.COMPLETED, State.FAILED, State.RETRYING, State.SCHEDULED, State.CANCELLED]
     assert [verdict.state for verdict in verdicts] == expected

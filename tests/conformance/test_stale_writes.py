@@ -17,8 +17,8 @@ from tests.conformance.acts import (
     CALLBACK,
     complete,
     end,
-    failure,
     fail,
+    failure,
     job,
     release,
     state_of,
@@ -104,9 +104,7 @@ async def test_a_late_write_is_accepted_while_nobody_took_the_job_away(store: Sq
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
-async def test_a_worker_fenced_off_by_force_writes_nothing(
-    store: SqlStore, tables: Tables, outcome: Outcome
-) -> None:
+async def test_a_worker_fenced_off_by_force_writes_nothing(store: SqlStore, tables: Tables, outcome: Outcome) -> None:
     claim = await taken(store, callback_url=CALLBACK)
     await store.cancel(claim.job.id, force=True)
     before = await everything(tables)

@@ -1,4 +1,4 @@
-"""Sweeps: promote exactly what is due, reclaim only after expiry, end what outlived its lifetime; all compare-and-set."""
+"""Sweeps: promote exactly what is due, reclaim only after expiry, end what outlived its lifetime."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables
-
 
 # --- promote -------------------------------------------------------------------------------------------
 

@@ -11,6 +11,9 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, JobNotFound, UnknownDependency
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
+from euterpe.store.joining import home_of, join
+from euterpe.store.program import Program, one
+from euterpe.store.submitting import submit_joined
 from euterpe.store.units import Draft, Receipt, Unit, drafts_of, new_ids
 from tests.joining.conftest import Scene
 
@@ -71,6 +74,22 @@ async def test_an_unknown_dependency_leaves_the_callers_transaction_usable(scene
     await scene.caller.commit()
     assert (await scene.orders(), await scene.jobs()) == (2, 1)
     assert not good.replayed
+
+
+async def test_an_error_of_the_database_leaves_nothing_behind_and_the_callers_transaction_usable(scene: Scene) -> None:
+    def submit_and_fail() -> Program[list[Receipt]]:
+        receipts = yield from submit_joined(unit_of(idempotency_key="k"))
+        yield one("pause", kind="nonsense", name="x")  # the table's CHECK refuses it
+        return receipts
+
+    await scene.caller.begin()
+    await scene.caller.order()
+    with pytest.raises(Exception, match=r"(?i)check constraint"):
+        await join(scene.caller.connection).run(submit_and_fail, home_of(scene.store.engine))
+    await scene.caller.order()
+    await scene.caller.commit()
+    rows = await scene.rows()
+    assert (len(rows["orders"]), rows["inbox_jobs"], rows["idempotency_keys"]) == (2, [], [])
 
 
 async def test_a_key_used_for_another_request_leaves_the_callers_transaction_usable(scene: Scene) -> None:

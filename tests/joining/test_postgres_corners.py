@@ -36,6 +36,14 @@ def dsn(fresh_postgres_url: str) -> str:
     return split_url(fresh_postgres_url)[0]
 
 
+@pytest.fixture
+async def holder(dsn: str) -> AsyncIterator[Any]:
+    """Somebody else's connection. Whatever a test does, it lets go at the end, and whoever waits for it goes on."""
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    connection.terminate()
+
+
 async def until_somebody_waits_for_a_lock(dsn: str, pid: int) -> None:
     """Until the backend is blocked by a lock, as the server itself says."""
     watcher = await asyncpg.connect(dsn)
@@ -46,9 +54,11 @@ async def until_somebody_waits_for_a_lock(dsn: str, pid: int) -> None:
         await watcher.close()
 
 
-async def test_a_blocking_connection_waits_for_a_key_without_stopping_the_loop(store: SqlStore, dsn: str) -> None:
+@pytest.mark.timeout(30)
+async def test_a_blocking_connection_waits_for_a_key_without_stopping_the_loop(
+    store: SqlStore, dsn: str, holder: Any
+) -> None:
     """The holder of the key commits on this very loop: a wait that blocked it would never end."""
-    holder = await asyncpg.connect(dsn)
     transaction = holder.transaction()
     await transaction.start()
     (first,) = await store.submit_unit_on(mail(idempotency_key="k"), holder)
@@ -59,13 +69,11 @@ async def test_a_blocking_connection_waits_for_a_key_without_stopping_the_loop(s
         (again,) = await waiting
         blocking.commit()
     assert (again.job_id, again.replayed) == (first.job_id, True)
-    await holder.close()
 
 
 async def test_a_cancelled_wait_on_a_blocking_connection_gives_it_back_only_when_nobody_uses_it(
-    store: SqlStore, dsn: str
+    store: SqlStore, dsn: str, holder: Any
 ) -> None:
-    holder = await asyncpg.connect(dsn)
     transaction = holder.transaction()
     await transaction.start()
     await store.submit_unit_on(mail(idempotency_key="k"), holder)
@@ -83,13 +91,12 @@ async def test_a_cancelled_wait_on_a_blocking_connection_gives_it_back_only_when
         blocking.commit()
     with pytest.raises(JobNotFound):
         await store.get(unit.drafts[0].id)
-    await holder.close()
 
 
 async def test_a_cancelled_wait_leaves_an_asynchronous_connection_to_its_own_rollback(
-    store: SqlStore, dsn: str
+    store: SqlStore, dsn: str, holder: Any
 ) -> None:
-    holder, waiter = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
+    waiter = await asyncpg.connect(dsn)
     unit = mail(idempotency_key="k")
     async with holder.transaction():
         await store.submit_unit_on(mail(idempotency_key="k"), holder)
@@ -106,7 +113,6 @@ async def test_a_cancelled_wait_leaves_an_asynchronous_connection_to_its_own_rol
         assert await waiter.fetchval("SELECT 1") == 1
     with pytest.raises(JobNotFound):
         await store.get(unit.drafts[0].id)
-    await holder.close()
     await waiter.close()
 
 

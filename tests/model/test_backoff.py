@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -40,9 +39,8 @@ def backoffs(draw: st.DrawFn) -> Backoff:
 
 
 @pytest.fixture(autouse=True)
-def _no_custom_functions_left_behind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_custom_functions_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_custom", {})
-    yield
 
 
 def seconds(backoff: Backoff, upto: int) -> list[float]:

@@ -28,9 +28,9 @@ def decoded(document: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_job_document_has_every_field_that_the_interfaces_promise() -> None:
     promised = {
-        "job_id", "type", "queue", "state", "stage", "status", "priority", "attempt", "max_attempts", "payload", "result",
-        "error", "progress", "tags", "correlation_id", "created_at", "updated_at", "scheduled_at", "started_at",
-        "completed_at", "callback_url",
+        "job_id", "type", "queue", "state", "stage", "status", "priority", "attempt", "max_attempts", "payload",
+        "result", "error", "progress", "tags", "correlation_id", "created_at", "updated_at", "scheduled_at",
+        "started_at", "completed_at", "callback_url",
     }  # fmt: skip
     assert promised <= set(job_document(a_job()))
 

@@ -16,7 +16,7 @@ LEVELS = {0: "critical", 1: "high", 2: "normal", 3: "low", 4: "bulk"}
 
 def test_the_levels_are_those_of_the_specification() -> None:
     assert {int(level): level.name.lower() for level in Priority} == LEVELS
-    assert PRIORITY_NAMES == tuple(LEVELS.values())
+    assert tuple(LEVELS.values()) == PRIORITY_NAMES
 
 
 @pytest.mark.parametrize(("number", "name"), LEVELS.items())

@@ -64,7 +64,7 @@ def test_the_states_are_the_nine_of_the_model() -> None:
     }  # fmt: skip
     assert {str(state) for state in TERMINAL} == {"completed", "failed", "dead_letter", "cancelled"}
     assert set(State) == LIVE | TERMINAL
-    assert LIVE == WAITING | {State.RUNNING}
+    assert WAITING | {State.RUNNING} == LIVE
     assert not LIVE & TERMINAL
 
 

@@ -80,7 +80,10 @@ LEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("source", "target", "who"), LEGAL, ids=str)
+@pytest.mark.parametrize(
+    ("source", "target", "who"),
+    [pytest.param(*move, id=f"{move[0][0]}.{move[0][1]}-{move[1][0]}.{move[1][1]}") for move in LEGAL],
+)
 def test_every_legal_move_keeps_the_contracts_table_hop_by_hop(
     source: tuple[State, str | None], target: tuple[State, str | None], who: frozenset[By]
 ) -> None:

@@ -1,12 +1,11 @@
 """Finished history by the hundred thousand: one INSERT a table, with the columns a real job leaves behind.
 
-Made by the database itself, so that a million rows cost seconds. Indexes are dropped for the load and made again from
-their own definitions, which leaves them as a real history would after a REINDEX.
+Made by the database itself, so that a million rows cost seconds. Their indexes are dropped for the load and made again
+from their own definitions, unless a test wants to keep the plans that hang on them.
 """
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 import apsw
@@ -15,73 +14,107 @@ import asyncpg
 from euterpe.store.postgres import split_url
 from tests.faults.stores import SQLITE, sqlite_path
 
-DAY_US: Final = 86_400_000_000
+HOUR_US: Final = 3_600_000_000
+PAYLOAD: Final = b'{"report_id": 1234567, "name": "%s"}' % (b"x" * 64)
 
 _JOB_COLUMNS: Final = """
     id, requester_id, queue, type, state, stage, priority, payload, attempt_count, max_attempts, claim_version,
     worker_id, run_at, created_at, updated_at, scheduled_at, started_at, completed_at, expires_at,
-    execution_timeout_us, visibility_us, result, transitions
+    execution_timeout_us, visibility_us, result, transitions, concurrency_key, concurrency_limit, correlation_id
 """
-_ATTEMPT_COLUMNS: Final = "job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state"
-
-# Ids grow from row to row, evenly over their whole range: loaded in order, and yet a new job's random id falls
+# Ids grow from row to row, evenly over their whole range: loaded in order, and yet the random id of a new job falls
 # anywhere among them.
-_SQLITE_JOBS: Final = f"""
-WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)
+_JOBS: Final = f"""
 INSERT INTO inbox_jobs ({_JOB_COLUMNS})
-SELECT printf('%08x-0000-4000-8000-%012x', i * 4294967295 / :count, i), 'local', 'default', 'type' || i % 7,
-       CASE i % 50 WHEN 0 THEN 'dead_letter' WHEN 1 THEN 'failed' ELSE 'completed' END, 'claimed', i % 5,
-       :payload, 1, 3, 1, 'worker:' || i % 9, :since + i, :since + i, :since + i + 9000, :since + i, :since + i + 1000,
-       :since + i + 9000, :since + 7 * {DAY_US}, 1800000000, 300000000, x'74727565', 3
-FROM n
+SELECT ID, 'local', 'default', 'type' || i % 7,
+       CASE i % 50 WHEN 0 THEN 'dead_letter' WHEN 1 THEN 'failed' ELSE 'completed' END, 'claimed', i % 5, PAYLOAD,
+       1, 3, 1, 'worker:' || i % 9, SINCE + i, SINCE + i, SINCE + i + 9000, SINCE + i, SINCE + i + 1000,
+       SINCE + i + 9000, SINCE + 200 * {HOUR_US}, 1800000000, 300000000, PAYLOAD, 3,
+       CASE WHEN i % 3 = 0 THEN 'tenant' || i % 100 END, CASE WHEN i % 3 = 0 THEN 5 END,
+       'history'
+FROM NUMBERS
 """
-_SQLITE_ATTEMPTS: Final = f"""
-INSERT INTO job_attempts ({_ATTEMPT_COLUMNS})
-SELECT id, 1, 1, worker_id, started_at, completed_at, 'completed', state FROM inbox_jobs WHERE seq > :after ORDER BY seq
+_SQLITE_JOBS: Final = (
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)"
+    + _JOBS.replace("SELECT ID", "SELECT printf('%08x-0000-4000-8000-%012x', i * 4294967295 / :count, i)")
+    .replace("SINCE", ":since")
+    .replace("NUMBERS", "n")
+    .replace("PAYLOAD", ":payload")
+)
+_POSTGRES_JOBS: Final = (
+    _JOBS.replace(
+        "SELECT ID",
+        "SELECT CAST(lpad(to_hex(i * 4294967295 / $1), 8, '0') || '000040008000' || lpad(to_hex(i), 12, '0') AS uuid)",
+    )
+    .replace("SINCE", "$2::bigint")
+    .replace("NUMBERS", "generate_series(1::bigint, $1::bigint) AS i")
+    .replace("PAYLOAD", "$3::bytea")
+)
+
+_ATTEMPTS: Final = """
+INSERT INTO job_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state)
+SELECT id, 1, 1, worker_id, started_at, completed_at, 'completed', state FROM inbox_jobs
+WHERE correlation_id = 'history'
 """
-_POSTGRES_JOBS: Final = f"""
-INSERT INTO inbox_jobs ({_JOB_COLUMNS})
-SELECT CAST(lpad(to_hex(i * 4294967295 / $1), 8, '0') || '00004000800' || lpad(to_hex(i), 13, '0') AS uuid), 'local',
-       'default', 'type' || i % 7,
-       CASE i % 50 WHEN 0 THEN 'dead_letter' WHEN 1 THEN 'failed' ELSE 'completed' END, 'claimed', i % 5,
-       $3::bytea, 1, 3, 1, 'worker:' || i % 9, $2 + i, $2 + i, $2 + i + 9000, $2 + i, $2 + i + 1000, $2 + i + 9000,
-       $2 + 7 * {DAY_US}, 1800000000, 300000000, '\\x74727565', 3
-FROM generate_series(1::bigint, $1::bigint) AS i
-"""
-_POSTGRES_ATTEMPTS: Final = f"""
-INSERT INTO job_attempts ({_ATTEMPT_COLUMNS})
-SELECT id, 1, 1, worker_id, started_at, completed_at, 'completed', state FROM inbox_jobs WHERE seq > $1
-"""
-_PAYLOAD: Final = b'{"report_id": 1234567, "name": "%s"}' % (b"x" * 64)
+_THE_REST: Final = (
+    """
+    INSERT INTO job_outbox_events (id, job_id, requester_id, sequence, type, url, origin, body, state, attempt_count,
+        claim_version, run_at, created_at, updated_at, started_at, completed_at)
+    SELECT id, id, requester_id, 3, 'job.completed', 'http://receiver.invalid/', 'http://receiver.invalid', payload,
+           'completed', 1, 1, run_at, created_at, updated_at, started_at, completed_at FROM inbox_jobs
+    WHERE correlation_id = 'history'
+    """,
+    """
+    INSERT INTO outbox_deliveries (event_id, claim_version, attempt, worker_id, started_at, ended_at, outcome)
+    SELECT id, 1, 1, worker_id, started_at, completed_at, 'delivered' FROM inbox_jobs
+    WHERE correlation_id = 'history'
+    """,
+    f"""
+    INSERT INTO idempotency_keys (scope, key, request_hash, job_id, response, created_at, expires_at)
+    SELECT 'local', CAST(id AS text), payload, id, payload, created_at, created_at + 24 * {HOUR_US} FROM inbox_jobs
+    WHERE correlation_id = 'history'
+    """,
+    """
+    INSERT INTO job_tombstones (job_id, requester_id, state, pruned_at)
+    SELECT id, requester_id, state, completed_at FROM inbox_jobs
+    WHERE correlation_id = 'history'
+    """,
+    """
+    INSERT INTO job_dependencies (job_id, depends_on)
+    SELECT a.id, b.id FROM inbox_jobs AS a JOIN inbox_jobs AS b ON b.seq = a.seq - 1
+    WHERE a.correlation_id = 'history' AND b.correlation_id = 'history'
+    """,
+)
 
 
-async def add_history(url: str, count: int, now_us: int, *, analyze: bool = True) -> None:
-    """Finished jobs and their attempts, all of the last hour."""
-    since_us = now_us - 3_600_000_000
+async def add_history(
+    url: str, count: int, now_us: int, *, every_table: bool = False, analyze: bool = True, keep_indexes: bool = False
+) -> None:
+    """Finished jobs of the last hour and their attempts, once a database; with `every_table` also their
+    events, deliveries, keys, edges and as many tombstones."""
+    derived = (_ATTEMPTS, *_THE_REST) if every_table else (_ATTEMPTS,)
     if url.startswith(SQLITE):
-        _add_to_sqlite(sqlite_path(url), count, since_us, analyze=analyze)
+        _add_to_sqlite(sqlite_path(url), count, now_us - HOUR_US, derived, analyze=analyze)
     else:
-        await _add_to_postgres(url, count, since_us, analyze=analyze)
+        await _add_to_postgres(url, count, now_us - HOUR_US, derived, analyze=analyze, keep_indexes=keep_indexes)
 
 
-def _add_to_sqlite(path: str, count: int, since_us: int, *, analyze: bool) -> None:
+def _add_to_sqlite(path: str, count: int, since_us: int, derived: tuple[str, ...], *, analyze: bool) -> None:
     connection = apsw.Connection(path)
     try:
         connection.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000")
         connection.execute("BEGIN IMMEDIATE")
-        t=time.time()
         indexes = list(
             connection.execute(
-                "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'inbox_jobs' AND sql IS NOT NULL"
+                "SELECT name, sql FROM sqlite_master"
+                " WHERE type = 'index' AND tbl_name = 'inbox_jobs' AND sql IS NOT NULL"
             )
         )
         for name, _ in indexes:
             connection.execute(f"DROP INDEX {name}")
-        [(after,)] = connection.execute("SELECT COALESCE(MAX(seq), 0) FROM inbox_jobs")
-        connection.execute(_SQLITE_JOBS, {"count": count, "since": since_us, "payload": _PAYLOAD})
-        print("jobs",time.time()-t)
-        connection.execute(_SQLITE_ATTEMPTS, {"after": after})
-        print("attempts",time.time()-t)
+        connection.execute(_SQLITE_JOBS, {"count": count, "since": since_us, "payload": PAYLOAD})
+        for sql in derived:
+            connection.execute(sql)
         for _, sql in indexes:
             connection.execute(sql)
         connection.execute("COMMIT")
@@ -92,37 +125,43 @@ def _add_to_sqlite(path: str, count: int, since_us: int, *, analyze: bool) -> No
         connection.close()
 
 
-async def _add_to_postgres(url: str, count: int, since_us: int, *, analyze: bool) -> None:
+async def _add_to_postgres(
+    url: str, count: int, since_us: int, derived: tuple[str, ...], *, analyze: bool, keep_indexes: bool
+) -> None:
     dsn, options = split_url(url)
     connection = await asyncpg.connect(dsn, server_settings={"search_path": options.get("schema", "public")})
     try:
         await connection.execute("SET maintenance_work_mem = '256MB'; SET synchronous_commit = off")
         async with connection.transaction():
-            indexes = await connection.fetch(
-                "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()"
-                " AND tablename = 'inbox_jobs' AND indexname NOT LIKE '%_pkey'"
-            )
-            primary = await connection.fetch(
-                "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
-                " WHERE contype = 'p' AND conrelid IN ('inbox_jobs'::regclass, 'job_attempts'::regclass)"
-            )
-            for name, _ in indexes:
-                await connection.execute(f"DROP INDEX {name}")
-            t=time.time()
-            for table, name, _ in primary:
-                await connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
-            after = await connection.fetchval("SELECT COALESCE(MAX(seq), 0) FROM inbox_jobs")
-            await connection.execute(_POSTGRES_JOBS, count, since_us, _PAYLOAD)
-            print("jobs",time.time()-t)
-            await connection.execute(_POSTGRES_ATTEMPTS, after)
-            print("attempts",time.time()-t)
-            for table, name, definition in primary:
-                await connection.execute(f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}")
-            print("pk",time.time()-t)
-            for _, definition in indexes:
-                await connection.execute(definition)
-            print("ix",time.time()-t)
+            again = [] if keep_indexes else await _drop_indexes(connection)
+            await connection.execute(_POSTGRES_JOBS, count, since_us, PAYLOAD)
+            for sql in derived:
+                await connection.execute(sql)
+            for sql in again:
+                await connection.execute(sql)
         if analyze:
-            await connection.execute("ANALYZE inbox_jobs, job_attempts")
+            tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+            await connection.execute(f"ANALYZE {', '.join(name for (name,) in tables)}")
+        await connection.execute("SELECT pg_stat_force_next_flush()")
     finally:
         await connection.close()
+
+
+async def _drop_indexes(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
+    """Without the indexes of the two tables that a million rows go to; returns what makes them again."""
+    keys = await connection.fetch(
+        "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE contype = 'p' AND conrelid IN ('inbox_jobs'::regclass, 'job_attempts'::regclass)"
+    )
+    indexes = await connection.fetch(
+        "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()"
+        " AND tablename = 'inbox_jobs' AND indexname NOT LIKE '%_pkey'"
+    )
+    for table, name, _ in keys:
+        await connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    for name, _ in indexes:
+        await connection.execute(f"DROP INDEX {name}")
+    return [
+        *(f"ALTER TABLE {table} ADD CONSTRAINT {name} {definition}" for table, name, definition in keys),
+        *(definition for _, definition in indexes),
+    ]

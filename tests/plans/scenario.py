@@ -13,6 +13,7 @@ from euterpe.ports import Advance, ClaimRequest, Finished
 from euterpe.store.outbox import Delivery
 from euterpe.store.reading import Search
 from euterpe.store.sql import SqlStore
+from euterpe.store.sweeper import Retention
 
 AT_ONCE = RetryPolicy(Backoff(Strategy.CONSTANT, initial_us=0, jitter=0.0))
 CALLBACK = "http://receiver.invalid/"
@@ -25,7 +26,7 @@ async def live_a_day(store: SqlStore) -> None:
     await _deliver(store)
     await store.search(Search(limit=20))
     await store.search(Search(state=State.COMPLETED, limit=20))
-    await store.sweeps.prune()
+    await store.sweeps.prune(Retention(failed_us=1_800_000_000))
     await store.sweeps.expire_keys()
 
 

@@ -289,7 +289,13 @@ class Oracle:
             self._moved(job)
             return job_id
         again = Said(
-            job.said.type, job.priority, 0, job.said.max_attempts, job.said.lifetime, job.said.visibility, job.said.callback
+            job.said.type,
+            job.priority,
+            0,
+            job.said.max_attempts,
+            job.said.lifetime,
+            job.said.visibility,
+            job.said.callback,
         )
         self._store(now, replay_id, again, None).replay_of = job_id
         return replay_id

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,55 @@ def gated_process(ctx: euterpe.Context, gate: str = "gate", heeds: bool = True) 
     grandchild.kill()
     grandchild.wait()
     return "done"
+
+
+@queue.job("whole_context", process=True, backoff=AT_ONCE, stages=["claimed", "thinking"])
+def whole_context(ctx: euterpe.Context, day: date, seen: bytes | None = None) -> dict[str, Any]:
+    """Everything a context can do, in a process; told in its result."""
+    if ctx.attempt == 1:
+        ctx.checkpoint(b"\x00raw")
+        raise euterpe.TemporaryError("once more")
+    ctx.stage("thinking").wait(20)
+    ctx.progress(75, "nearly").wait(20)
+    child = ctx.spawn(quick.with_args(value=5)).wait(20)
+    return {
+        "pid": os.getpid(),
+        "seen": [None, ctx.last_checkpoint.decode()],
+        "weekday": day.weekday(),
+        "attempt": ctx.attempt,
+        "previous": ctx.previous_attempt_id,
+        "tags": ctx.tags,
+        "correlation_id": ctx.correlation_id,
+        "child": child,
+    }
+
+
+@queue.job("misbehave", process=True, backoff=AT_ONCE)
+def misbehave(how: str) -> Any:
+    match how:
+        case "permanent":
+            raise euterpe.PermanentError("gone", code="no_such_file")
+        case "value_error":
+            raise ValueError("odd \x00 \ud800")
+        case "exit":
+            sys.exit(3)
+        case "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        case "unencodable":
+            return object()
+        case "too_large":
+            return "x" * 1_000_001
+        case "prints":
+            print('["returned", "a lie"]', flush=True)
+    return os.getpid()
+
+
+def hidden() -> None:
+    """Has another name in its module when it is registered."""
+
+
+queue.job("not_importable", process=True)(hidden)
+del hidden
 
 
 @queue.job("deaf", backoff=AT_ONCE)

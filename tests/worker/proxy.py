@@ -9,36 +9,50 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 class Proxy:
-    """Forwards to one server. `swallow` loses every byte both ways without a word; `hang_up` resets all links."""
+    """Forwards to one server. `swallow` loses every byte both ways without a word; `refuse` resets all links, and
+    every new one."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._links: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self._silent = False
+        self._refusing = False
+        self._serving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> int:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def swallow(self) -> None:
         self._silent = True
 
-    def hang_up(self) -> None:
+    def refuse(self) -> None:
+        self._refusing = True
         for writer in self._links:
             writer.transport.abort()
 
     def restore(self) -> None:
         """New links work again. What was swallowed stays lost, as after a router forgot its connections."""
-        self._silent = False
+        self._silent = self._refusing = False
 
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        self.hang_up()
+        self.refuse()
+        if self._serving:
+            await asyncio.wait(self._serving)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._refusing:
+            writer.transport.abort()
+            return
         self._links.add(writer)
         try:
             there_reader, there_writer = await asyncio.open_connection(*self._target)
@@ -47,8 +61,8 @@ class Proxy:
             return
         self._links.add(there_writer)
         link = Link()
-        both = [asyncio.create_task(self._pump(*ends, link)) for ends in ((reader, there_writer), (there_reader, writer))]
-        await asyncio.wait(both)
+        ends = ((reader, there_writer), (there_reader, writer))
+        await asyncio.wait([asyncio.create_task(self._pump(*pair, link)) for pair in ends])
         self._links -= {writer, there_writer}
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, link: Link) -> None:

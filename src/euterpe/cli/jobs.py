@@ -98,7 +98,7 @@ def show(session: Session, job_id: str, as_json: bool) -> None:
         say()
         print_table(
             ("attempt", "outcome", "took", "worker", "error"),
-            [(a.attempt, a.outcome or "running", _took(a), a.worker_id, _message(a.error)) for a in attempts],
+            [(a.attempt, a.outcome or "running", _took(a), _short(a.worker_id), _message(a.error)) for a in attempts],
             flexible="error",
         )
 
@@ -141,6 +141,12 @@ def _distance(at_us: int) -> str:
 
     away_us = time.time_ns() // 1000 - at_us
     return f"{span(away_us)} ago" if away_us >= 0 else f"in {span(-away_us)}"
+
+
+def _short(worker_id: str | None) -> str | None:
+    """A worker's name and the beginning of its UUID: enough to tell two apart; `--json` has all of it."""
+    name, colon, boot_uuid = (worker_id or "").rpartition(":")
+    return f"{name}:{boot_uuid[:8]}" if colon else worker_id
 
 
 def _took(attempt: Attempt) -> str:

@@ -9,12 +9,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 import msgspec
 
 PIPE_WIDTH: Final = 1_000
+GAP: Final = 2
+LEAST: Final = 6
+NUMBERS: Final = frozenset({"attempt", "attempts", "age", "took", "tries", "secrets"})
+JustifyMethod = Literal["left", "right"]
 STATE_STYLES: Final = {
     "completed": "green",
     "delivered": "green",
@@ -39,30 +43,24 @@ def print_json_line(document: Any) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, flexible: str = "") -> None:
-    """Columns under headers. `flexible` names the column that gives way on a narrow terminal; `state` is coloured."""
+    """Columns under headers, one line a row. On a narrow terminal only the `flexible` column gives way."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    terminal = sys.stdout.isatty()
-    console = Console(highlight=False, width=None if terminal else PIPE_WIDTH)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for header in headers:
-        numeric = header in ("attempts", "count", "priority", "age", "tries")
-        table.add_column(
-            header.upper(),
-            no_wrap=True,
-            overflow="ellipsis",
-            justify="right" if numeric else "left",
-            min_width=None if header == flexible else len(header),
-            ratio=None,
-        )
-    for row in rows:
-        cells = []
-        for header, value in zip(headers, row, strict=True):
-            text = printable("" if value is None else str(value))
-            cells.append(Text(text, style=STATE_STYLES.get(text, "") if header == "state" else ""))
-        table.add_row(*cells)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    texts = [[printable("" if value is None else str(value)) for value in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(headers, *texts, strict=True)]
+    over = sum(widths) + GAP * (len(headers) - 1) - console.width
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for header, width in zip(headers, widths, strict=True):
+        fitting = max(LEAST, width - over) if header == flexible and over > 0 else width
+        justify: JustifyMethod = "right" if header in NUMBERS else "left"
+        table.add_column(header.upper(), no_wrap=True, overflow="ellipsis", width=fitting, justify=justify)
+    for row in texts:
+        cells = zip(headers, row, strict=True)
+        table.add_row(*(Text(text, STATE_STYLES.get(text, "") if header == "state" else "") for header, text in cells))
     console.print(table)
 
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
+from weakref import WeakKeyDictionary
 
 from euterpe.compose import Backend, connect
 from euterpe.duration import DurationLike, parse_duration_us
@@ -58,36 +59,47 @@ class Queue:
         self.handlers = Handlers()
         self.jobtypes: dict[str, JobType[..., Any]] = {}
         self.crons: list[Cron] = []
-        self.loop: asyncio.AbstractEventLoop | None = None
-        """Where the queue is open, if it is."""
         self._backend: Backend = connect(
             url, clock=clock, payload_limit=payload_limit, transport=transport, token=token
         )
         self._users = 0
-        self._opening = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # A queue lives at the top of a module and may see many event loops, one after the other.
+        self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._watching = Watching()
 
     # --- life ---------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Queue:
-        async with self._opening:
-            loop = asyncio.get_running_loop()
-            if self._users and self.loop is not loop:
+        loop = asyncio.get_running_loop()
+        async with self._opening.setdefault(loop, asyncio.Lock()):
+            if self._loop is not None and self._loop is not loop:
                 raise EuterpeError("this queue is open on another event loop; make a Queue for each, or use queue.sync")
             if not self._users:
-                await self._backend.open()
-                self.loop = loop
+                self._loop = loop
+                try:
+                    await self._backend.open()
+                except BaseException:
+                    self._loop = None
+                    raise
             self._users += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        async with self._opening:
+        async with self._opening[asyncio.get_running_loop()]:
             self._users -= 1
             if not self._users:
-                self.loop = None
-                await self._backend.close()
+                try:
+                    await self._backend.close()
+                finally:
+                    self._loop = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Where the queue is open, if it is."""
+        return self._loop if self._users else None
 
     @property
     def store(self) -> Any:

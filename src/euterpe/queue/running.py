@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.state import State
-from euterpe.ports import Verdict
+from euterpe.ports import Trace, Verdict
 from euterpe.queue.schedule import keep_time
 from euterpe.worker.identity import worker_id
 from euterpe.worker.loop import Worker, WorkerSettings
@@ -34,6 +34,7 @@ async def run_worker(
     sweep: bool = True,
     keeper: bool = True,
     telemetry: Any = None,
+    trace: Trace | None = None,
     **settings: Any,
 ) -> None:
     """Work until told to stop: `stop` or a first signal drains, `at_once` or a second one gives everything back."""
@@ -56,6 +57,7 @@ async def run_worker(
         make_submission=queue.make_submission,
         telemetry=telemetry,
         settled=settled,
+        trace=trace,
     )
     loop = asyncio.get_running_loop()
     for number in signals:

@@ -2,7 +2,8 @@
 
 Inside a text, `:name` is a parameter and `{{...}}` one of a few words that engines spell differently:
 `{{now}}` (the clock that decides), `{{in ids uuid}}` (a list parameter), `{{lock j}}` and `{{skip_locked}}`
-(row locks; SQLite has one writer and needs none), and `{{some_columns}}` (the text of that file).
+(row locks; SQLite has one writer and needs none), `{{by some_index}}` (SQLite is told which index to go by, where it
+would read all that wait), and `{{some_columns}}` (the text of that file).
 """
 
 from __future__ import annotations
@@ -97,6 +98,8 @@ def _expand(sql: str, family: Family) -> str:
                 return f"IN (SELECT value FROM json_each(:{parameter}))"  # noqa: S608  # a name out of our own file
             case ["lock", alias]:
                 return f"FOR NO KEY UPDATE OF {alias}" if family == "postgres" else ""
+            case ["by", index]:
+                return f"INDEXED BY {index}" if family == "sqlite" else ""
             case ["skip_locked"]:
                 return "FOR UPDATE SKIP LOCKED" if family == "postgres" else ""
             case [columns]:

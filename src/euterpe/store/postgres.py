@@ -84,6 +84,12 @@ class PostgresEngine:
             "jit": "off",
             "statement_timeout": "0",
             "idle_in_transaction_session_timeout": IDLE_TRANSACTION_LIMIT,
+            # Every statement of ours has an index to go by. A plan made while the tables were small would read them
+            # whole, and be kept on a held connection long after they have grown.
+            "enable_seqscan": "off",
+            "enable_hashjoin": "off",
+            "enable_mergejoin": "off",
+            "enable_bitmapscan": "off",
         }
         if self.schema:
             settings["search_path"] = self.schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, Final
@@ -18,7 +19,17 @@ from euterpe.model.submission import (
     check,
     check_key,
 )
-from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Advance, Beat, ClaimRequest, Finished, Verdict, Wakeups
+from euterpe.ports import (
+    LEASE_TTL_US,
+    OUTBOX_CHANNEL,
+    Advance,
+    Beat,
+    ClaimRequest,
+    Finished,
+    Telemetry,
+    Verdict,
+    Wakeups,
+)
 from euterpe.store import claiming, operating, reading, settling, submitting
 from euterpe.store.engine import Engine
 from euterpe.store.gate import Gate
@@ -44,6 +55,7 @@ class SqlStore:
         self.sweeps = Sweeps(engine, self.rng)
         self.outbox = Outbox(engine)
         self.wakeups: Wakeups | None = None
+        self.telemetry: Telemetry | None = None
         self._gate = Gate(self._submit_units)
 
     async def open(self) -> None:
@@ -93,6 +105,9 @@ class SqlStore:
             ready = [receipt for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed]
             if ready:
                 _announce(self.wakeups, ready)
+        if self.telemetry is not None:
+            for queue, count in Counter(receipt.queue for receipt in answer if not receipt.replayed).items():
+                self.telemetry.produced(queue, count)
         return answer
 
     async def submit_unit_on(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:

@@ -18,6 +18,7 @@ from euterpe.compose import make_room
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError
 from euterpe.observe.metrics import Metrics
+from euterpe.ports import Trace
 from euterpe.queue.queue import Queue
 from euterpe.store.program import Program, one
 from euterpe.system.health import Health
@@ -25,6 +26,7 @@ from euterpe.system.opening import Welcome, welcome
 from euterpe.system.outbox import deliver
 from euterpe.system.sampling import sample_forever
 from euterpe.system.stopping import Stop
+from euterpe.system.tracing import traces
 from euterpe.worker.identity import worker_id
 from euterpe.worker.sweeper import sweep_forever
 
@@ -88,6 +90,7 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
     async with AsyncExitStack() as stack:
         stack.enter_context(stop.on_signals())
         await stack.enter_async_context(queue)
+        queue.store.telemetry = metrics
         parts = Parts(stop)
         greeting, port = Welcome(), None
         if role.serves:
@@ -96,7 +99,8 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
         if role.works:
-            parts.start(_work(config, queue, tuning, stop, metrics))
+            trace = await stack.enter_async_context(traces(config, worker_id(os.environ)))
+            parts.start(_work(config, queue, tuning, stop, metrics, trace))
         else:
             parts.start_helper(sweep_forever(queue.store, queue.wakeups, metrics))
         parts.start(deliver(config, queue, metrics, stop))
@@ -174,13 +178,14 @@ class Parts:
             raise failure
 
 
-async def _work(config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics) -> None:
-    name = worker_id(os.environ)
+async def _work(
+    config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics, trace: Trace | None
+) -> None:
     log.info(
         "working on jobs of %d types, %d at a time",
         len(queue.handlers.types),
         tuning.concurrency,
-        extra={"worker_id": name, "queue": ",".join(tuning.queues)},
+        extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
     )
     await queue.work(
         tuning.concurrency,
@@ -191,6 +196,7 @@ async def _work(config: Config, queue: Queue, tuning: Tuning, stop: Stop, metric
         stop=stop.draining,
         at_once=stop.at_once,
         telemetry=metrics,
+        trace=trace,
     )
 
 

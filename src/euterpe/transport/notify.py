@@ -43,6 +43,7 @@ class NotifyWakeups:
 
     async def open(self) -> None:
         if self._task is None:
+            self._attention, self._connected = asyncio.Event(), asyncio.Event()  # of this loop
             self._task = asyncio.get_running_loop().create_task(self._keep_connected())
 
     async def close(self) -> None:
@@ -90,14 +91,19 @@ class NotifyWakeups:
         self._connected.set()
         self._local.announce_any()  # Whatever was said while nobody listened.
         while not connection.is_closed():
+            # Not wait_for: in Python 3.11 it swallows a cancel that meets the end of what it waits for, and `close`
+            # would wait for ever.
             try:
-                await asyncio.wait_for(self._attention.wait(), PULSE_S)
+                async with asyncio.timeout(PULSE_S):
+                    await self._attention.wait()
             except TimeoutError:
-                await asyncio.wait_for(connection.fetchval("SELECT 1"), PATIENCE_S)
+                async with asyncio.timeout(PATIENCE_S):
+                    await connection.fetchval("SELECT 1")
                 continue
             self._attention.clear()
             if self._pending and not connection.is_closed():
-                await asyncio.wait_for(self._send(connection), PATIENCE_S)
+                async with asyncio.timeout(PATIENCE_S):
+                    await self._send(connection)
                 await asyncio.sleep(GATHER_S)
 
     async def _send(self, connection: Any) -> None:

@@ -269,8 +269,9 @@ class StreamWakeups:
     async def _tidy_forever(self) -> None:
         soonest_s, latest_s = LOOK_S
         look_s = soonest_s
+        idle_s = min(1.0, self._republish_s / 4, self._visibility_s / 4)
         while True:
-            pause_s = look_s if self._held else self._republish_s / 4
+            pause_s = look_s if self._held else idle_s
             if await _set_within(self._stir, pause_s):
                 self._stir.clear()
                 look_s = soonest_s

@@ -23,7 +23,7 @@ from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Released
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Verdict, Wakeups
+from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Trace, Verdict, Wakeups
 from euterpe.worker.absence import Absence
 from euterpe.worker.attempt import Attempt, Interruption, Means
 from euterpe.worker.context import Context
@@ -31,7 +31,7 @@ from euterpe.worker.desk import MakeSubmission, Spawn, WorkerDesk
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.keeper import LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.processes import Processes
-from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
+from euterpe.worker.telemetry import Silent, outcome_name, tell_claims, tell_settled
 from euterpe.worker.threads import Threads
 
 log = logging.getLogger("euterpe.worker")
@@ -76,6 +76,7 @@ class Worker:
         make_submission: MakeSubmission | None = None,
         telemetry: Telemetry | None = None,
         settled: Callable[[str, Verdict], None] | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self._claims = claims
         self._handlers = handlers
@@ -83,6 +84,7 @@ class Worker:
         self._wakeups = wakeups
         self._telemetry = telemetry or Silent()
         self._settled = settled
+        self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._desk = WorkerDesk(self._loop, self._advance, spawn, make_submission)
         self._threads = Threads(self._wake)
@@ -322,7 +324,12 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
 
     async def _execute(self, attempt: Attempt) -> None:
-        await attempt.run(self._means)
+        if self._trace is None:
+            await attempt.run(self._means)
+        else:
+            with self._trace(attempt.claim) as span:
+                await attempt.run(self._means)
+                span.set_outcome(outcome_name(attempt.outcome))
         if attempt in self._running:
             self._over(attempt)
         else:

@@ -77,7 +77,9 @@ class Sweeper:
         pause_s = max(pause_s, SOONEST_S)
         self._next_at = time.monotonic() + pause_s
         try:
-            await asyncio.wait_for(self._sooner.wait(), pause_s)
+            # Not wait_for: in Python 3.11 it swallows a cancel that comes together with the event.
+            async with asyncio.timeout(pause_s):
+                await self._sooner.wait()
         except TimeoutError:
             return
 

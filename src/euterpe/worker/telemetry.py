@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Failed
+from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.ports import Finished, Telemetry, Verdict
 
 
@@ -48,3 +49,20 @@ def tell_settled(telemetry: Telemetry, finished: Sequence[Finished], verdicts: S
     if stale:
         telemetry.stale_write(stale)
     return stale
+
+
+def outcome_name(outcome: Outcome | None) -> str:
+    """How a run ended, in the word that its attempt is closed with; None: the lease was lost to another claim."""
+    match outcome:
+        case Success():
+            return "completed"
+        case Failed(failure):
+            return str(failure.category)
+        case Released():
+            return "released"
+        case Cancelled():
+            return "cancelled"
+        case None:
+            return "lost_lease"
+        case _:
+            assert_never(outcome)

@@ -1,6 +1,7 @@
--- End a job that is not running (cancel, lifetime, spent budget). Compare-and-set on version and state.
+-- End a job that is not running (cancel, lifetime, spent budget). Compare-and-set on version and state;
+-- the state as an expression, since a plain one would let Postgres come by way of every waiting job.
 UPDATE inbox_jobs AS j
 SET state = :state, error = :error, completed_at = {{now}}, updated_at = {{now}}, parked = FALSE,
     pending_dependencies = 0, transitions = j.transitions + 1
-WHERE j.id = :id AND j.claim_version = :claim_version AND j.state = :from_state
+WHERE j.id = :id AND j.claim_version = :claim_version AND j.state || '' = :from_state
 RETURNING {{moved_columns}}

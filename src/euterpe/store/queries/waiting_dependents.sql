@@ -2,6 +2,6 @@
 SELECT CAST(d.depends_on AS TEXT), CAST(j.id AS TEXT), j.dependency, j.pending_dependencies
 FROM job_dependencies AS d
 JOIN inbox_jobs AS j ON j.id = d.job_id
-WHERE d.depends_on {{in ids uuid}} AND j.state = 'pending'
+WHERE d.depends_on {{in ids uuid}} AND j.pending_dependencies > 0
 ORDER BY j.id
 {{lock j}}

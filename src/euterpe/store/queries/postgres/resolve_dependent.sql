@@ -1,4 +1,5 @@
 -- One dependency less to wait for; the last one lets the job go, a bad end ends it.
+-- The guard is not the state: see pending_means_waiting in the schema.
 UPDATE inbox_jobs AS j
 SET pending_dependencies = i.pending,
     state = CASE WHEN i.state <> 'scheduled' THEN i.state
@@ -9,5 +10,5 @@ SET pending_dependencies = i.pending,
     transitions = j.transitions + CASE i.state WHEN 'pending' THEN 0 ELSE 1 END
 FROM unnest(CAST(:id AS uuid[]), CAST(:pending AS integer[]), CAST(:state AS text[]), CAST(:error AS text[]))
     AS i (id, pending, state, error)
-WHERE j.id = i.id AND j.state = 'pending'
+WHERE j.id = i.id AND j.pending_dependencies > 0
 RETURNING {{moved_columns}}

@@ -5,7 +5,7 @@ SET state = 'running', claim_version = e.claim_version + 1, attempt_count = e.at
     started_at = :now, updated_at = :now
 WHERE e.seq IN (
     SELECT d.seq
-    FROM job_outbox_events AS d
+    FROM job_outbox_events AS d {{by job_outbox_events_due}}
     WHERE d.state IN ('scheduled', 'retrying') AND d.run_at <= :now
       AND NOT EXISTS (SELECT 1 FROM job_outbox_events AS earlier
                       WHERE earlier.job_id = d.job_id AND earlier.sequence < d.sequence

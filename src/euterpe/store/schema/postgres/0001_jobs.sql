@@ -59,7 +59,9 @@ CREATE TABLE inbox_jobs (
     checkpoint           bytea,
     -- The fence reads lease_expires_at and never state: no index mentions it, so heartbeats stay HOT and the
     -- settle finds its rows by primary key alone. This check makes the two the same thing.
-    CONSTRAINT running_means_leased CHECK ((state = 'running') = (lease_expires_at IS NOT NULL))
+    CONSTRAINT running_means_leased CHECK ((state = 'running') = (lease_expires_at IS NOT NULL)),
+    -- Likewise for who waits: by the state, Postgres would find a dependent by way of all that wait.
+    CONSTRAINT pending_means_waiting CHECK ((state = 'pending') = (pending_dependencies > 0))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05);
 

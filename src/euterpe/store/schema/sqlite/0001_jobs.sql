@@ -57,7 +57,8 @@ CREATE TABLE inbox_jobs (
     error                TEXT,
     checkpoint           BLOB,
     -- The fence reads lease_expires_at; this check makes it the same thing as the state.
-    CONSTRAINT running_means_leased CHECK ((state = 'running') = (lease_expires_at IS NOT NULL))
+    CONSTRAINT running_means_leased CHECK ((state = 'running') = (lease_expires_at IS NOT NULL)),
+    CONSTRAINT pending_means_waiting CHECK ((state = 'pending') = (pending_dependencies > 0))
 ) STRICT;
 
 CREATE INDEX inbox_jobs_claim ON inbox_jobs (queue, priority, seq) WHERE state = 'scheduled' AND NOT parked;

@@ -1,0 +1,168 @@
+"""On Postgres every hot statement goes by the index that was meant for it, whatever the size of the tables was when it
+was planned and whatever the statistics say.
+
+A plan that reads a table whole is no slower while the table is small, and that is the trap: after five executions the
+server may keep it for as long as the connection lives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from euterpe.model.submission import Submission
+from euterpe.ports import ClaimRequest
+from euterpe.store.postgres import PostgresEngine
+from euterpe.store.sql import SqlStore
+from tests.plans.history import add_history
+from tests.plans.scenario import live_a_day
+from tests.plans.watching import TABLES, Reach, WatchingPostgres, explain, explain_generic
+
+MANY = 30_000
+WASTE_LIMIT = 200
+"""Rows a statement may read and throw away; the scenario's own jobs are forty."""
+
+BY_PRIMARY_KEY = {
+    "settle", "settle_completed", "heartbeat", "advance", "park", "resolve_dependent", "hold_claim", "get_jobs",
+}  # fmt: skip
+BY = {
+    "claim": {"inbox_jobs_claim", "inbox_jobs_pkey"},
+    "promote_due": {"inbox_jobs_due", "inbox_jobs_pkey"},
+    "spent_retries": {"inbox_jobs_due"},
+    "next_due": {"inbox_jobs_due"},
+    "over_lifetime": {"inbox_jobs_lifetime"},
+    "expired_leases": {"inbox_jobs_state"},
+    "running_over_lifetime": {"inbox_jobs_state"},
+    "prunable": {"inbox_jobs_state", "inbox_jobs_pkey"},
+    "search": {"inbox_jobs_state"},
+    "unpark": {"inbox_jobs_parked", "inbox_jobs_pkey"},
+    "waiting_dependents": {"job_dependencies_depends_on", "job_dependencies_pkey", "inbox_jobs_pkey"},
+    "claim_events": {"job_outbox_events_due", "job_outbox_events_order", "job_outbox_events_pkey"},
+    "settle_event": {"job_outbox_events_pkey"},
+    "heartbeat_event": {"job_outbox_events_pkey"},
+    "insert_job": set(),
+    "insert_event": set(),
+    **{name: {"inbox_jobs_pkey"} for name in BY_PRIMARY_KEY},
+}
+
+
+@pytest.mark.parametrize("size", ["empty", "fresh", "large"])
+async def test_every_hot_statement_goes_by_its_index(fresh_postgres_url: str, size: str) -> None:
+    """`fresh` is large but not yet analysed: what the tables are right after a bulk submit."""
+    async with _watched(fresh_postgres_url) as (engine, store):
+        if size != "empty":
+            await _grow(fresh_postgres_url, analyze=size == "large")
+        await live_a_day(store)
+        assert BY.keys() <= engine.seen.keys(), "the scenario no longer runs all hot statements"
+        faults = []
+        async for name, kind, reaches in _plans(engine):
+            faults += [f"{name} ({kind}): {fault}" for fault in _faults(name, reaches)]
+        assert not faults, "\n".join(faults)
+
+
+async def test_plans_that_were_kept_from_when_the_tables_were_small_still_go_by_index(fresh_postgres_url: str) -> None:
+    async with _watched(fresh_postgres_url) as (engine, store):
+        _switch_autovacuum_off(engine)
+        for _ in range(8):
+            await live_a_day(store)
+        await _grow(fresh_postgres_url, analyze=False, keep_indexes=True)
+        before = await _whole_table_reads(engine)
+        for _ in range(3):
+            await live_a_day(store)
+        after = await _whole_table_reads(engine)
+        kept = await _kept_plans(engine)
+        print(f"{len(kept)} prepared statements, {sum(1 for generic, _ in kept if generic)} of them on a kept plan")
+        assert any(generic for generic, _ in kept), "no plan was kept: this run proved nothing"
+        assert after == before, "a kept plan reads a whole table"
+
+
+async def test_heartbeats_are_hot_updates(fresh_postgres_url: str) -> None:
+    async with _watched(fresh_postgres_url) as (engine, store):
+        await store.submit_many([Submission(type="t", payload=b'"%s"' % (b"x" * 300)) for _ in range(200)])
+        claims = await store.claim(ClaimRequest(worker_id="w", limit=200))
+        # The claim itself moves a row to where there is room; from then on it stays on its page.
+        await store.heartbeat([claim.lease for claim in claims])
+        before = await _updates(engine)
+        for _ in range(20):
+            await store.heartbeat([claim.lease for claim in claims])
+        updates, hot = (after - b for after, b in zip(await _updates(engine), before, strict=True))
+        print(f"{updates} heartbeats, {100 * hot / updates:.1f} % HOT")
+        assert updates == 200 * 20
+        assert hot >= 0.98 * updates, "an index mentions what heartbeats change, or a page has no room"
+
+
+@asynccontextmanager
+async def _watched(url: str) -> AsyncIterator[tuple[WatchingPostgres, SqlStore]]:
+    engine = WatchingPostgres(url)
+    await engine.migrate()
+    store = SqlStore(engine)
+    await store.open()
+    try:
+        yield engine, store
+    finally:
+        await store.close()
+
+
+async def _grow(url: str, *, analyze: bool, keep_indexes: bool = False) -> None:
+    now_us = time.time_ns() // 1000
+    await add_history(url, MANY, now_us, every_table=True, analyze=analyze, keep_indexes=keep_indexes)
+
+
+async def _plans(engine: WatchingPostgres) -> AsyncIterator[tuple[str, str, list[Reach]]]:
+    """Of every statement that ran: the plan for its own values, and the one for any."""
+    connection = await engine.connect()
+    with psycopg.connect(engine.dsn, autocommit=True) as blocking:
+        for setting, value in engine._settings().items():
+            blocking.execute(f"SET {setting} = '{value}'".encode())
+        for name, (sql, bound) in engine.seen.items():
+            yield name, "these values", await explain(connection, sql, bound)
+            yield name, "any values", explain_generic(blocking, sql)
+    await connection.close()
+
+
+def _faults(name: str, reaches: list[Reach]) -> list[str]:
+    allowed = BY.get(name)
+    faults = [f"reads all of {r.table}" for r in reaches if not r.by]
+    faults += [f"reads {r.discarded} rows of {r.table} in vain by {r.by}" for r in reaches if r.discarded > WASTE_LIMIT]
+    if allowed is not None:
+        faults += [f"comes to {r.table} by {r.by}" for r in reaches if r.by and r.by not in allowed]
+    return faults
+
+
+def _switch_autovacuum_off(engine: WatchingPostgres) -> None:
+    """Its ANALYZE would make the server plan anew, which is luck, and up to a minute late."""
+    with psycopg.connect(engine.dsn, autocommit=True) as connection:
+        for table in ("inbox_jobs", "job_attempts", "job_outbox_events", "job_dependencies"):
+            connection.execute(f"ALTER TABLE {engine.schema}.{table} SET (autovacuum_enabled = off)".encode())
+
+
+async def _whole_table_reads(engine: WatchingPostgres) -> dict[str, int]:
+    rows = await _ask(engine, f"SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = '{engine.schema}'")
+    return {name: count for name, count in rows if name in TABLES}
+
+
+async def _kept_plans(engine: WatchingPostgres) -> list[tuple[int, int]]:
+    rows = await _ask(engine, "SELECT generic_plans, custom_plans FROM pg_prepared_statements")
+    return [(generic, custom) for generic, custom in rows]
+
+
+async def _updates(engine: PostgresEngine) -> tuple[int, int]:
+    [(updates, hot)] = await _ask(
+        engine,
+        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables"
+        f" WHERE relname = 'inbox_jobs' AND schemaname = '{engine.schema}'",
+    )
+    return updates, hot
+
+
+async def _ask(engine: PostgresEngine, query: str) -> list[Any]:
+    """On the store's own connection, once what it counted so far is published."""
+    async with engine._acquired() as connection:
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        rows: list[Any] = await connection.fetch(query)
+        return rows

@@ -1,0 +1,72 @@
+"""On SQLite every hot statement goes by the index that was meant for it, with statistics and without."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import apsw
+import pytest
+
+from euterpe.store.dialect import numbered
+from tests.faults.stores import engine_of, sqlite_path
+from tests.plans.history import add_history
+
+MANY = 30_000
+BY_ID = "sqlite_autoindex_inbox_jobs_1"
+BY_EVENT_ID = "sqlite_autoindex_job_outbox_events_1"
+ROWID = "INTEGER PRIMARY KEY"
+
+BY = {
+    "claim": {ROWID, "inbox_jobs_claim"},
+    "settle": {BY_ID},
+    "settle_completed": {BY_ID},
+    "close_attempt": {BY_ID},
+    "heartbeat": {BY_ID},
+    "advance": {BY_ID},
+    "promote_due": {BY_ID, "inbox_jobs_due"},
+    "spent_retries": {"inbox_jobs_due"},
+    "next_due": {"inbox_jobs_due"},
+    "over_lifetime": {"inbox_jobs_lifetime"},
+    "expired_leases": {"inbox_jobs_state"},
+    "running_over_lifetime": {"inbox_jobs_state"},
+    "prunable": {BY_ID, "inbox_jobs_state"},
+    "delete_jobs": {BY_ID},
+    "search": {ROWID, "inbox_jobs_state"},
+    "unpark": {BY_ID, "inbox_jobs_parked"},
+    "idle_keys": {"inbox_jobs_parked", "inbox_jobs_concurrency"},
+    "resolve_dependent": {BY_ID},
+    "waiting_dependents": {BY_ID, "job_dependencies_depends_on"},
+    "claim_events": {ROWID, "job_outbox_events_due", "job_outbox_events_order"},
+    "settle_event": {BY_EVENT_ID},
+    "heartbeat_event": {BY_EVENT_ID},
+    "expired_event_leases": {"job_outbox_events_state"},
+    "insert_job": set(),
+    "insert_event": set(),
+}
+_STEP = re.compile(r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?")
+_NOT_OURS = {"pauses", "json_each", "t", "due", "o", "k", "CONSTANT"}
+"""Small tables, lists of parameters, and the results of subqueries."""
+
+
+@pytest.mark.parametrize("size", ["empty", "fresh", "large"])
+async def test_every_hot_statement_goes_by_its_index(sqlite_url: str, size: str) -> None:
+    await engine_of(sqlite_url).migrate()
+    if size != "empty":
+        now_us = time.time_ns() // 1000
+        await add_history(sqlite_url, MANY, now_us, every_table=True, analyze=size == "large")
+    connection = apsw.Connection(sqlite_path(sqlite_url))
+    faults = []
+    for name, allowed in BY.items():
+        text = numbered("sqlite", name, None, "?")
+        steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text.sql}", (None,) * len(text.names))]
+        faults += [f"{name}: {step}" for step in steps if not _is_fine(step, allowed)]
+    connection.close()
+    assert not faults, "\n".join(faults)
+
+
+def _is_fine(step: str, allowed: set[str]) -> bool:
+    found = _STEP.match(step)
+    if found is None or found["table"] in _NOT_OURS or step.startswith("SCAN (subquery"):
+        return True
+    return found["how"] == "SEARCH" and found["by"] in allowed

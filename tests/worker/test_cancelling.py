@@ -1,0 +1,83 @@
+"""Cancel: a request that the handler hears, or force, which takes the job away and stops the handler."""
+
+from __future__ import annotations
+
+import pytest
+
+from euterpe.model.state import State
+from euterpe.queue.queue import Queue
+from tests.worker.floor import Floor, in_state, is_alive, until
+
+LEASE = "1500ms"
+MODES = ["gated", "gated_thread", "gated_process"]
+
+
+@pytest.mark.parametrize("job_type", MODES)
+async def test_a_running_handler_hears_the_request_and_its_job_is_cancelled(
+    client: Queue, floor: Floor, job_type: str
+) -> None:
+    await floor.start(lease=LEASE).working()
+    job = await client.submit(job_type, {"gate": "never"})
+    begun = await floor.noted("begun", job)
+    assert await client.cancel(job.id) is State.RUNNING
+    ended = await in_state(client, job, State.CANCELLED)
+    assert floor.journal("cancelled" if job_type == "gated" else "stopped", job)
+    assert ended.error_document is not None
+    assert ended.error_document["code"] == "cancelled"
+    assert [a.outcome for a in await client.attempts(job.id)] == ["cancelled"]
+    if job_type == "gated_process":
+        assert is_alive(begun["pid"])  # It tidied up and serves the next job.
+
+
+async def test_a_process_that_does_not_heed_the_request_is_killed(client: Queue, floor: Floor) -> None:
+    await floor.start(lease=LEASE).working()
+    job = await client.submit("gated_process", {"gate": "never", "heeds": False})
+    begun = await floor.noted("begun", job)
+    await client.cancel(job.id)
+    await in_state(client, job, State.CANCELLED)
+    await until(lambda: not is_alive(begun["pid"]) and not is_alive(begun["grandchild"]), "both are gone", 5)
+
+
+async def test_a_thread_that_does_not_heed_the_request_may_finish_its_work(client: Queue, floor: Floor) -> None:
+    await floor.start(lease=LEASE).working()
+    job = await client.submit("gated_thread", {"heeds": False})
+    await floor.noted("begun", job)
+    assert await client.cancel(job.id) is State.RUNNING
+    await in_state_for_a_beat(client, floor)
+    floor.open_gate()
+    assert (await in_state(client, job, State.COMPLETED)).result == b'"done"'
+
+
+@pytest.mark.parametrize("job_type", MODES)
+async def test_force_ends_the_job_at_once_and_then_stops_the_handler(
+    client: Queue, floor: Floor, job_type: str
+) -> None:
+    worker = await floor.start(lease=LEASE).working()
+    job = await client.submit(job_type, {"gate": "never"})
+    begun = await floor.noted("begun", job)
+    assert await client.cancel(job.id, force=True) is State.CANCELLED
+    assert (await client.get(job.id)).state is State.CANCELLED
+    await until(lambda: worker.said("the lease was lost"), "the attempt is dropped")
+    if job_type == "gated_process":
+        await until(lambda: not is_alive(begun["pid"]) and not is_alive(begun["grandchild"]), "both are gone", 5)
+    elif job_type == "gated":
+        assert floor.journal("cancelled", job)
+    else:
+        await floor.noted("stopped", job)
+    assert (await client.get(job.id)).state is State.CANCELLED
+
+
+async def test_a_waiting_job_is_cancelled_at_once_and_never_runs(client: Queue, floor: Floor) -> None:
+    job = await client.submit("quick")
+    assert await client.cancel(job.id) is State.CANCELLED
+    await floor.start().working()
+    await in_state(client, await client.submit("quick"), State.COMPLETED)
+    assert floor.journal("ran", job) == []
+
+
+async def in_state_for_a_beat(client: Queue, floor: Floor) -> None:
+    """Until the keeper has come round once more, and so has brought the request."""
+    probe = await client.submit("gated", {"gate": "never"})
+    await floor.noted("begun", probe)
+    await client.cancel(probe.id)
+    await in_state(client, probe, State.CANCELLED)
