@@ -10,6 +10,7 @@ import euterpe
 
 queue = euterpe.Queue(os.environ.get("ENGINE_URL", "sqlite:///jobs.db"))
 not_a_queue = 7
+BEGUN, GO = Path("begun"), Path("go")
 
 
 @queue.job("greet", priority="high")
@@ -20,7 +21,7 @@ async def greet(ctx: euterpe.Context, name: str) -> str:
 @queue.job("linger")
 async def linger(ctx: euterpe.Context) -> str:
     """Leaves a file that says it has begun, and goes on until another one lets it go."""
-    Path("begun").touch()
-    while not Path("go").exists():
+    await asyncio.to_thread(BEGUN.touch)
+    while not await asyncio.to_thread(GO.exists):  # noqa: ASYNC110  # whoever lets it go is another process
         await asyncio.sleep(0.05)
     return "done"

@@ -34,7 +34,7 @@ def until(url: str, job_id: str, state: State) -> Job:
     """The job once it is in this state; the test's own timeout is the limit."""
 
     async def act(backend: Backend) -> Job:
-        while (job := await backend.store.get(job_id)).state is not state:
+        while (job := await backend.store.get(job_id)).state is not state:  # noqa: ASYNC110  # it changes elsewhere
             await asyncio.sleep(0.05)
         return job
 

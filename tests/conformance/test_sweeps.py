@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from euterpe.model.dependency import Dependency
 from euterpe.model.failure import Category
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import LIVE, State
@@ -186,6 +187,19 @@ async def test_every_live_job_past_its_lifetime_goes_to_the_dead_letter(
     assert ended.error_document is not None
     assert ended.error_document["code"] == "lifetime_exceeded"
     assert ended.claim_version == live.claim_version + (1 if state is State.RUNNING else 0)
+
+
+async def test_a_dependent_that_ends_with_its_dependency_is_not_ended_a_second_time(
+    store: SqlStore, clock: FrozenClock
+) -> None:
+    """Both are over their lifetime: the running one ends, and with it, as a chain does, the one that waits."""
+    claim = await taken(store, "a", lifetime_us=MINUTE)
+    said = {"depends_on": (claim.job.id,), "dependency": Dependency.CHAIN, "lifetime_us": MINUTE}
+    waiting = await submit(store, "b", callback_url=CALLBACK, **said)
+    clock.advance(us=MINUTE)
+    await store.sweeps.end_lifetimes()
+    assert await state_of(store, waiting) is State.CANCELLED
+    assert [e.type for _, e in await store.outbox.search(job_id=waiting)] == ["job.cancelled"]
 
 
 @pytest.mark.parametrize("state", [State.COMPLETED, State.FAILED, State.CANCELLED])

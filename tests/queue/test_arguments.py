@@ -50,7 +50,7 @@ async def render(
     [
         ({"report_id": "seven"}, "report_id", "Expected `int`, got `str`"),
         ({"report_id": 7, "title": None}, "title", "Expected `str`, got `null`"),
-        ({"report_id": 7, "pages": [{"first": "x"}]}, "pages[...].first", "Expected `int`, got `str`"),
+        ({"report_id": 7, "pages": [{"first": "x"}]}, "pages[0].first", "Expected `int`, got `str`"),
         ({"report_id": 7, "paper": {"size": "a3"}}, "paper.size", "Invalid enum value 'a3'"),
         ({"report_id": object()}, "report_id", "cannot be written as JSON"),
         ({"report_id": 7, "title": "\ud800"}, "title", "cannot be written as JSON"),
@@ -69,7 +69,7 @@ def test_an_argument_that_does_not_fit_is_named(
     ("arguments", "word"),
     [
         ({}, "missing a required argument: 'report_id'"),
-        ({"report": 7}, "'report'"),
+        ({"title": "x"}, "missing a required argument: 'report_id'"),
         ({"report_id": 7, "colour": "red"}, "unexpected keyword argument 'colour'"),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_missing_or_unknown_argument_is_named(unopened: Queue, arguments: dict
 async def test_nothing_is_stored_when_an_argument_does_not_fit(queue: Queue) -> None:
     jobtype = queue.job("render")(render)
     with pytest.raises(InvalidInput):
-        await jobtype.submit(report_id="seven")
+        await jobtype.submit(report_id="seven")  # type: ignore[arg-type]  # the mistake under test
     with pytest.raises(InvalidInput):
         await queue.submit("render", {"report_id": "seven"})
     with pytest.raises(InvalidInput):
@@ -185,7 +185,7 @@ async def not_json(ctx: Context, value: Queue) -> None: ...
     [
         (Shop, "is not a function"),
         (Shop.method, "is a method"),
-        (classmethod(Shop.of_class), "is a method"),
+        (Shop.__dict__["of_class"], "is a method"),
         (staticmethod(render), "is a method"),
         (generator, "is a generator"),
         (functools.partial(render), "has no name of its own"),

@@ -100,7 +100,7 @@ def test_a_wrong_default_of_a_job_type_is_named_at_the_decorator(
     async def handler() -> None: ...
 
     with pytest.raises(InvalidInput) as refused:
-        unopened.job("any.type", **{option: value})(handler)  # type: ignore[arg-type]  # wrong on purpose
+        unopened.job("any.type", **{option: value})(handler)
     assert refused.value.field.startswith(field.split(".", maxsplit=1)[0])
     assert unopened.handlers.types == ()
 
@@ -112,16 +112,14 @@ def test_a_delay_and_a_time_contradict_each_other(unopened: Queue) -> None:
 
 
 def test_a_handler_cannot_ask_for_more_than_the_systems_timeout(unopened: Queue) -> None:
+    decorate = unopened.job("any.type", timeout="31m")
     with pytest.raises(InvalidInput) as refused:
-        unopened.job("any.type", timeout="31m")
-        unopened.job("any.type", timeout="31m")(lambda: None)
+        decorate(lambda: None)
     assert refused.value.field == "timeout"
 
 
-@pytest.mark.parametrize("payload", [object(), {"x": object()}, {"x": float("inf")}, "\ud800"])
+@pytest.mark.parametrize("payload", [object(), {"x": object()}, "\ud800"])
 def test_a_payload_that_is_no_json_is_refused(unopened: Queue, payload: Any) -> None:
-    if payload == {"x": float("inf")}:
-        pytest.skip("msgspec writes it as null, as JavaScript does")
     with pytest.raises(InvalidInput) as refused:
         unopened.make_submission("any.type", payload)
     assert refused.value.field == "payload"
@@ -160,7 +158,11 @@ def test_options_are_read_as_people_write_them(unopened: Queue) -> None:
         stages=["claimed", "printing"],
     )
     assert (said.queue, said.priority, said.delay_us, said.max_attempts) == ("reports", 4, 5_400_000_000, 7)
-    assert (said.execution_timeout_us, said.visibility_us, said.lifetime_us) == (120_000_000, 90_000_000, 86_400_000_000)
+    assert (said.execution_timeout_us, said.visibility_us, said.lifetime_us) == (
+        120_000_000,
+        90_000_000,
+        86_400_000_000,
+    )
     assert (said.retry.backoff.strategy, said.retry.backoff.initial_us, said.retry.on_timeout) == (
         "linear", 5_000_000, False,
     )  # fmt: skip
@@ -174,7 +176,7 @@ def test_none_means_not_said_and_takes_a_default_back(unopened: Queue) -> None:
     @unopened.job("any.type", delay="5m", priority="high")
     async def handler() -> None: ...
 
-    said = handler.options(delay=None).with_args().submission()  # type: ignore[typeddict-item]  # None: not said
+    said = handler.options(delay=None).with_args().submission()
     assert (said.delay_us, said.priority) == (0, 1)
 
 

@@ -25,26 +25,21 @@ from hypothesis.stateful import (
     rule,
 )
 
-from euterpe.model.backoff import Backoff
-from euterpe.model.dependency import Dependency
 from euterpe.model.errors import EuterpeError
-from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
-from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import INITIAL, MOVES, State
-from euterpe.model.submission import Submission
 from euterpe.ports import Advance, ClaimRequest, Finished
 from euterpe.store.outbox import Delivery
 from euterpe.store.sweeper import Retention
 from tests.stateful.lockstep import Lockstep, counted_ids
-from tests.stateful.oracle import DAY, SECOND, STAGES, Oracle, OracleJob, Refused, Said
+from tests.stateful.oracle import Oracle, Refused
+from tests.stateful.oracle_job import DAY, SECOND, STAGES, Said
+from tests.stateful.translation import outcome_of, predicted, seen, submission
 
 EXAMPLES = int(os.environ.get("EUTERPE_STATEFUL_EXAMPLES", "0"))
 STEPS = 40
 PARTS = 4
 HISTORIES_PER_PART = 12
-STEADY = RetryPolicy(Backoff(jitter=0.0))
 HELD_TIMES = [SECOND, 5 * SECOND, 25 * SECOND, 61 * SECOND, 3600 * SECOND, DAY, 3 * DAY]
 KEEP = 8 * DAY
 
@@ -353,79 +348,6 @@ class Histories(RuleBasedStateMachine):
                 assert row["dependency"] != "after_any" or not finished, "stranded: one has ended"
             elif row["started_at"] is not None and row["dependency"] != "after_any":
                 assert len(finished) == len(states), "early: it ran before all it waits for had ended"
-
-
-def submission(said: Said) -> Submission:
-    return Submission(
-        type=said.type,
-        priority=said.priority,
-        delay_us=said.delay,
-        max_attempts=said.max_attempts,
-        lifetime_us=said.lifetime,
-        visibility_us=said.visibility,
-        callback_url=None if said.callback is None else "https://receiver.example/hook",
-        callback_events=said.callback or "all",
-        depends_on=said.depends_on,
-        dependency=Dependency(said.kind),
-        idempotency_key=said.key,
-        retry=STEADY,
-        stages=STAGES,
-    )
-
-
-def outcome_of(word: str, retry_after_s: int) -> Outcome:
-    match word:
-        case "completed":
-            return Success(b"1")
-        case "released":
-            return Released()
-        case "cancelled":
-            return Cancelled()
-    return Failed(Failure(Category(word), "no luck", code=word, retry_after_us=retry_after_s * SECOND or None))
-
-
-def seen(row: dict[str, Any]) -> dict[str, Any]:
-    """A stored row in the oracle's words."""
-    error = msgspec.json.decode(row["error"]) if row["error"] else {}
-    running = row["state"] == "running"
-    return {
-        "state": row["state"],
-        "stage": row["stage"] if running else None,
-        "priority": row["priority"],
-        "attempts": (row["attempt_count"], row["release_count"], row["claim_version"]),
-        "worker": row["worker_id"] if running else None,
-        "lease": row["lease_expires_at"],
-        "times": [row[f"{name}_at"] for name in ("run", "created", "scheduled", "started", "completed", "expires")],
-        "waits": row["pending_dependencies"],
-        "depth": row["depth"],
-        "cancel": row["cancel_version"],
-        "transitions": row["transitions"],
-        "result": row["result"],
-        "error": error.get("code"),
-        "news": (row["progress"], row["checkpoint"]),
-        "family": (row["parent_id"], row["replay_of"]),
-    }
-
-
-def predicted(job: OracleJob) -> dict[str, Any]:
-    running = job.state == "running"
-    return {
-        "state": job.state,
-        "stage": job.stage if running else None,
-        "priority": job.priority,
-        "attempts": (job.attempts, job.releases, job.version),
-        "worker": job.worker if running else None,
-        "lease": job.lease,
-        "times": [job.run_at, job.created_at, job.scheduled_at, job.started_at, job.completed_at, job.expires_at],
-        "waits": job.pending_count,
-        "depth": job.depth,
-        "cancel": job.cancel_seen,
-        "transitions": job.transitions,
-        "result": job.result,
-        "error": job.error_code,
-        "news": (job.progress, job.checkpoint),
-        "family": (job.parent, job.replay_of),
-    }
 
 
 @pytest.fixture

@@ -49,7 +49,8 @@ async def working(queue: Queue, **options: Any) -> AsyncIterator[list[dict[str, 
         started.append({"at": at, "name": name, "job_id": ctx.job_id, "started": time.time()})
 
     stop = asyncio.Event()
-    options = {"poll": SELDOM, "keeper": False} | options
+    options.setdefault("poll", SELDOM)
+    options.setdefault("keeper", False)
     worker = asyncio.get_running_loop().create_task(queue.work(10, stop=stop, **options))
     try:
         yield started

@@ -8,6 +8,7 @@ import statistics
 import time
 import uuid
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import redis
@@ -19,7 +20,6 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.announcing import WaitingJobs
 from euterpe.transport.stream_messages import GROUP, Note, StreamMessages
 from euterpe.transport.streams import StreamWakeups
 from tests.servers.process import free_port
@@ -52,7 +52,8 @@ async def test_a_message_names_the_job_and_its_enqueueing_in_the_stream_of_its_q
 ) -> None:
     job = await submitter.submit("note", {}, queue="mail", priority="high")
     await until(lambda: client.xlen("euterpe:mail:1") == 1)
-    ((_, fields),) = client.xrange("euterpe:mail:1")
+    entries: Any = client.xrange("euterpe:mail:1")
+    ((_, fields),) = entries
     assert fields["job_id"] == job.id
     assert len(fields["enqueue_id"]) == 32
 
@@ -214,6 +215,7 @@ async def test_jobs_that_nobody_announced_are_told_of_after_a_few_seconds(sqlite
     async with streams_queue(sqlite_url, redis_url, republish_s=0.5) as other, working(other) as started:
         await other.submit("note", {"name": "first"})
         await until(lambda: len(started) == 1)
+        await until(lambda: is_drained(redis_url))
         await submit_in_silence(sqlite_url, name="second")
         await until(lambda: len(started) == 2)
 
@@ -296,4 +298,3 @@ def test_streams_stand_beside_notify_on_postgres(fresh_postgres_url: str, redis_
     backend = connect(fresh_postgres_url, transport=redis_url)
     assert isinstance(backend.wakeups, StreamWakeups)
     assert backend.channel is not None  # a caller's own transaction still tells by NOTIFY
-    assert WaitingJobs(backend.store.engine)

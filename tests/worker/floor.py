@@ -129,9 +129,7 @@ class Floor:
         path = self.folder / "journal"
         lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [
-            line
-            for line in lines
-            if (act is None or line["act"] == act) and (job is None or line["job"] == job.id)
+            line for line in lines if (act is None or line["act"] == act) and (job is None or line["job"] == job.id)
         ]
 
     async def noted(self, act: str, job: JobHandle[Any] | None = None, count: int = 1) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can fall silent, hang up, and come back: the network between a worker and its database."""
+"""A TCP proxy on loopback that can fall silent, refuse, and come back: the network between a worker and a database."""
 
 from __future__ import annotations
 

@@ -136,9 +136,7 @@ async def test_an_idle_worker_has_no_keeper_until_it_claims(client: Queue, floor
     assert worker.keeper() is not None
 
 
-async def test_a_job_whose_visibility_is_shorter_than_the_lease_is_renewed_in_time(
-    client: Queue, floor: Floor
-) -> None:
+async def test_a_job_whose_visibility_is_shorter_than_the_lease_is_renewed_in_time(client: Queue, floor: Floor) -> None:
     """Its lease is capped by its visibility, so heartbeats at a third of the worker's lease would come too late."""
     await floor.start(lease="60s").working()
     await floor.start(lease="60s").working()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
@@ -21,8 +22,7 @@ async def test_a_type_with_a_limit_of_one_never_runs_twice_at_once(client: Queue
     workers = [floor.start(concurrency=5) for _ in range(3)]
     for worker in workers:
         await worker.working()
-    limit = {"concurrency_key": "type:alone", "concurrency_limit": 1}
-    await client.submit_many([("alone", {})] * 15, **limit)
+    await client.submit_many([("alone", {})] * 15, concurrency_key="type:alone", concurrency_limit=1)
     await all_completed(client, 15)
     running = most = 0
     for line in floor.journal():
@@ -79,7 +79,7 @@ async def test_every_tick_of_a_cron_is_submitted_once_by_three_workers(client: Q
     keys = [job.idempotency_key or "" for job in page.jobs]
     ticks = sorted(datetime.strptime(key[-20:], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC) for key in keys)
     assert len(set(ticks)) == len(ticks) >= 4
-    assert [b - a for a, b in zip(ticks, ticks[1:], strict=False)] == [timedelta(seconds=1)] * (len(ticks) - 1)
+    assert [b - a for a, b in pairwise(ticks)] == [timedelta(seconds=1)] * (len(ticks) - 1)
     ran = Counter(line["job"] for line in floor.journal("ticked"))
     assert set(ran.values()) == {1}
     submitted_at = [job.created_at / 1e6 for job in page.jobs]

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, NoReturn, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
@@ -27,7 +26,7 @@ from euterpe.api.client_words import (
     job_of,
     stored_to_wire,
 )
-from euterpe.model.errors import StaleLease, StoreUnavailable, Unsupported
+from euterpe.model.errors import JobNotFound, StaleLease, StoreUnavailable, Unsupported
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
@@ -36,7 +35,7 @@ from euterpe.model.submission import PAYLOAD_LIMIT, Submission, check, check_key
 from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict, Wakeups
 from euterpe.store.reading import Page, Search, Stats
 from euterpe.store.sweeper import Swept
-from euterpe.store.units import Draft, Receipt, Unit, drafts_of
+from euterpe.store.units import Draft, Receipt, Unit, as_stored, drafts_of
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
 
@@ -328,7 +327,11 @@ class RemoteSweeps:
 
 
 def _path(job_id: str, action: str = "") -> str:
-    return f"/jobs/{quote(job_id, safe='')}{action}"
+    """Text that can be no id stays out of a path."""
+    stored_id = as_stored(job_id)
+    if stored_id is None:
+        raise JobNotFound(job_id)
+    return f"/jobs/{stored_id}{action}"
 
 
 def _whose(requester_id: str | None) -> dict[str, str]:

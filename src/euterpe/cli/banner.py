@@ -35,11 +35,12 @@ def lines(started: Started, host: str, command: str) -> list[str]:
     created, kept_in = started.welcome.created, started.welcome.kept_in
     if created is not None:
         told += [
-            f"Your API key and webhook secret, shown this once (the key is also in {kept_in}):",
+            "Your API key and webhook secret, shown this once:",
             "",
             f"  {created.key}",
             f"  {created.webhook_secret}",
             "",
+            f"A copy of the key is in {kept_in}.",
         ]
     bearer = _bearer(started)
     if bearer is None:

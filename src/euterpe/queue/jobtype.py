@@ -130,6 +130,26 @@ class Decorator:
         return self._decorate(function)
 
 
+class CronDecorator:
+    """`@queue.cron(...)`: likewise, over a function or a job type."""
+
+    def __init__(self, decorate: Callable[[Any], Any]) -> None:
+        self._decorate = decorate
+
+    @overload
+    def __call__(self, function: JobType[P, R]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> JobType[P, R]: ...
+    def __call__(self, function: Any) -> Any:
+        return self._decorate(function)
+
+
 class Registry(Home, Protocol):
     """A queue, as far as registering a job type needs it."""
 

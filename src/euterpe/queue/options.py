@@ -20,29 +20,29 @@ from euterpe.queue.backoffs import parse_backoff
 
 
 class Options(TypedDict, total=False):
-    """Every option of a submission; a job type's decorator takes the same ones as defaults."""
+    """Every option of a submission; a job type's decorator takes the same ones as defaults. None: not said."""
 
-    queue: str
-    priority: Priority | int | str
-    delay: DurationLike
-    run_at: datetime | float
-    max_attempts: int
-    timeout: DurationLike
-    visibility: DurationLike
-    lifetime: DurationLike
-    backoff: Backoff | str | Mapping[str, Any] | CustomDelay
-    retry_on_timeout: bool
-    retry_on_system: bool
-    idempotency_key: str
-    correlation_id: str
-    tags: Mapping[str, str]
-    depends_on: Iterable[Any]
-    dependency: Dependency | str
-    callback_url: str
-    callback_events: str
-    concurrency_key: str
-    concurrency_limit: int
-    stages: Iterable[str]
+    queue: str | None
+    priority: Priority | int | str | None
+    delay: DurationLike | None
+    run_at: datetime | float | None
+    max_attempts: int | None
+    timeout: DurationLike | None
+    visibility: DurationLike | None
+    lifetime: DurationLike | None
+    backoff: Backoff | str | Mapping[str, Any] | CustomDelay | None
+    retry_on_timeout: bool | None
+    retry_on_system: bool | None
+    idempotency_key: str | None
+    correlation_id: str | None
+    tags: Mapping[str, str] | None
+    depends_on: Iterable[Any] | None
+    dependency: Dependency | str | None
+    callback_url: str | None
+    callback_events: str | None
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    stages: Iterable[str] | None
 
 
 NAMES: Final = frozenset(Options.__annotations__)

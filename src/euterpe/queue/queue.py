@@ -22,7 +22,7 @@ from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission,
 from euterpe.ports import Clock, Verdict
 from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.jobtype import Call, Decorator, JobType, register
+from euterpe.queue.jobtype import Call, CronDecorator, Decorator, JobType, register
 from euterpe.queue.options import Options, encode_payload, submission_of
 from euterpe.queue.running import run_worker
 from euterpe.queue.schedule import Cron
@@ -141,7 +141,9 @@ class Queue:
             return self.job()(type)
         return Decorator(lambda function: register(self, type, function, process, options))
 
-    def cron(self, expression: str, *, tz: str = "UTC", type: str | None = None, **options: Unpack[Options]) -> Any:
+    def cron(
+        self, expression: str, *, tz: str = "UTC", type: str | None = None, **options: Unpack[Options]
+    ) -> CronDecorator:
         """Submit this job type at every tick of a cron expression, once over any number of workers."""
 
         def decorate(function: Any) -> JobType[..., Any]:
@@ -154,7 +156,7 @@ class Queue:
             self.crons.append(Cron(expression, tz, jobtype, extra))
             return jobtype
 
-        return decorate
+        return CronDecorator(decorate)
 
     # --- submit -------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ log = logging.getLogger("euterpe.worker")
 FIRST_LOOK_S: Final = 2.0
 LOOK_S: Final = 60.0
 SHORTEST_LEASE_US: Final = 1_000_000
+SWEEP_PATIENCE_S: Final = 5.0
 
 
 async def run_worker(
@@ -67,17 +68,20 @@ async def run_worker(
         side_work.append(_when(stop, worker.stop))
     if at_once is not None:
         side_work.append(_when(at_once, worker.stop_at_once))
+    sweeping = loop.create_task(sweeper.run()) if sweep else None
     if sweep:
-        side_work.append(sweeper.run())
         side_work.append(_warn_of_strangers(queue, settings["queues"]))
     if queue.crons:
         side_work.append(keep_time(queue, queue.crons))
-    tasks = [loop.create_task(work) for work in side_work]
+    tasks = [loop.create_task(work) for work in side_work] + ([sweeping] if sweeping is not None else [])
     for task in tasks:
         task.add_done_callback(_report_failure)
     try:
         await worker.run()
     finally:
+        sweeper.stop()
+        if sweeping is not None:
+            await asyncio.wait({sweeping}, timeout=SWEEP_PATIENCE_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from euterpe.model.errors import Unsupported
 from euterpe.ports import Clock
 from euterpe.store.dialect import numbered
 from euterpe.store.library import Library, as_sqlite, patiently
@@ -20,6 +21,11 @@ class PythonLibrary(Library):
     failures = (sqlite3.Error,)
 
     def connect(self, path: str) -> PythonSession:
+        if sqlite3.sqlite_version_info < OLDEST:
+            raise Unsupported(
+                f"this process opens {path} with Python's sqlite3, whose SQLite {sqlite3.sqlite_version} is too old "
+                "for the queue's tables; it must be 3.37 or newer"
+            )
         # No waiting inside SQLite: its naps grow to 100 ms and starve a writer among many.
         connection = sqlite3.connect(
             path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=200

@@ -101,6 +101,12 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         if role.works:
             trace = await stack.enter_async_context(traces(config, worker_id(os.environ)))
             parts.start(_work(config, queue, tuning, stop, metrics, trace))
+            log.info(
+                "working on jobs of %d types, %d at a time",
+                len(queue.handlers.types),
+                tuning.concurrency,
+                extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
+            )
         else:
             parts.start_helper(sweep_forever(queue.store, queue.wakeups, metrics))
         parts.start(deliver(config, queue, metrics, stop))
@@ -181,12 +187,6 @@ class Parts:
 async def _work(
     config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics, trace: Trace | None
 ) -> None:
-    log.info(
-        "working on jobs of %d types, %d at a time",
-        len(queue.handlers.types),
-        tuning.concurrency,
-        extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
-    )
     await queue.work(
         tuning.concurrency,
         queues=tuning.queues,

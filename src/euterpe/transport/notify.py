@@ -39,6 +39,7 @@ class NotifyWakeups:
         self._attention = asyncio.Event()
         self._connected = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Future[Any] | None = None
         self._connection: Any = None
 
     async def open(self) -> None:
@@ -56,6 +57,7 @@ class NotifyWakeups:
                 await asyncio.wait_for(self._connected.wait(), FAREWELL_S)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        await self._hang_up_what_is_dialling()
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(Exception):  # a hint that was not sent costs a poll interval
@@ -85,7 +87,10 @@ class NotifyWakeups:
 
     async def _listen_and_send(self) -> None:
         """Until the connection dies."""
-        self._connection = connection = await self._connect()
+        # Shielded: a driver that is cut off while it connects leaves an error that nobody can catch.
+        self._connecting = asyncio.ensure_future(self._connect())
+        self._connection = connection = await asyncio.shield(self._connecting)
+        self._connecting = None
         connection.add_termination_listener(self._hung_up)
         await connection.add_listener(self.channel, self._heard)
         self._connected.set()
@@ -105,6 +110,13 @@ class NotifyWakeups:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._send(connection)
                 await asyncio.sleep(GATHER_S)
+
+    async def _hang_up_what_is_dialling(self) -> None:
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None:
+            await asyncio.wait({connecting}, timeout=FAREWELL_S)
+            if connecting.done() and not connecting.cancelled() and connecting.exception() is None:
+                connecting.result().terminate()
 
     async def _send(self, connection: Any) -> None:
         queues, self._pending = sorted(self._pending), set()

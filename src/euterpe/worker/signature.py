@@ -140,7 +140,7 @@ def _arguments_struct(
         struct = msgspec.defstruct(
             f"Arguments[{job_type}]", fields, kw_only=True, forbid_unknown_fields=True, module=__name__
         )
-        msgspec.json.Decoder(struct)  # Fails now, and not at the first job, on a type that JSON cannot carry.
+        msgspec.json.schema(struct)  # Fails now, and not at the first job, on a type that JSON cannot carry.
     except TypeError as error:
         raise InvalidInput(f"handler {function.__qualname__}", f"an argument cannot travel as JSON: {error}") from error
     return struct

@@ -19,7 +19,8 @@ SOONEST_S: Final = 0.001
 
 
 class Sweeper:
-    """Promotes due jobs on time, recovers lost ones soon, tidies up now and then. Nothing ends it but a cancel."""
+    """Promotes due jobs on time, recovers lost ones soon, tidies up now and then. Only `stop` ends it, after its pass:
+    to be cut off in the middle of a transaction would cost a connection."""
 
     def __init__(self, store: Any, wakeups: Any, telemetry: Any = None) -> None:
         self._store = store
@@ -29,14 +30,19 @@ class Sweeper:
         self._tidy_at = time.monotonic() + TIDY_S * random.random()
         self._next_at = 0.0
         self._sooner = asyncio.Event()
+        self._stopping = False
 
     def expect(self, due_in_us: int) -> None:
         """Something falls due then, and this process knows: do not oversleep it."""
         if time.monotonic() + due_in_us / 1e6 < self._next_at:
             self._sooner.set()
 
+    def stop(self) -> None:
+        self._stopping = True
+        self._sooner.set()
+
     async def run(self) -> None:
-        while True:
+        while not self._stopping:
             try:
                 pause_s = await self._pass()
             except EuterpeError as error:
@@ -74,6 +80,8 @@ class Sweeper:
                 self._telemetry.reclaimed(recovered.reclaimed)
 
     async def _sleep(self, pause_s: float) -> None:
+        if self._stopping:
+            return
         pause_s = max(pause_s, SOONEST_S)
         self._next_at = time.monotonic() + pause_s
         try:

@@ -30,10 +30,11 @@ case $(jq -r .do <<<"$payload") in
     say) jq -r .text <<<"$payload" ;;
     once_more) [ "$JOB_ATTEMPT" -gt 1 ] || { echo "not yet" >&2; exit 1; }; echo '"at last"' ;;
     never) echo "no such row" >&2; exit 65 ;;
-    hang) sleep 300 ;;
+    hang) touch "$STARTED"; sleep 300 ;;
 esac
 """
 NODE_HANDLERS = """
+import { writeFileSync } from "node:fs";
 const hang = (job) => new Promise((_, reject) => job.signal.addEventListener("abort", () => reject(job.signal.reason)));
 export default {
   t: async (payload, job) => {
@@ -44,7 +45,10 @@ export default {
         if (job.attempt > 1) return "at last";
         throw new Error("not yet");
       case "never": throw Object.assign(new Error("no such row"), { permanent: true });
-      case "hang": await job.progress(10, "hanging"); return hang(job);
+      case "hang":
+        await job.progress(10, "hanging");
+        writeFileSync(process.env.STARTED, "");
+        return hang(job);
     }
   },
 };
@@ -68,6 +72,10 @@ class Ground:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(10)
+
+    def has_started(self) -> bool:
+        """Whether a handler that hangs has begun."""
+        return Path(self.environment["STARTED"]).exists()
 
     async def submit(self, **payload: Any) -> str:
         body = {"type": "t", "payload": payload, "backoff": {"initial": "10ms", "jitter": 0}}
@@ -121,7 +129,13 @@ async def ground(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> As
     with plane_process(url, "--lease-s", "2.4", "--sweep-s", "0.1") as server:
         async with anonymous(server.base_url) as client:
             client.headers["authorization"] = f"Bearer {key}"
-            environment = {"EUTERPE_URL": server.base_url, "EUTERPE_KEY": key, "EUTERPE_MAX_WAIT_MS": "3000"}
+            environment = {
+                "EUTERPE_URL": server.base_url,
+                "EUTERPE_KEY": key,
+                "EUTERPE_MAX_WAIT_MS": "3000",
+                "STARTED": str(tmp_path / "started"),
+                "TMPDIR": str(tmp_path),
+            }
             yield Ground(client, worker, environment)
 
 
@@ -171,11 +185,10 @@ async def test_a_terminated_worker_gives_its_job_back_unharmed(ground: Ground) -
     job_id = await ground.submit(do="hang")
     with ground.working() as process:
 
-        async def runs() -> Json | None:
-            job = await ground.job(job_id)
-            return job if job["state"] == "running" else None
+        async def the_command_runs() -> Json | None:
+            return await ground.job(job_id) if ground.has_started() else None
 
-        await until(runs)
+        await until(the_command_runs)
         process.terminate()
         assert await asyncio.to_thread(process.wait, 30) == 0
     job = await ground.job(job_id)

@@ -198,10 +198,10 @@ CREATE VIEW jobs_readable AS
 SELECT id, type, queue, state, stage, priority, attempt_count, max_attempts, claim_version, worker_id,
        CASE payload_format WHEN 'json' THEN CAST(payload AS TEXT) END AS payload,
        CAST(result AS TEXT) AS result, error, tags,
-       datetime(created_at / 1e6, 'unixepoch', 'subsec') AS created_at,
-       datetime(run_at / 1e6, 'unixepoch', 'subsec') AS run_at,
-       datetime(started_at / 1e6, 'unixepoch', 'subsec') AS started_at,
-       datetime(completed_at / 1e6, 'unixepoch', 'subsec') AS completed_at,
-       datetime(lease_expires_at / 1e6, 'unixepoch', 'subsec') AS lease_expires_at,
-       datetime(expires_at / 1e6, 'unixepoch', 'subsec') AS expires_at
+       strftime('%Y-%m-%d %H:%M:%f', created_at / 1e6, 'unixepoch') AS created_at,
+       strftime('%Y-%m-%d %H:%M:%f', run_at / 1e6, 'unixepoch') AS run_at,
+       strftime('%Y-%m-%d %H:%M:%f', started_at / 1e6, 'unixepoch') AS started_at,
+       strftime('%Y-%m-%d %H:%M:%f', completed_at / 1e6, 'unixepoch') AS completed_at,
+       strftime('%Y-%m-%d %H:%M:%f', lease_expires_at / 1e6, 'unixepoch') AS lease_expires_at,
+       strftime('%Y-%m-%d %H:%M:%f', expires_at / 1e6, 'unixepoch') AS expires_at
 FROM inbox_jobs;

@@ -1,0 +1,215 @@
+"""The bugs. Most of them are ones that other queues have had; each is small enough to slip through a review."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+QUERIES = "store/queries"
+FROZEN = "tests/faults/test_lost_workers.py::test_a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes"
+CLAIMS = "tests/faults/test_claims.py::test_ten_processes_claim_each_job_exactly_once"
+SWEEPS = "tests/faults/test_sweeps.py::test_eight_sweepers_promote_reclaim_and_bury_each_job_once"
+KEYS = "tests/faults/test_idempotent_submits.py::test_fifty_submits_with_one_key_make_one_job_and_fifty_identical_answers"
+EVENTS = "tests/faults/test_events.py::test_a_move_whose_event_cannot_be_stored_did_not_happen"
+KILLED = (
+    "tests/faults/test_lost_workers.py"
+    "::test_the_jobs_of_a_killed_worker_run_again_within_lease_and_sweep_and_a_second"
+)
+PLAIN_SUBMIT = "tests/faults/test_ambiguous_commits.py::test_a_plain_submit_is_stored_exactly_once"
+SETTLE_AGAIN = "tests/faults/test_ambiguous_commits.py::test_a_settlement_whose_answer_was_lost_is_raised_and_can_be_repeated"
+SECOND_INSERT = (
+    "tests/faults/test_ambiguous_commits.py"
+    "::test_a_plain_submit_that_the_server_still_works_on_is_not_stored_a_second_time"
+)
+STRANDED = "tests/conformance/test_dependency_ends.py::test_no_path_to_an_end_strands_a_dependent"
+RELEASES = "tests/conformance/test_settling.py::test_a_job_is_refunded_twenty_times_and_pays_from_then_on"
+CLOCKS = (
+    "tests/faults/test_clocks.py"
+    "::test_a_process_ten_minutes_off_leases_promotes_and_reclaims_by_the_clock_of_the_database"
+)
+TENANTS = "tests/faults/test_concurrency_keys.py::test_a_key_at_its_limit_does_not_hide_the_jobs_behind_it"
+FULL_DISK = "tests/faults/test_sqlite_outages.py::test_a_full_disk_refuses_whole_writes_and_works_again_when_there_is_space"
+SQLITE_PLANS = "tests/plans/test_sqlite_plans.py::test_every_hot_statement_goes_by_its_index"
+POSTGRES_PLANS = "tests/plans/test_postgres_plans.py::test_every_hot_statement_goes_by_its_index"
+
+BUGS = (
+    Bug(
+        "the_fence_forgets_the_version_on_sqlite",
+        (Edit(f"{QUERIES}/sqlite/settle_completed.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        f"{FROZEN}[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "the_fence_forgets_the_version_on_postgres",
+        (Edit(f"{QUERIES}/postgres/settle_completed.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
+        f"{FROZEN}[postgres]",
+        "AssertionError",
+    ),
+    Bug(
+        "an_ended_attempt_can_be_ended_again",
+        (Edit(f"{QUERIES}/postgres/settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),),
+        f"{SETTLE_AGAIN}[after]",
+        "duplicate key",
+    ),
+    Bug(
+        "a_heartbeat_ignores_the_version",
+        (Edit(f"{QUERIES}/sqlite/heartbeat.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        f"{FROZEN}[sqlite]",
+        "a refused write left something behind",
+    ),
+    Bug(
+        "two_claimers_may_take_the_same_row",
+        (Edit(f"{QUERIES}/postgres/claim.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),),
+        f"{CLAIMS}[postgres]",
+        "AssertionError",
+    ),
+    Bug(
+        "the_sweep_promotes_whatever_has_a_time",
+        (
+            Edit(
+                f"{QUERIES}/promote_due.sql",
+                "WHERE state IN ('delayed', 'retrying') AND run_at <= {{now}} AND",
+                "WHERE run_at <= {{now}} AND",
+            ),
+        ),
+        f"{SWEEPS}[postgres]",
+        "running_means_leased",
+    ),
+    Bug(
+        "the_sweep_takes_leases_that_still_hold",
+        (Edit(f"{QUERIES}/expired_leases.sql", " AND j.lease_expires_at < {{now}}", ""),),
+        f"{CLOCKS}[slow]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_transaction_starts_as_a_reader",
+        (Edit("store/sqlite.py", '"BEGIN IMMEDIATE"', '"BEGIN DEFERRED"'),),
+        f"{SWEEPS}[sqlite]",
+        "another process holds its lock",
+    ),
+    Bug(
+        "the_event_comes_in_a_second_transaction",
+        (
+            Edit(
+                "store/claiming.py",
+                "    if any(job.callback_url is not None for job in taken):\n        yield from tell(taken)\n",
+                "",
+            ),
+            Edit(
+                "store/sql.py",
+                "        return await self.engine.write(lambda: claiming.claim(request))\n",
+                "        claims = await self.engine.write(lambda: claiming.claim(request))\n"
+                "        from euterpe.store.following import tell\n"
+                "        await self.engine.write(lambda: tell([claim.job for claim in claims]))\n"
+                "        return claims\n",
+            ),
+        ),
+        f"{EVENTS}[sqlite-claim]",
+        "the transition was committed without its event",
+    ),
+    Bug(
+        "a_cancelled_job_strands_its_dependents",
+        (
+            Edit(
+                "store/settling.py",
+                "        error=[s.error for _, s in pairs],\n    )\n    yield from follow(rows)\n",
+                "        error=[s.error for _, s in pairs],\n    )\n",
+            ),
+        ),
+        f"{STRANDED}[sqlite-cancelled_while_waiting]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_dependent_goes_with_the_first_of_its_dependencies",
+        (
+            Edit(
+                "store/following.py",
+                "left = 0 if kind is Dependency.AFTER_ANY else pending - len(ended_ids)",
+                "left = 0",
+            ),
+        ),
+        "tests/conformance/test_dependencies.py"
+        "::test_a_job_waits_until_all_it_depends_on_is_completed[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "the_key_is_taken_after_the_job_is_stored",
+        (
+            Edit("store/submitting.py", "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n", ""),
+            Edit(
+                "store/submitting.py",
+                "        yield from _store([i for i in now if i not in answers], units, claims, answers, replays)\n",
+                "        yield from _store([i for i in now if i not in answers], units, claims, answers, replays)\n"
+                "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
+            ),
+        ),
+        f"{KEYS}[postgres]",
+        "Error",
+    ),
+    Bug(
+        "an_attempt_is_charged_when_it_ends",
+        (
+            Edit(f"{QUERIES}/sqlite/claim.sql", "attempt_count = j.attempt_count + 1", "attempt_count = j.attempt_count"),
+            Edit(
+                f"{QUERIES}/sqlite/settle.sql",
+                "attempt_count = j.attempt_count - :refund",
+                "attempt_count = j.attempt_count + 1 - :refund",
+            ),
+        ),
+        f"{KILLED}[sqlite]",
+        "the attempt that died was charged",
+    ),
+    Bug(
+        "a_release_is_refunded_for_ever",
+        (Edit("model/outcome.py", "if job.release_count >= MAX_RELEASES:", "if False:"),),
+        f"{RELEASES}[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "leases_go_by_the_clock_of_the_process",
+        (
+            Edit(
+                "store/postgres.py",
+                "now = self.clock() if self.clock is not None else None",
+                "now = self.clock() if self.clock is not None else time.time_ns() // 1000",
+            ),
+        ),
+        f"{CLOCKS}[fast]",
+        "AssertionError",
+    ),
+    Bug(
+        "an_unknown_commit_is_taken_for_a_failed_one",
+        (Edit("store/sql.py", "except CommitUnknown:\n            return await self._resolve_unknown(units)", "except ZeroDivisionError:\n            return await self._resolve_unknown(units)"),),
+        f"{PLAIN_SUBMIT}[after]",
+        "CommitUnknown",
+    ),
+    Bug(
+        "a_lost_insert_is_not_waited_for",
+        (Edit("store/postgres.py", "asyncpg.SerializationError, asyncpg.UniqueViolationError)", "asyncpg.SerializationError)"),),
+        SECOND_INSERT,
+        "duplicate key",
+    ),
+    Bug(
+        "an_end_frees_nobody_who_waits_for_its_key",
+        (Edit("store/following.py", "    yield from _free_keys(keys)\n", ""),),
+        f"{TENANTS}[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_full_disk_is_an_error_of_the_driver",
+        (Edit("store/writer.py", "reason = library.explain(self.path, error, committing=committing) if known else error", "reason = error"),),
+        f"{FULL_DISK}[pages]",
+        "FullError",
+    ),
+    Bug(
+        "a_sweep_reads_all_that_wait",
+        (Edit(f"{QUERIES}/promote_due.sql", " {{by inbox_jobs_due}}", ""),),
+        f"{SQLITE_PLANS}[large]",
+        "promote_due",
+    ),
+    Bug(
+        "a_dependent_is_found_by_way_of_all_that_wait",
+        (Edit(f"{QUERIES}/waiting_dependents.sql", "j.pending_dependencies > 0", "j.state = 'pending'"),),
+        f"{POSTGRES_PLANS}[large]",
+        "waiting_dependents",
+    ),
+)

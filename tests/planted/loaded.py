@@ -1,0 +1,18 @@
+"""A pytest plugin for the runs inside a run: refuses to test any other copy of Euterpe than the one that was meant."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import euterpe
+
+VARIABLE = "EUTERPE_PLANTED_SOURCE"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    wanted = Path(os.environ[VARIABLE]).resolve()
+    if wanted not in Path(euterpe.__file__).resolve().parents:
+        raise pytest.UsageError(f"euterpe was loaded from {euterpe.__file__} and not from {wanted}")

@@ -1,0 +1,40 @@
+"""A suite that passes with a planted bug is the bug. Every bug here must make its test fail, and for its own reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.planted.bugs import BUGS
+from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, run_tests
+
+FAILED = 1
+"""pytest's code for "ran, and some tests failed"; 2 to 5 are broken runs."""
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_planted_bug_is_caught(bug: Bug, tmp_path: Path, postgres_url: str) -> None:
+    source = copy_source(tmp_path)
+    plant(source, bug.edits)
+    run = run_tests(source, [bug.caught_by], postgres_url)
+    said = run.stdout + run.stderr
+    assert run.returncode == FAILED, f"{bug.caught_by} did not catch it:\n{said[-3000:]}"
+    assert bug.symptom in said, f"{bug.caught_by} failed for another reason:\n{said[-3000:]}"
+
+
+def test_the_same_tests_pass_without_a_bug(tmp_path: Path, postgres_url: str) -> None:
+    run = run_tests(copy_source(tmp_path), sorted({bug.caught_by for bug in BUGS}), postgres_url)
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+
+
+def test_a_bug_that_no_longer_fits_the_source_is_an_error(tmp_path: Path) -> None:
+    source = copy_source(tmp_path)
+    with pytest.raises(DoesNotFit, match="0 times"):
+        plant(source, [Edit("ports.py", "words that nobody wrote", "")])
+    with pytest.raises(DoesNotFit, match="gone"):
+        plant(source, [Edit("no_such_file.py", "x", "y")])
+
+
+def test_names_of_bugs_are_unique() -> None:
+    assert len({bug.name for bug in BUGS}) == len(BUGS)
