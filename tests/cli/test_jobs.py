@@ -55,7 +55,8 @@ def test_showing_a_job_tells_every_attempt_and_its_error(shell: Shell) -> None:
     assert "test:1" in told
 
 
-def test_pages_go_on_where_the_last_one_ended(shell: Shell) -> None:
+def test_pages_go_on_where_the_last_one_ended(sqlite_shell: Shell) -> None:
+    shell = sqlite_shell
     ids = [shell.json("submit", "step", "--correlation-id", f"c{n}")["job_id"] for n in range(3)]
     first = shell.json("jobs", "list", "--limit", "2")
     rest = shell.json("jobs", "list", "--limit", "2", "--cursor", first["cursor"])

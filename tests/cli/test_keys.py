@@ -38,7 +38,8 @@ def test_bad_scopes_requesters_and_prefixes_are_refused(sqlite_shell: Shell) -> 
     assert shell.json("keys", "list") == {"keys": []}
 
 
-def test_two_webhook_secrets_sign_while_one_is_rotated(shell: Shell) -> None:
+def test_two_webhook_secrets_sign_while_one_is_rotated(sqlite_shell: Shell) -> None:
+    shell = sqlite_shell
     shell.ok("keys", "create", "--requester", "vesta", "--scope", "submit")
     rotated = shell.json("keys", "secrets", "rotate", "--requester", "vesta")
     assert rotated["webhook_secret"].startswith("whsec_")
@@ -49,7 +50,8 @@ def test_two_webhook_secrets_sign_while_one_is_rotated(shell: Shell) -> None:
     assert [s["active"] for s in shell.json("keys", "secrets", "list")["secrets"]] == [False, True]
 
 
-def test_secrets_are_moved_to_a_new_kek_and_a_missing_one_is_named(shell: Shell) -> None:
+def test_secrets_are_moved_to_a_new_kek_and_a_missing_one_is_named(sqlite_shell: Shell) -> None:
+    shell = sqlite_shell
     old, new = (base64.b64encode(secrets.token_bytes(32)).decode() for _ in range(2))
     before = {"EUTERPE_KEKS": f"k1:{old}"}
     both = {"EUTERPE_KEKS": f"k1:{old},k2:{new}", "EUTERPE_ACTIVE_KEK": "k2"}

@@ -101,6 +101,7 @@ def test_the_whole_system_on_postgres_with_an_app_and_a_key_of_the_operators(
     system = start(shell, "--role=all", "--app", "app:queue")
     system.until_said(GOOD_BYE)
     assert not lines_with("ek_", system.out)
+    assert '"type": "greet"' in printed_command(system, "curl")  # a job type that this system can run
     password = fresh_postgres_url.split("@")[0].rpartition(":")[2]
     assert password not in "".join(system.out + system.err)
     key = shell.json("keys", "create", "--requester", "vesta", "--scope", "submit,read")["key"]

@@ -184,14 +184,19 @@ async def test_of_ends_in_one_batch_the_gravest_wins(store: SqlStore, ends: tupl
         CANCELLED: failure(Category.CANCELLED),
     }
     await store.settle([Finished(c, outcomes[end]) for c, end in zip(claims, ends, strict=True)])
-    assert await state_of(store, job_id) is then
+    dependent = await store.get(job_id)
+    assert dependent.state is then
+    assert dependent.error_document is not None
+    assert claims[ends.index(then)].job.id in dependent.error_document["message"]
 
 
 async def test_of_ends_before_the_submission_the_gravest_wins(store: SqlStore) -> None:
     ended = [await submit_in(store, end, str(end)) for end in (CANCELLED, DEAD, FAILED, COMPLETED)]
     live = await submit(store, "live", delay_us=MINUTE)
-    job_id = await submit(store, depends_on=(live, *(e.id for e in ended)))
-    assert await state_of(store, job_id) is DEAD
+    dependent = await store.get(await submit(store, depends_on=(live, *(e.id for e in ended))))
+    assert dependent.state is DEAD
+    assert dependent.error_document is not None
+    assert ended[1].id in dependent.error_document["message"]
 
 
 async def test_a_bad_end_does_not_wait_for_the_other_dependencies(store: SqlStore) -> None:

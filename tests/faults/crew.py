@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from multiprocessing.connection import Connection
-from multiprocessing.forkserver import ensure_running, set_forkserver_preload  # type: ignore[attr-defined]
+from multiprocessing.forkserver import ensure_running, set_forkserver_preload
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final

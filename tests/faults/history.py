@@ -95,9 +95,7 @@ def read(url: str) -> History:
             continue
         before.append(move)
     edges: dict[str, list[str]] = defaultdict(list)
-    for job_id, depends_on in rows(
-        url, "SELECT CAST(job_id AS text), CAST(depends_on AS text) FROM job_dependencies"
-    ):
+    for job_id, depends_on in rows(url, "SELECT CAST(job_id AS text), CAST(depends_on AS text) FROM job_dependencies"):
         edges[job_id].append(depends_on)
     jobs = _all(
         url,
@@ -201,10 +199,7 @@ def attempts_over_budget(history: History) -> Iterator[str]:
 def attempts_not_closed_once(history: History) -> Iterator[str]:
     """Each claim left `running` once and has one row of history, unless it runs still."""
     left = Counter(
-        (move.job_id, move.from_version)
-        for moves in history.moves.values()
-        for move in moves
-        if move.leaves_running
+        (move.job_id, move.from_version) for moves in history.moves.values() for move in moves if move.leaves_running
     )
     closed = Counter((c.job_id, c.claim_version) for c in history.closed)
     running = {(j.id, j.claim_version) for j in history.jobs.values() if j.state is State.RUNNING}
@@ -220,9 +215,7 @@ def attempts_not_closed_once(history: History) -> Iterator[str]:
 
 
 def _claims(history: History) -> Counter[Fence]:
-    return Counter(
-        (move.job_id, move.version) for moves in history.moves.values() for move in moves if move.is_claim
-    )
+    return Counter((move.job_id, move.version) for moves in history.moves.values() for move in moves if move.is_claim)
 
 
 def events_without_moves(history: History) -> Iterator[str]:
@@ -244,12 +237,7 @@ def events_without_moves(history: History) -> Iterator[str]:
 
 def early_dependents(history: History) -> Iterator[str]:
     """A dependent was let go only after what it waited for had ended."""
-    ended = {
-        job_id: (move.id, move.target)
-        for job_id, moves in history.moves.items()
-        for move in moves
-        if move.ends
-    }
+    ended = {job_id: (move.id, move.target) for job_id, moves in history.moves.items() for move in moves if move.ends}
     for job_id, needs in history.edges.items():
         job = history.jobs.get(job_id)
         freed = next((m for m in history.moves.get(job_id, []) if m.target in _FREED), None)

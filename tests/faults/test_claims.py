@@ -20,7 +20,7 @@ async def test_ten_processes_claim_each_job_exactly_once(database: str, crew: Cr
     async with opened(database) as store:
         await store.submit_many([Submission(type="t", priority=i % 5) for i in range(JOBS)])
     taken = await together(crew.start_many(CLAIMERS, actors.claimer, database, 7))
-    assert sum(taken) == JOBS
+    assert sum(taken) == JOBS, "jobs were lost, or given to more than one"
     claims = Counter((said["job_id"], said["version"]) for said in crew.notes("claimed"))
     assert len({job_id for job_id, _ in claims}) == JOBS
     assert set(claims.values()) == {1}

@@ -33,9 +33,9 @@ async def test_a_process_ten_minutes_off_leases_promotes_and_reclaims_by_the_clo
         assert abs(its_time_s - time.time()) > 500, "its clock was not wrong: this run proved nothing"
         [claim] = claims
         assert (claim.job.id, receipt.state) == (receipt.job_id, "scheduled")
-        assert before_us <= claim.job.created_at <= after_us
+        assert before_us <= claim.job.created_at <= after_us, "stamped by the clock of the process"
         assert before_us <= claim.lease.expires_at - 30_000_000 <= after_us
         assert later.state == "delayed"
-        assert (swept.promoted, swept.reclaimed, swept.lifetimes) == ([], 0, 0)
+        assert (swept.promoted, swept.reclaimed, swept.lifetimes) == ([], 0, 0), "its sweep went by a wrong clock"
         assert (await store.get(mine.job_id)).state is State.RUNNING, "its sweep took a live lease away"
     check(postgres_database, crew)

@@ -52,7 +52,7 @@ async def test_a_key_at_its_limit_does_not_hide_the_jobs_behind_it(database: str
         assert [claim.job.id for claim in claims[1:]] == [receipt.job_id for receipt in free]
         assert await store.claim(ClaimRequest(worker_id="w", limit=6)) == []
         await store.settle([Finished(claims[0], Success())])
-        assert len(await store.claim(ClaimRequest(worker_id="w", limit=6))) == 1
+        assert len(await store.claim(ClaimRequest(worker_id="w", limit=6))) == 1, "nobody took the free place"
 
 
 async def test_parked_jobs_of_a_key_go_on_even_if_nobody_of_it_ends_any_more(database: str) -> None:

@@ -97,8 +97,7 @@ def _refuse_events(url: str) -> None:
     if url.startswith(SQLITE):
         run(
             url,
-            "CREATE TRIGGER refuse BEFORE INSERT ON job_outbox_events BEGIN"
-            " SELECT RAISE(ABORT, 'no more events'); END",
+            "CREATE TRIGGER refuse BEFORE INSERT ON job_outbox_events BEGIN SELECT RAISE(ABORT, 'no more events'); END",
         )
     else:
         run(

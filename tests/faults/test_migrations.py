@@ -43,7 +43,9 @@ async def test_a_database_of_a_newer_release_is_refused_and_left_alone(database:
     assert (9999,) in rows(database, "SELECT version FROM schema_migrations")
 
 
-async def test_a_migration_that_is_killed_half_way_leaves_nothing_behind(sqlite_url: str, crew: Crew, tmp_path: Path) -> None:
+async def test_a_migration_that_is_killed_half_way_leaves_nothing_behind(
+    sqlite_url: str, crew: Crew, tmp_path: Path
+) -> None:
     started = crew.start(actors.half_a_migration, sqlite_url)
     await started.report()
     started.kill()

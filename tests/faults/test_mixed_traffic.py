@@ -17,15 +17,15 @@ from tests.faults.stores import opened
 
 LEASE_US = 300_000
 KILLS = 25
+PARTS = 9
 
 
 async def test_processes_are_killed_at_random_and_every_promise_still_holds(database: str, crew: Crew) -> None:
     rng = random.Random(20261115)
-    cast = [lambda seed=seed: _start(crew, database, seed) for seed in range(9)]  # type: ignore[misc]
-    playing = {seed: start() for seed, start in enumerate(cast)}
+    playing = {seed: _start(crew, database, seed) for seed in range(PARTS)}
     await until(_some_work_is_done(crew, 100))
     for kill in range(KILLS):
-        victim = rng.randrange(len(cast))
+        victim = rng.randrange(PARTS)
         before = _done(crew)
         playing[victim].kill()
         playing[victim] = _start(crew, database, victim, life=kill + 1)
@@ -40,7 +40,9 @@ async def test_processes_are_killed_at_random_and_every_promise_still_holds(data
     history = check(database, crew)
     assert {job.state for job in history.jobs.values()} <= TERMINAL
     ends = Counter(str(job.state) for job in history.jobs.values())
-    print(f"{KILLS} kills, {len(history.jobs)} jobs, {len(history.closed)} attempts, {len(history.events)} events: {ends}")
+    print(
+        f"{KILLS} kills, {len(history.jobs)} jobs, {len(history.closed)} attempts, {len(history.events)} events: {ends}"
+    )
 
 
 def _start(crew: Crew, url: str, seed: int, life: int = 0) -> Actor:
@@ -59,6 +61,7 @@ def _done(crew: Crew) -> int:
 
 def _some_work_is_done(crew: Crew, count: int) -> Callable[[], Awaitable[bool]]:
     async def enough() -> bool:
+        crew.check_alive()
         return _done(crew) >= count
 
     return enough

@@ -16,6 +16,7 @@ from euterpe.model.dependency import (
     check_breadth,
     depth_above,
     end_of_dependent,
+    gravest,
     in_order,
     parse_dependency,
     waits_for,
@@ -65,6 +66,15 @@ def test_after_any_never_minds_how_a_dependency_ended(happened: list[State]) -> 
 def test_success_ends_nobody(kind: Dependency) -> None:
     assert end_of_dependent(kind, [COMPLETED, COMPLETED]) is None
     assert end_of_dependent(kind, []) is None
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.sampled_from(sorted(TERMINAL)), min_size=1))
+def test_the_dependency_named_as_the_reason_is_the_one_that_decided(happened: dict[str, State]) -> None:
+    decided = end_of_dependent(Dependency.AFTER, happened.values())
+    if decided is not None:
+        culprit = gravest(happened)
+        assert happened[culprit] is decided
+        assert culprit == gravest(dict(reversed(list(happened.items()))))
 
 
 # --- waiting -------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.dependency import Dependency
 from euterpe.model.failure import Category, Failure
-from euterpe.model.outcome import Failed, Released, Success
+from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
@@ -48,7 +48,7 @@ async def _work(store: SqlStore) -> None:
     await store.advance([Advance(claim, progress=50.0, checkpoint=b"1") for claim in claims])
     await store.spawn(parent.lease, [Submission(type="t")])
     failure = Failed(Failure(Category.TEMPORARY, "again"))
-    outcomes = {0: failure, 1: Released(), 2: Failed(Failure(Category.PERMANENT, "never"))}
+    outcomes: dict[int, Outcome] = {0: failure, 1: Released(), 2: Failed(Failure(Category.PERMANENT, "never"))}
     finished = [
         Finished(claim, Success(b"1") if claim is parent else outcomes.get(i % 7, Success(b"1")))
         for i, claim in enumerate(claims)

@@ -44,7 +44,9 @@ BY = {
     "insert_job": set(),
     "insert_event": set(),
 }
-_STEP = re.compile(r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?")
+_STEP = re.compile(
+    r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?"
+)
 _NOT_OURS = {"pauses", "json_each", "t", "due", "o", "k", "CONSTANT"}
 """Small tables, lists of parameters, and the results of subqueries."""
 

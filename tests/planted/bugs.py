@@ -8,14 +8,17 @@ QUERIES = "store/queries"
 FROZEN = "tests/faults/test_lost_workers.py::test_a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes"
 CLAIMS = "tests/faults/test_claims.py::test_ten_processes_claim_each_job_exactly_once"
 SWEEPS = "tests/faults/test_sweeps.py::test_eight_sweepers_promote_reclaim_and_bury_each_job_once"
-KEYS = "tests/faults/test_idempotent_submits.py::test_fifty_submits_with_one_key_make_one_job_and_fifty_identical_answers"
+KEYS = (
+    "tests/faults/test_idempotent_submits.py::test_fifty_submits_with_one_key_make_one_job_and_fifty_identical_answers"
+)
 EVENTS = "tests/faults/test_events.py::test_a_move_whose_event_cannot_be_stored_did_not_happen"
 KILLED = (
-    "tests/faults/test_lost_workers.py"
-    "::test_the_jobs_of_a_killed_worker_run_again_within_lease_and_sweep_and_a_second"
+    "tests/faults/test_lost_workers.py::test_the_jobs_of_a_killed_worker_run_again_within_lease_and_sweep_and_a_second"
 )
 PLAIN_SUBMIT = "tests/faults/test_ambiguous_commits.py::test_a_plain_submit_is_stored_exactly_once"
-SETTLE_AGAIN = "tests/faults/test_ambiguous_commits.py::test_a_settlement_whose_answer_was_lost_is_raised_and_can_be_repeated"
+SETTLE_AGAIN = (
+    "tests/faults/test_ambiguous_commits.py::test_a_settlement_whose_answer_was_lost_is_raised_and_can_be_repeated"
+)
 SECOND_INSERT = (
     "tests/faults/test_ambiguous_commits.py"
     "::test_a_plain_submit_that_the_server_still_works_on_is_not_stored_a_second_time"
@@ -27,7 +30,9 @@ CLOCKS = (
     "::test_a_process_ten_minutes_off_leases_promotes_and_reclaims_by_the_clock_of_the_database"
 )
 TENANTS = "tests/faults/test_concurrency_keys.py::test_a_key_at_its_limit_does_not_hide_the_jobs_behind_it"
-FULL_DISK = "tests/faults/test_sqlite_outages.py::test_a_full_disk_refuses_whole_writes_and_works_again_when_there_is_space"
+FULL_DISK = (
+    "tests/faults/test_sqlite_outages.py::test_a_full_disk_refuses_whole_writes_and_works_again_when_there_is_space"
+)
 SQLITE_PLANS = "tests/plans/test_sqlite_plans.py::test_every_hot_statement_goes_by_its_index"
 POSTGRES_PLANS = "tests/plans/test_postgres_plans.py::test_every_hot_statement_goes_by_its_index"
 
@@ -36,13 +41,13 @@ BUGS = (
         "the_fence_forgets_the_version_on_sqlite",
         (Edit(f"{QUERIES}/sqlite/settle_completed.sql", "AND j.claim_version = :claim_version AND", "AND"),),
         f"{FROZEN}[sqlite]",
-        "AssertionError",
+        "a refused write left something behind",
     ),
     Bug(
         "the_fence_forgets_the_version_on_postgres",
         (Edit(f"{QUERIES}/postgres/settle_completed.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
         f"{FROZEN}[postgres]",
-        "AssertionError",
+        "a refused write left something behind",
     ),
     Bug(
         "an_ended_attempt_can_be_ended_again",
@@ -60,7 +65,7 @@ BUGS = (
         "two_claimers_may_take_the_same_row",
         (Edit(f"{QUERIES}/postgres/claim.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),),
         f"{CLAIMS}[postgres]",
-        "AssertionError",
+        "given to more than one",
     ),
     Bug(
         "the_sweep_promotes_whatever_has_a_time",
@@ -78,7 +83,7 @@ BUGS = (
         "the_sweep_takes_leases_that_still_hold",
         (Edit(f"{QUERIES}/expired_leases.sql", " AND j.lease_expires_at < {{now}}", ""),),
         f"{CLOCKS}[slow]",
-        "AssertionError",
+        "its sweep went by a wrong clock",
     ),
     Bug(
         "a_transaction_starts_as_a_reader",
@@ -116,7 +121,7 @@ BUGS = (
             ),
         ),
         f"{STRANDED}[sqlite-cancelled_while_waiting]",
-        "AssertionError",
+        "[<State.PENDING: 'pending'>] ==",
     ),
     Bug(
         "a_dependent_goes_with_the_first_of_its_dependencies",
@@ -127,14 +132,17 @@ BUGS = (
                 "left = 0",
             ),
         ),
-        "tests/conformance/test_dependencies.py"
-        "::test_a_job_waits_until_all_it_depends_on_is_completed[sqlite]",
-        "AssertionError",
+        "tests/conformance/test_dependencies.py::test_a_job_waits_until_all_it_depends_on_is_completed[sqlite]",
+        "<State.SCHEDULED: 'scheduled'> != <State.PENDING: 'pending'>",
     ),
     Bug(
         "the_key_is_taken_after_the_job_is_stored",
         (
-            Edit("store/submitting.py", "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n", ""),
+            Edit(
+                "store/submitting.py",
+                "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
+                "",
+            ),
             Edit(
                 "store/submitting.py",
                 "        yield from _store([i for i in now if i not in answers], units, claims, answers, replays)\n",
@@ -143,12 +151,14 @@ BUGS = (
             ),
         ),
         f"{KEYS}[postgres]",
-        "Error",
+        ("the answers differ", "Input data was truncated"),
     ),
     Bug(
         "an_attempt_is_charged_when_it_ends",
         (
-            Edit(f"{QUERIES}/sqlite/claim.sql", "attempt_count = j.attempt_count + 1", "attempt_count = j.attempt_count"),
+            Edit(
+                f"{QUERIES}/sqlite/claim.sql", "attempt_count = j.attempt_count + 1", "attempt_count = j.attempt_count"
+            ),
             Edit(
                 f"{QUERIES}/sqlite/settle.sql",
                 "attempt_count = j.attempt_count - :refund",
@@ -156,13 +166,13 @@ BUGS = (
             ),
         ),
         f"{KILLED}[sqlite]",
-        "the attempt that died was charged",
+        "counts 1 attempts, its history has 2",
     ),
     Bug(
         "a_release_is_refunded_for_ever",
         (Edit("model/outcome.py", "if job.release_count >= MAX_RELEASES:", "if False:"),),
         f"{RELEASES}[sqlite]",
-        "AssertionError",
+        "<State.SCHEDULED: 'scheduled'> is <State.RETRYING: 'retrying'>",
     ),
     Bug(
         "leases_go_by_the_clock_of_the_process",
@@ -174,17 +184,29 @@ BUGS = (
             ),
         ),
         f"{CLOCKS}[fast]",
-        "AssertionError",
+        "stamped by the clock of the process",
     ),
     Bug(
         "an_unknown_commit_is_taken_for_a_failed_one",
-        (Edit("store/sql.py", "except CommitUnknown:\n            return await self._resolve_unknown(units)", "except ZeroDivisionError:\n            return await self._resolve_unknown(units)"),),
+        (
+            Edit(
+                "store/sql.py",
+                "except CommitUnknown:\n            return await self._resolve_unknown(units)",
+                "except ZeroDivisionError:\n            return await self._resolve_unknown(units)",
+            ),
+        ),
         f"{PLAIN_SUBMIT}[after]",
         "CommitUnknown",
     ),
     Bug(
         "a_lost_insert_is_not_waited_for",
-        (Edit("store/postgres.py", "asyncpg.SerializationError, asyncpg.UniqueViolationError)", "asyncpg.SerializationError)"),),
+        (
+            Edit(
+                "store/postgres.py",
+                "asyncpg.SerializationError, asyncpg.UniqueViolationError)",
+                "asyncpg.SerializationError)",
+            ),
+        ),
         SECOND_INSERT,
         "duplicate key",
     ),
@@ -192,11 +214,17 @@ BUGS = (
         "an_end_frees_nobody_who_waits_for_its_key",
         (Edit("store/following.py", "    yield from _free_keys(keys)\n", ""),),
         f"{TENANTS}[sqlite]",
-        "AssertionError",
+        "nobody took the free place",
     ),
     Bug(
         "a_full_disk_is_an_error_of_the_driver",
-        (Edit("store/writer.py", "reason = library.explain(self.path, error, committing=committing) if known else error", "reason = error"),),
+        (
+            Edit(
+                "store/writer.py",
+                "reason = library.explain(self.path, error, committing=committing) if known else error",
+                "reason = error",
+            ),
+        ),
         f"{FULL_DISK}[pages]",
         "FullError",
     ),

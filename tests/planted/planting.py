@@ -27,12 +27,16 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """`caught_by` is the test that must fail, `symptom` a part of what it then says."""
+    """`caught_by` is the test that must fail, `symptom` a part of what it then says; alternatives stand in a tuple."""
 
     name: str
     edits: tuple[Edit, ...]
     caught_by: str
-    symptom: str
+    symptom: str | tuple[str, ...]
+
+    def shows_in(self, said: str) -> bool:
+        symptoms = (self.symptom,) if isinstance(self.symptom, str) else self.symptom
+        return any(symptom in said for symptom in symptoms)
 
 
 class DoesNotFit(Exception):

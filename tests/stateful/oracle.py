@@ -302,6 +302,12 @@ class Oracle:
         job = self.jobs.get(key.job_id)
         return job is None or (job.completed_at is not None and job.completed_at + DAY <= now)
 
+    def owns(self, job_id: str, version: int) -> bool:
+        return self._owned(job_id, version) is not None
+
+    def count(self, state: str) -> int:
+        return sum(job.state == state for job in self.jobs.values())
+
     # --- the common ground ------------------------------------------------------------------------
 
     def _owned(self, job_id: str, version: int) -> OracleJob | None:

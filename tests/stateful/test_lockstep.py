@@ -22,6 +22,7 @@ from hypothesis.stateful import (
     initialize,
     invariant,
     multiple,
+    precondition,
     rule,
 )
 
@@ -37,11 +38,16 @@ from tests.stateful.oracle_job import DAY, SECOND, STAGES, Said
 from tests.stateful.translation import outcome_of, predicted, seen, submission
 
 EXAMPLES = int(os.environ.get("EUTERPE_STATEFUL_EXAMPLES", "0"))
-STEPS = 40
+STEPS = 30
 PARTS = 4
-HISTORIES_PER_PART = 12
+HISTORIES_PER_PART = 25
+OUTCOMES = [
+    "completed", "completed", "permanent", "temporary", "temporary", "timeout", "system", "released", "cancelled",
+]  # fmt: skip
+KINDS = ["after", "after", "after_any", "chain", "fan_in"]
 HELD_TIMES = [SECOND, 5 * SECOND, 25 * SECOND, 61 * SECOND, 3600 * SECOND, DAY, 3 * DAY]
-KEEP = 8 * DAY
+KEPT = 8 * DAY
+KEEP = Retention(completed_us=KEPT, cancelled_us=KEPT, failed_us=KEPT, dead_letter_us=KEPT, events_us=10_000 * DAY)
 
 pytestmark = pytest.mark.timeout(1800 if EXAMPLES else 300)
 
@@ -59,6 +65,7 @@ class Histories(RuleBasedStateMachine):
         self.lockstep.start_over()
         self.oracle = Oracle()
         self.before: dict[str, str] = {}
+        self.held: list[Claim] = []
 
     @property
     def now(self) -> int:
@@ -78,6 +85,8 @@ class Histories(RuleBasedStateMachine):
             self.lockstep.act(act)
         assert type(refused.value).__name__ == error_name
 
+    outcome = st.sampled_from(OUTCOMES)
+
     # --- submit -----------------------------------------------------------------------------------
 
     said = st.builds(
@@ -91,9 +100,20 @@ class Histories(RuleBasedStateMachine):
         st.sampled_from([None, "all", "terminal"]),
     )
 
-    @initialize(target=jobs, said=said)
-    def first_job(self, said: Said) -> Any:
-        return self._submit(said)
+    @initialize(
+        target=jobs,
+        plan=st.lists(
+            st.tuples(said, st.sampled_from([None, None, *KINDS]), st.integers(0, 9)), min_size=5, max_size=10
+        ),
+    )
+    def first_jobs(self, plan: list[tuple[Said, str | None, int]]) -> Any:
+        """Every history begins with work to do, some of it waiting for other work."""
+        ids: list[str] = []
+        for said, kind, which in plan:
+            if kind is not None and ids:
+                said.depends_on, said.kind = (ids[which % len(ids)], ids[-1]), kind
+            ids.append(self._submit(said))
+        return multiple(*ids)
 
     @rule(target=jobs, said=said)
     def submit(self, said: Said) -> Any:
@@ -112,17 +132,14 @@ class Histories(RuleBasedStateMachine):
         target=jobs,
         said=said,
         needs=st.lists(jobs, min_size=1, max_size=3),
-        kind=st.sampled_from(["after", "after", "after_any", "chain", "fan_in"]),
+        kind=st.sampled_from(KINDS),
+        unknown=st.sampled_from([()] * 9 + [("00000000-0000-4000-8000-000000000000",)]),
     )
-    def submit_dependent(self, said: Said, needs: list[str], kind: str) -> Any:
-        said.depends_on, said.kind = tuple(needs), kind
+    def submit_dependent(self, said: Said, needs: list[str], kind: str, unknown: tuple[str, ...]) -> Any:
+        said.depends_on, said.kind = (*needs, *unknown), kind
+        said.key = "refused" if unknown else None
         job_id = self._submit(said)
         return multiple() if job_id is None else job_id
-
-    @rule(said=said, needs=st.lists(jobs, max_size=2))
-    def submit_with_an_unknown_dependency(self, said: Said, needs: list[str]) -> None:
-        said.depends_on, said.key = (*needs, "00000000-0000-4000-8000-000000000000"), "unknown"
-        assert self._submit(said) is None
 
     def _submit(self, said: Said) -> Any:
         job_id = self._next_id()
@@ -153,21 +170,45 @@ class Histories(RuleBasedStateMachine):
 
     # --- running ----------------------------------------------------------------------------------
 
+    @precondition(lambda self: self.oracle.count("scheduled"))
     @rule(
         target=claims,
         limit=st.integers(1, 3),
-        types=st.sampled_from([None, None, ("a",), ("b",), ("c",)]),
+        types=st.sampled_from([None, None, None, ("a",), ("b",), ("c",)]),
         ttl_s=st.sampled_from([30, 60]),
         worker=st.sampled_from(["w1", "w2"]),
     )
     def claim(self, limit: int, types: tuple[str, ...] | None, ttl_s: int, worker: str) -> Any:
+        return multiple(*self._claim(limit, types, ttl_s, worker))
+
+    @rule(
+        target=claims,
+        script=st.lists(st.sampled_from(["claim"] * 4 + OUTCOMES + ["a second", "a minute"]), min_size=2, max_size=12),
+    )
+    def work(self, script: list[str]) -> Any:
+        """A stretch of ordinary business: jobs are claimed, the longest running one ends, time passes, sweeps run."""
+        taken: list[Claim] = []
+        for word in script:
+            running = self._running()
+            if word == "claim":
+                taken += self._claim(2, None, 60, "w1")
+            elif word.startswith("a "):
+                self.time_passes(SECOND if word == "a second" else 61 * SECOND, ["reclaim"])
+            elif running:
+                self._settle([(running[0], word)], 0)
+        return multiple(*taken)
+
+    def _claim(self, limit: int, types: tuple[str, ...] | None, ttl_s: int, worker: str) -> list[Claim]:
         request = ClaimRequest(worker_id=worker, limit=limit, types=types, lease_ttl_us=ttl_s * SECOND)
         claims, expected = self.both(
             lambda store: store.claim(request),
             lambda: self.oracle.claim(self.now, worker, limit, types, ttl_s * SECOND),
         )
         assert [claim.job.id for claim in claims] == expected
-        return multiple(*claims)
+        self.engines_and_oracle_agree()
+        self.held += claims
+        taken: list[Claim] = claims
+        return taken
 
     @rule(held=st.lists(claims, min_size=1, max_size=3, unique_by=lambda c: c.lease.attempt_id))
     def heartbeat(self, held: list[Claim]) -> None:
@@ -188,16 +229,17 @@ class Histories(RuleBasedStateMachine):
         if answered is not None:
             assert answered[0] == [answered[1]]
 
-    outcome = st.sampled_from(
-        ["completed", "completed", "permanent", "temporary", "temporary", "timeout", "system", "released", "cancelled"]
-    )
+    @precondition(lambda self: self.oracle.count("running"))
+    @rule(which=st.integers(0, 9), outcome=outcome, retry_after_s=st.sampled_from([0, 0, 10]))
+    def settle(self, which: int, outcome: str, retry_after_s: int) -> None:
+        running = self._running()
+        self._settle([(running[which % len(running)], outcome)], retry_after_s)
 
-    @rule(claim=claims, outcome=outcome, retry_after_s=st.sampled_from([0, 0, 10]))
-    def settle(self, claim: Claim, outcome: str, retry_after_s: int) -> None:
-        self._settle([(claim, outcome)], retry_after_s)
+    def _running(self) -> list[Claim]:
+        return [c for c in self.held if self.oracle.owns(c.job.id, c.job.claim_version)]
 
-    @rule(pairs=st.lists(st.tuples(claims, outcome), min_size=2, max_size=4))
-    def settle_many(self, pairs: list[tuple[Claim, str]]) -> None:
+    @rule(pairs=st.lists(st.tuples(claims, outcome), min_size=1, max_size=4))
+    def settle_any(self, pairs: list[tuple[Claim, str]]) -> None:
         self._settle(pairs, 0)
 
     def _settle(self, pairs: list[tuple[Claim, str]], retry_after_s: int) -> None:
@@ -208,20 +250,26 @@ class Histories(RuleBasedStateMachine):
         )
         assert [verdict.state for verdict in verdicts] == expected
         assert [verdict.accepted for verdict in verdicts] == [state is not None for state in expected]
+        self.engines_and_oracle_agree()
 
     # --- operators --------------------------------------------------------------------------------
 
-    @rule(job_id=jobs, force=st.booleans())
-    def cancel(self, job_id: str, force: bool) -> None:
+    @rule(target=jobs, job_id=jobs, what=st.sampled_from(["cancel", "force", "retry", "retry", "bury"]))
+    def operate(self, job_id: str, what: str) -> Any:
+        if what == "retry":
+            return self._retry(job_id)
+        if what == "bury":
+            self.both(lambda store: store.bury(job_id), lambda: self.oracle.bury(job_id))
+            return multiple()
+        force = what == "force"
         answered = self.both(
             lambda store: store.cancel(job_id, force=force),
             lambda: self.oracle.cancel(self.now, job_id, force=force),
         )
-        if answered is not None:
-            assert answered[0] == answered[1]
+        assert answered is None or answered[0] == answered[1]
+        return multiple()
 
-    @rule(target=jobs, job_id=jobs)
-    def retry(self, job_id: str) -> Any:
+    def _retry(self, job_id: str) -> Any:
         replay_id = self._next_id()
         answered = self.both(lambda store: store.retry(job_id), lambda: self.oracle.retry(self.now, job_id, replay_id))
         if answered is None:
@@ -230,46 +278,42 @@ class Histories(RuleBasedStateMachine):
         assert job.id == expected_id
         return multiple() if job.id == job_id else job.id
 
-    @rule(job_id=jobs)
-    def bury(self, job_id: str) -> None:
-        self.both(lambda store: store.bury(job_id), lambda: self.oracle.bury(job_id))
-
     # --- time and sweeps --------------------------------------------------------------------------
 
-    @rule(step=st.sampled_from(HELD_TIMES))
-    def time_passes(self, step: int) -> None:
+    @rule(
+        step=st.sampled_from(HELD_TIMES),
+        sweeps=st.lists(st.sampled_from(["promote", "reclaim", "lifetimes", "prune", "keys", "events"]), max_size=3),
+    )
+    def time_passes(self, step: int, sweeps: list[str]) -> None:
         self.lockstep.clock.advance(us=step)
+        self._sweep("promote")
+        for which in sweeps:
+            self._sweep(which)
 
-    @rule()
-    def promote(self) -> None:
-        queues, expected = self.both(lambda store: store.sweeps.promote(), lambda: self.oracle.promote(self.now))
-        assert len(queues) == expected
+    def _sweep(self, which: str) -> None:
+        match which:
+            case "promote":
+                found = self.both(lambda store: store.sweeps.promote(), lambda: self.oracle.promote(self.now))
+                assert len(found[0]) == found[1]
+            case "reclaim":
+                self._equal(lambda store: store.sweeps.reclaim(), lambda: self.oracle.reclaim(self.now))
+            case "lifetimes":
+                self.oracle.end_lifetimes(self.now)
+                while self.lockstep.act(lambda store: store.sweeps.end_lifetimes()):
+                    pass
+            case "prune":
+                self._equal(lambda store: store.sweeps.prune(KEEP), lambda: self.oracle.prune(self.now, KEPT))
+                for job_id in self.oracle.tombstones:
+                    self.before.pop(job_id, None)
+            case "keys":
+                self._equal(lambda store: store.sweeps.expire_keys(), lambda: self.oracle.expire_keys(self.now))
+            case "events":
+                self.lockstep.act(lambda store: store.sweeps.reclaim_events())
+        self.engines_and_oracle_agree()
 
-    @rule()
-    def reclaim(self) -> None:
-        count, expected = self.both(lambda store: store.sweeps.reclaim(), lambda: self.oracle.reclaim(self.now))
-        assert count == expected
-
-    @rule()
-    def end_lifetimes(self) -> None:
-        self.oracle.end_lifetimes(self.now)
-        while self.lockstep.act(lambda store: store.sweeps.end_lifetimes()):
-            pass
-
-    @rule()
-    def prune(self) -> None:
-        keep = Retention(
-            completed_us=KEEP, cancelled_us=KEEP, failed_us=KEEP, dead_letter_us=KEEP, events_us=10_000 * DAY
-        )
-        count, expected = self.both(lambda store: store.sweeps.prune(keep), lambda: self.oracle.prune(self.now, KEEP))
-        assert count == expected
-        for job_id in self.oracle.tombstones:
-            self.before.pop(job_id, None)
-
-    @rule()
-    def expire_keys(self) -> None:
-        count, expected = self.both(lambda store: store.sweeps.expire_keys(), lambda: self.oracle.expire_keys(self.now))
-        assert count == expected
+    def _equal(self, act: Any, expected: Any) -> None:
+        count, wanted = self.both(act, expected)
+        assert count == wanted
 
     # --- outbox -----------------------------------------------------------------------------------
 
@@ -287,10 +331,6 @@ class Histories(RuleBasedStateMachine):
                 for e in events
             ]
             assert self.lockstep.act(lambda store: store.outbox.settle(sent)) == {e.id for e in events}
-
-    @rule()
-    def reclaim_events(self) -> None:
-        self.lockstep.act(lambda store: store.sweeps.reclaim_events())
 
     # --- what must hold after every step ----------------------------------------------------------
 

@@ -101,7 +101,12 @@ def create_app(
     )
     feed = Feed(watch, limits.max_listeners)
     workers = WorkerRoutes(
-        claims, coordinator, telemetry, max_wait_ms=limits.max_wait_ms, lease_ttl_us=limits.lease_ttl_us
+        claims,
+        coordinator,
+        store.wakeups,
+        telemetry,
+        max_wait_ms=limits.max_wait_ms,
+        lease_ttl_us=limits.lease_ttl_us,
     )
     checks: dict[str, Check] = {"store": watch.now, **(readiness or {})}
     operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)

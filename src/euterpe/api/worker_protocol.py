@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -41,12 +41,12 @@ from euterpe.duration import parse_duration_us
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import IllegalTransition, InvalidInput
 from euterpe.model.failure import Category, Failure
-from euterpe.model.job import Claim, parse_attempt_id
+from euterpe.model.job import Claim, Job, parse_attempt_id
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.ports import Telemetry
+from euterpe.ports import OUTBOX_CHANNEL, Telemetry, Wakeups
 from euterpe.store.claiming import hash_token
 from euterpe.store.wire import News, Renewed, Reply, Report, TokenBeat, WireClaims
 
@@ -65,6 +65,7 @@ class WorkerRoutes:
         self,
         claims: WireClaims,
         coordinator: Coordinator,
+        wakeups: Wakeups,
         telemetry: Telemetry | None,
         *,
         max_wait_ms: int,
@@ -72,6 +73,7 @@ class WorkerRoutes:
     ) -> None:
         self._claims = claims
         self._coordinator = coordinator
+        self._wakeups = wakeups
         self._telemetry = telemetry
         self._max_wait_ms = max_wait_ms
         self._lease_ttl_us = lease_ttl_us
@@ -90,6 +92,7 @@ class WorkerRoutes:
         if waiter.gone:
             self._coordinator.give_back(claims)
             raise ClientGone
+        self._tell_outbox(claim.job for claim in claims)
         self._count_claims(claims)
         if body.max_jobs is not None:
             if not claims:
@@ -156,6 +159,7 @@ class WorkerRoutes:
         replies = await self._claims.finish(reports)
         if any(reply.stirs for reply in replies):
             self._coordinator.wake_all()
+        self._tell_outbox(reply.settled for reply in replies if reply.settled is not None)
         if self._telemetry is not None:
             _count_ends(self._telemetry, reports, replies)
         return replies
@@ -165,6 +169,11 @@ class WorkerRoutes:
             return await self._claims.beat_with_news(beat, news, self._lease_ttl_us)
         except IllegalTransition as error:
             raise Refusal(422, "illegal_transition", str(error), pointer="/stage") from None
+
+    def _tell_outbox(self, jobs: Iterable[Job]) -> None:
+        """Events were written beside these changes; their delivery need not wait for a poll."""
+        if any(job.callback_url is not None for job in jobs):
+            self._wakeups.announce([OUTBOX_CHANNEL])
 
     def _count_claims(self, claims: Sequence[Claim]) -> None:
         if self._telemetry is None:

@@ -11,7 +11,7 @@ import click
 from euterpe.config import redact_url
 from euterpe.system.roles import Started
 
-ECHO = '{"type": "euterpe.echo", "payload": {"hello": "world"}}'
+ECHO = "euterpe.echo"
 
 
 def print_banner(started: Started, host: str) -> None:
@@ -52,7 +52,7 @@ def lines(started: Started, host: str, command: str) -> list[str]:
     told += [
         f"  curl -sS {base}/jobs -H 'Content-Type: application/json' \\",
         f"    -H {bearer} \\",
-        f"    -d {shlex.quote(ECHO)}",
+        f"    -d {shlex.quote(_example(started.types))}",
         "",
         "See what came of it:",
         "",
@@ -72,6 +72,13 @@ def _bearer(started: Started) -> str | None:
     if kept_in is not None:
         return f'"Authorization: Bearer $(cat {shlex.quote(str(kept_in.absolute()))})"'
     return None
+
+
+def _example(types: tuple[str, ...]) -> str:
+    """A submission that somebody here can run: the built-in one, or the first of the user's own job types."""
+    if not types or ECHO in types:
+        return f'{{"type": "{ECHO}", "payload": {{"hello": "world"}}}}'
+    return f'{{"type": "{types[0]}", "payload": {{}}}}'
 
 
 def _reachable(host: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import click
@@ -137,8 +138,6 @@ def _moment(at_us: int | None) -> str | None:
 
 
 def _distance(at_us: int) -> str:
-    import time
-
     away_us = time.time_ns() // 1000 - at_us
     return f"{span(away_us)} ago" if away_us >= 0 else f"in {span(-away_us)}"
 

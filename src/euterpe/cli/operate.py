@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import click
 
 from euterpe.cli.documents import stats_document
 from euterpe.cli.jobs import print_jobs
 from euterpe.cli.output import note, print_json, print_table, say, span
-from euterpe.cli.session import Session, database_options, json_option, prepare_place, shown_url
+from euterpe.cli.session import Session, database_options, json_option, prepare_place
 from euterpe.cli.values import NAMES
 from euterpe.compose import Backend, connect
+from euterpe.config import redact_url
 from euterpe.model.document import job_document
 from euterpe.model.job import Job
 from euterpe.model.state import State
@@ -120,13 +123,11 @@ def resume(session: Session, queue: str | None, job_type: str | None) -> None:
 @click.pass_obj
 def migrate(session: Session, as_json: bool) -> None:
     """Bring the database's schema up to date."""
-    import asyncio
-
     prepare_place(session.url, create=True)
     applied = asyncio.run(connect(session.url).store.engine.migrate())
     if as_json:
         print_json({"applied": applied})
     elif applied:
-        say(f"{shown_url(session.url)}: applied {', '.join(applied)}")
+        say(f"{redact_url(session.url)}: applied {', '.join(applied)}")
     else:
-        say(f"{shown_url(session.url)}: up to date")
+        say(f"{redact_url(session.url)}: up to date")

@@ -31,7 +31,6 @@ def start(session: Session, name: str, app: str | None) -> None:
     config = session.config
     if app is not None:
         queue = load_queue(app)
-        check_same_database(session, queue)
     elif role.works and not role.serves:
         raise click.UsageError("--role=worker runs your jobs: name your queue with --app myapp:queue")
     else:
@@ -46,8 +45,8 @@ def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning) -> None
     configure_logging(
         observability.log_level, observability.log_format, strict=os.environ.get("EUTERPE_ENV") in ("dev", "test")
     )
-
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it tells of its start, we tell in our own words
+    warn_of_two_databases(session, queue)
 
     def ready(started: Started) -> None:
         log.info("started", extra={"port": started.port, "engine": started.url.partition(":")[0]})
@@ -57,10 +56,9 @@ def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning) -> None
     run_on_fast_loop(run_role(role, session.config, queue, tuning, ready))
 
 
-def check_same_database(session: Session, queue: Queue) -> None:
+def warn_of_two_databases(session: Session, queue: Queue) -> None:
     """The app's queue decides where its jobs live. Say so when the configuration names another place."""
-    configured = session.url
-    if configured not in (EngineConfig().url, queue.url):
+    if session.url not in (EngineConfig().url, queue.url):
         log.warning("the app's queue lives in another database than the configuration names; the queue's own is used")
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from euterpe.compose import Backend, connect, make_room, sqlite_path
-from euterpe.config import Config, load_config, redact_url
+from euterpe.config import Config, load_config
 from euterpe.model.errors import InvalidInput
 
 T = TypeVar("T")
@@ -69,11 +69,6 @@ def prepare_place(url: str, *, create: bool) -> None:
             "engine",
             f"there is no database at {sqlite_path(url)} yet; `euterpe --role=all` makes it, --engine names another",
         )
-
-
-def shown_url(url: str) -> str:
-    """The URL without its secrets."""
-    return redact_url(url)
 
 
 def _use_engine(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:

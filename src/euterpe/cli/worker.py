@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from euterpe.cli.apps import load_queue
-from euterpe.cli.role import check_same_database, run_here
+from euterpe.cli.role import run_here
 from euterpe.cli.session import Session, database_options
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.model.errors import InvalidInput
@@ -39,7 +39,6 @@ def worker(
     queue = load_queue(app)
     if not queue.handlers.types:
         raise InvalidInput("app", f"{app} has no job types; import the module that declares them in it")
-    check_same_database(session, queue)
     tuning = replace(
         tuning,
         concurrency=concurrency or tuning.concurrency,

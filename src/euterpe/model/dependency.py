@@ -55,6 +55,12 @@ def end_of_dependent(kind: Dependency, ends: Iterable[State]) -> State | None:
     return max(bad, key=_SEVERITY.__getitem__)
 
 
+def gravest(ends: Mapping[str, State]) -> str:
+    """The id of the dependency to name as the reason: of the gravest end, and of several such always the same one."""
+    bad = sorted(job_id for job_id, end in ends.items() if end is not State.COMPLETED)
+    return max(bad, key=lambda job_id: _SEVERITY[ends[job_id]])
+
+
 def check_breadth(dependencies: Sequence[str]) -> None:
     if len(dependencies) > MAX_BREADTH:
         raise DependencyLimit("depends_on", f"{len(dependencies)} dependencies; a job may have {MAX_BREADTH}")

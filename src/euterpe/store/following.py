@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
-from euterpe.model.dependency import Dependency, end_of_dependent
+from euterpe.model.dependency import Dependency, end_of_dependent, gravest
 from euterpe.model.event import TOLD, event_of, is_told
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Job
@@ -95,7 +95,7 @@ def _plan(
     bad_end = end_of_dependent(kind, [ended[i] for i in ended_ids])
     if bad_end is not None:
         check_move(State.PENDING, bad_end, By.DEPENDENCY)
-        culprit = next(i for i in ended_ids if ended[i] is not State.COMPLETED)
+        culprit = gravest({i: ended[i] for i in ended_ids})
         return job_id, 0, bad_end, dependency_error(culprit, ended[culprit])
     left = 0 if kind is Dependency.AFTER_ANY else pending - len(ended_ids)
     return job_id, max(left, 0), State.PENDING if left > 0 else State.SCHEDULED, None

@@ -11,6 +11,7 @@ from euterpe.model.dependency import (
     check_breadth,
     depth_above,
     end_of_dependent,
+    gravest,
     in_order,
     waits_for,
 )
@@ -163,8 +164,8 @@ def _plan_job(
     pending = waits_for(s.dependency, len(dependencies) - len(finished), len(finished))
     error = None
     if end is not None:
-        culprit = next(d for d in finished if d.state is not State.COMPLETED)
-        error, pending = dependency_error(culprit.id, culprit.state), 0
+        culprit = gravest({d.id: d.state for d in finished})
+        error, pending = dependency_error(culprit, known[culprit].state), 0
     return PlannedJob(
         draft,
         end or (State.PENDING if pending else State.SCHEDULED),

@@ -147,12 +147,14 @@ def _without_events(program: Program[T]) -> Program[T]:
 
 
 def beat(beats: Sequence[TokenBeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:
+    # In the order of ids, as every statement that locks many jobs: else two of them could wait for each other.
+    ordered = sorted(beats, key=lambda b: b.job_id)
     rows = yield each(
         "heartbeat_by_token",
-        id=[b.job_id for b in beats],
-        token_hash=[b.token_hash for b in beats],
-        claim_version=[b.claim_version for b in beats],
-        lease_ttl_us=[lease_ttl_us] * len(beats),
+        id=[b.job_id for b in ordered],
+        token_hash=[b.token_hash for b in ordered],
+        claim_version=[b.claim_version for b in ordered],
+        lease_ttl_us=[lease_ttl_us] * len(ordered),
     )
     alive = {(row[0], bytes(row[4])): Renewed(row[1], row[2], bool(row[3])) for row in rows}
     renewed = [alive.get((b.job_id, b.token_hash)) for b in beats]
@@ -185,10 +187,11 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
         if job is not None and job.claim_version == report.claim_version and job.id not in chosen:
             chosen[job.id] = (i, decide(job, report.outcome, rng))
     moved: list[Row] = []
+    ordered = [chosen[job_id] for job_id in sorted(chosen)]
     yield from settling.settle(
-        [settlement for _, settlement in chosen.values()],
+        [settlement for _, settlement in ordered],
         family,
-        [reports[i].outcome_hash for i, _ in chosen.values()],
+        [reports[i].outcome_hash for i, _ in ordered],
         moved,
     )
     replies: dict[int, Reply] = {}

@@ -75,6 +75,8 @@ class Started:
     url: str
     port: int | None
     welcome: Welcome
+    types: tuple[str, ...]
+    """The job types that this process runs."""
 
 
 def tuning_of(config: Config) -> Tuning:
@@ -112,7 +114,7 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         parts.start(deliver(config, queue, metrics, stop))
         interval_s = config.observability.queue_sample_interval_us / 1e6
         parts.start_helper(sample_forever(queue.store, metrics, interval_s))
-        ready(Started(role, queue.url, port, greeting))
+        ready(Started(role, queue.url, port, greeting, queue.handlers.types if role.works else ()))
         await parts.until_done()
     log.info("stopped")
 

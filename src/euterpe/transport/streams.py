@@ -332,7 +332,7 @@ class StreamWakeups:
                 self._republish_at = time.monotonic() + self._republish_s * random.uniform(0.75, 1.25)
                 rest = self._queues - hinted
                 found += await self._jobs.waiting_since(rest, OLD_US, REPUBLISH_LIMIT) if rest else []
-            if True:
+            if not found:
                 return
             lengths = await self.messages.lengths(self.messages.stream_of(queue, p) for queue, p, _ in found)
             notes = [Note(*job, MAX_HOPS - 1) for job in found if lengths[self.messages.stream_of(*job[:2])] == 0]

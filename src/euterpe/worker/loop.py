@@ -20,7 +20,7 @@ from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Verdict, Wakeups
+from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Trace, Verdict, Wakeups
 from euterpe.worker.absence import Absence
 from euterpe.worker.attempt import Attempt
 from euterpe.worker.desk import MakeSubmission, Spawn, WorkerDesk
@@ -67,6 +67,7 @@ class Worker:
         make_submission: MakeSubmission | None = None,
         telemetry: Telemetry | None = None,
         settled: Callable[[str, Verdict], None] | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self._claims = claims
         self._handlers = handlers
@@ -76,7 +77,7 @@ class Worker:
         self._settled = settled
         self._loop = asyncio.get_running_loop()
         desk = WorkerDesk(self._loop, self._advance, spawn, make_submission)
-        self._roster = Roster(handlers, desk, settings.concurrency, settings.result_limit, self._wake)
+        self._roster = Roster(handlers, desk, settings.concurrency, settings.result_limit, self._wake, trace)
         reports = Reports(self._roster.lose, self._roster.cancel)
         slots = LEASES_PER_SLOT * settings.concurrency
         self._keeper: LeaseKeeper | LoopKeeper = (

@@ -14,12 +14,14 @@ from typing import Final
 
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Released
+from euterpe.ports import Trace
 from euterpe.worker.attempt import Attempt, Interruption, Means
 from euterpe.worker.context import Context
 from euterpe.worker.desk import WorkerDesk
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.leasetable import LeaseTable
 from euterpe.worker.processes import Processes
+from euterpe.worker.telemetry import outcome_name
 from euterpe.worker.threads import Threads
 
 log = logging.getLogger("euterpe.worker")
@@ -36,12 +38,19 @@ class Roster:
     """The attempts of one worker. `on_change` is called when a slot or an outcome is there."""
 
     def __init__(
-        self, handlers: Handlers, desk: WorkerDesk, concurrency: int, result_limit: int, on_change: Callable[[], None]
+        self,
+        handlers: Handlers,
+        desk: WorkerDesk,
+        concurrency: int,
+        result_limit: int,
+        on_change: Callable[[], None],
+        trace: Trace | None = None,
     ) -> None:
         self._handlers = handlers
         self._desk = desk
         self._concurrency = concurrency
         self._on_change = on_change
+        self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(on_change)
         self._processes = Processes(desk, result_limit)
@@ -100,7 +109,12 @@ class Roster:
         return attempt
 
     async def _execute(self, attempt: Attempt) -> None:
-        await attempt.run(self._means)
+        if self._trace is None:
+            await attempt.run(self._means)
+        else:
+            with self._trace(attempt.claim) as span:
+                await attempt.run(self._means)
+                span.set_outcome(outcome_name(attempt.outcome))
         if attempt in self.running:
             self._over(attempt)
         else:

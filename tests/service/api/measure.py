@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import psutil
 import uvloop
 
 from euterpe.compose import connect
@@ -85,6 +86,11 @@ async def work(port: int, key: str, name: str, max_jobs: int, latencies_s: list[
     return done
 
 
+def cpu_s(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
 async def main(arguments: argparse.Namespace) -> None:
     backend = connect(arguments.url)
     await backend.open()
@@ -100,10 +106,12 @@ async def main(arguments: argparse.Namespace) -> None:
         assert server.stdout is not None
         port = json.loads(server.stdout.readline())["port"]
         latencies_s: list[float] = []
+        before_s = cpu_s(server.pid)  # starting up costs about a second of it
         started = time.perf_counter()
         workers = [work(port, key, f"bench-{i}", arguments.max_jobs, latencies_s) for i in range(arguments.connections)]
         done = sum(await asyncio.gather(*workers))
         elapsed_s = time.perf_counter() - started - 0.3  # the last poll of each found nothing and waited this long
+        used_s = cpu_s(server.pid) - before_s
     finally:
         server.terminate()
         server.wait(20)
@@ -117,6 +125,9 @@ async def main(arguments: argparse.Namespace) -> None:
         "jobs": done,
         "completed_in_store": completed,
         "jobs_per_s": round(done / elapsed_s),
+        # On a shared machine this says more than the rate: what the control plane itself spends on a job.
+        "server_cpu_us_per_job": round(1_000_000 * used_s / done),
+        "load_average": round(psutil.getloadavg()[0], 1),
         "round_trip_p50_ms": round(1000 * latencies_s[len(latencies_s) // 2], 1),
         "round_trip_p99_ms": round(1000 * latencies_s[int(len(latencies_s) * 0.99)], 1),
     }

@@ -14,6 +14,7 @@ from euterpe.api.gathering import Gathering
 from euterpe.api.limits import Limits
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
+from euterpe.ports import OUTBOX_CHANNEL
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
 
 CLAIM = "/internal/worker/claim"
@@ -119,6 +120,23 @@ async def test_an_event_names_the_worker_that_runs_the_job(plane: Plane, client:
         (_, event), *_ = await plane.store.outbox.search(job_id=answer.json()["job_id"])
         worker_id = (await plane.store.get(answer.json()["job_id"])).worker_id
         assert f'"worker_id":"{worker_id}"'.encode() in event.body
+
+
+async def test_events_wake_the_local_dispatcher_at_once(plane: Plane, client: httpx.AsyncClient) -> None:
+    woken = 0
+
+    def wake() -> None:
+        nonlocal woken
+        woken += 1
+
+    assert plane.store.wakeups is not None
+    plane.store.wakeups.subscribe(wake, [OUTBOX_CHANNEL])
+    await submit(plane, callback_url="https://example.com/hook")
+    job = await claim_one(client)
+    claimed = woken
+    assert claimed >= 1
+    await client.post(COMPLETE, json=lease_of(job))
+    assert woken > claimed
 
 
 async def test_a_submit_wakes_a_waiting_worker_at_once(patient: Plane) -> None:
