@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from euterpe.duration import DurationLike, parse_duration_us
-from euterpe.model.errors import JobFailed
+from euterpe.model.errors import JobFailed, StoreUnavailable
 from euterpe.model.job import Job
 from euterpe.model.state import TERMINAL, State
 from euterpe.queue.home import Home
@@ -19,6 +19,8 @@ R = TypeVar("R")
 
 FIRST_LOOK_S = 0.01
 LAST_LOOK_S = 0.5
+PATIENCE_S = 30.0
+"""How long a database may be away before waiting for a job is given up."""
 
 
 class JobHandle(Generic[R]):
@@ -61,14 +63,21 @@ class JobHandle(Generic[R]):
         """The job when it has ended, however it ended."""
         deadline = None if timeout is None else time.monotonic() + parse_duration_us(timeout, "timeout") / 1e6
         pause = FIRST_LOOK_S
+        seen, seen_at = self.state, time.monotonic()
         with self._queue.watching(self.id) as ended:
             while True:
-                job = await self._queue.get(self.id)
-                if job.state in TERMINAL:
-                    return job
+                try:
+                    job = await self._queue.get(self.id)
+                    seen, seen_at = job.state, time.monotonic()
+                except StoreUnavailable:
+                    if time.monotonic() - seen_at > PATIENCE_S:
+                        raise
+                else:
+                    if job.state in TERMINAL:
+                        return job
                 left = pause if deadline is None else min(pause, deadline - time.monotonic())
                 if left <= 0:
-                    raise TimeoutError(f"job {self.id} is still {job.state} after {timeout}")
+                    raise TimeoutError(f"job {self.id} is still {seen} after {timeout}")
                 pause = min(pause * 1.5, LAST_LOOK_S)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), left)

@@ -48,6 +48,8 @@ class Sweeps:
     def __init__(self, engine: Engine, rng: Random) -> None:
         self._engine = engine
         self._rng = rng
+        self.retention = KEEP
+        self.key_window_us = IDEMPOTENCY_WINDOW_US
 
     async def promote(self) -> list[str]:
         """Queues of the jobs that became scheduled, one entry a job."""
@@ -94,8 +96,9 @@ class Sweeps:
         rows = await self._engine.read(_next_due)
         return None if rows is None else max(0, rows)
 
-    async def prune(self, retention: Retention = KEEP) -> int:
+    async def prune(self, retention: Retention | None = None) -> int:
         """Remove what retention no longer keeps; returns how many jobs went."""
+        retention = retention or self.retention
         keep = {
             State.COMPLETED: retention.completed_us,
             State.CANCELLED: retention.cancelled_us,
@@ -111,7 +114,7 @@ class Sweeps:
         return jobs
 
     async def expire_keys(self) -> int:
-        return await self._all(lambda: sweeping.expire_keys(IDEMPOTENCY_WINDOW_US, BATCH))
+        return await self._all(lambda: sweeping.expire_keys(self.key_window_us, BATCH))
 
     async def _all(self, make: Callable[[], Program[int]]) -> int:
         total = 0

@@ -21,6 +21,7 @@ from euterpe.observe.metrics import Metrics
 from euterpe.ports import Trace
 from euterpe.queue.queue import Queue
 from euterpe.store.program import Program, one
+from euterpe.store.sweeper import Retention
 from euterpe.system.health import Health
 from euterpe.system.opening import Welcome, welcome
 from euterpe.system.outbox import deliver
@@ -93,6 +94,7 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         stack.enter_context(stop.on_signals())
         await stack.enter_async_context(queue)
         queue.store.telemetry = metrics
+        keep_as_said(config, queue)
         parts = Parts(stop)
         greeting, port = Welcome(), None
         if role.serves:
@@ -117,6 +119,21 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         ready(Started(role, queue.url, port, greeting, queue.handlers.types if role.works else ()))
         await parts.until_done()
     log.info("stopped")
+
+
+def keep_as_said(config: Config, queue: Queue) -> None:
+    """The sweeps of this process remove what the configuration no longer keeps."""
+    said = config.retention
+    sweeps = queue.store.sweeps
+    sweeps.retention = Retention(
+        completed_us=said.completed_us,
+        cancelled_us=said.cancelled_us,
+        failed_us=said.failed_us,
+        dead_letter_us=said.dead_letter_us,
+        events_us=said.events_us,
+        tombstones_us=said.tombstones_us,
+    )
+    sweeps.key_window_us = said.idempotency_us
 
 
 class Parts:
