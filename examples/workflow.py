@@ -1,0 +1,40 @@
+"""A workflow: three downloads in parallel, one of them flaky, then a summary that waits for all.
+
+`.venv/bin/python examples/workflow.py`
+"""
+
+import asyncio
+import tempfile
+
+import euterpe
+
+queue = euterpe.Queue(f"sqlite:///{tempfile.mkdtemp()}/jobs.db")
+
+
+@queue.job("download", max_attempts=5, backoff={"strategy": "exponential", "initial": "100ms"})
+async def download(ctx: euterpe.Context, day: str) -> int:
+    if day == "tue" and ctx.attempt < 3:
+        raise euterpe.TemporaryError("the archive of Tuesday is busy", retry_after="200ms")
+    return len(day) * 100
+
+
+@queue.job("summary")
+async def summary(_ctx: euterpe.Context, week: int) -> str:
+    return f"week {week} is complete"
+
+
+async def main() -> None:
+    async with queue:
+        worker = asyncio.create_task(queue.work())
+        async with queue.workflow() as flow:  # stored whole when the block ends, or not at all
+            days = [flow.add(download, day=day) for day in ("mon", "tue", "wed")]
+            last = flow.add(summary, week=46, after=days)
+        print(await last.result(timeout="30s"))
+        for node in days:
+            attempts = await queue.attempts(node.id)
+            print(node.name, await node.result(), "after", len(attempts), "attempts")
+        worker.cancel()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
