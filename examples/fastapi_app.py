@@ -55,8 +55,8 @@ async def main() -> None:
         client = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://shop")
         placed = (await client.post("/orders/tea")).json()
         refused = await client.post("/orders/nothing")
-        while (await queue.get(placed["job"])).state != "completed":
-            await asyncio.sleep(0.05)  # noqa: ASYNC110  # another process would poll just so
+        while (await queue.get(placed["job"])).state != "completed":  # noqa: ASYNC110  # as another process would
+            await asyncio.sleep(0.05)
         jobs = (await queue.search()).jobs
         print("placed:", placed["order"], "| refused:", refused.status_code, "| jobs stored:", len(jobs))
         await client.aclose()
