@@ -5,16 +5,20 @@ Run as it is, it calls itself once and ends; in real life: `uvicorn examples.fas
 """
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
-from fastapi import FastAPI, HTTPException
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
-
 import euterpe
+
+try:
+    import httpx
+    from fastapi import FastAPI, HTTPException
+    from sqlalchemy import text
+    from sqlalchemy.ext.asyncio import create_async_engine
+except ModuleNotFoundError as missing:
+    sys.exit(f"{missing}. This example needs: pip install fastapi httpx sqlalchemy aiosqlite   (./test installs them)")
 
 FILE = f"{tempfile.mkdtemp()}/shop.db"
 queue = euterpe.Queue(f"sqlite:///{FILE}")

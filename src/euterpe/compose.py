@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -39,8 +41,6 @@ class Backend:
     wakeups: Transport
     channel: str | None = None
     """Where Postgres tells of jobs that a caller's own transaction brings."""
-    folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
-    """Of a database that lives no longer than this backend."""
 
     async def open(self, *, migrate: bool = True) -> None:
         if migrate:
@@ -81,20 +81,22 @@ def connect(
     """The backend that a URL names. Nothing is opened yet.
 
     `transport` is the URL of a Redis whose streams carry the wake-ups; `token` the key for a control plane."""
-    folder = None
+    folder: str | None = None
     if urlsplit(url).scheme in ("http", "https"):
         return _control_plane(url, token, payload_limit, transport)
     if token is not None:
         raise InvalidInput("token", "is the key for a control plane; a database's URL has its own password")
     if url == MEMORY_URL:
         # A memory database belongs to one connection; ours has a writer, readers and the lease keeper's process.
-        folder = tempfile.TemporaryDirectory(prefix="euterpe-", ignore_cleanup_errors=True)
-        url = f"sqlite:///{folder.name}/jobs.db"
+        folder = tempfile.mkdtemp(prefix="euterpe-")
+        url = f"sqlite:///{folder}/jobs.db"
     engine, wakeups = _engine(url, urlsplit(url).scheme, clock)
+    if folder is not None:
+        weakref.finalize(engine, shutil.rmtree, folder, ignore_errors=True)
     channel = getattr(wakeups, "channel", None)
     if transport is not None:
         wakeups = _streams(transport, engine, wakeups if channel is not None else None)
-    return Backend(url, SqlStore(engine, payload_limit=payload_limit), wakeups, channel, folder)
+    return Backend(url, SqlStore(engine, payload_limit=payload_limit), wakeups, channel)
 
 
 def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transport]:

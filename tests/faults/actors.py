@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import resource
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -15,21 +14,14 @@ from euterpe.model.errors import IdempotencyConflict, IllegalTransition, StaleLe
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Outcome, Released, Success
-from euterpe.model.outcome import settle as decide
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import Advance, ClaimRequest, Finished, Verdict
-from euterpe.store import postgres
-from euterpe.store.program import Program
 from euterpe.store.reading import Search
-from euterpe.store.settling import settle
 from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import ApswLibrary, ApswSession, SqliteEngine
-from euterpe.store.submitting import submit_plain
-from euterpe.store.units import Unit, drafts_of
 from tests.faults.crew import Line
-from tests.faults.stores import engine_of, opened, sqlite_path
+from tests.faults.stores import engine_of, opened
 
 T = TypeVar("T")
 
@@ -44,7 +36,7 @@ async def claimer(line: Line, url: str, batch: int, number: int) -> None:
         line.report("ready")
         await line.order()
         taken = 0
-        while claims := await _claim(line, store, f"claimer:{number}", batch):
+        while claims := await take(line, store, f"claimer:{number}", batch):
             taken += len(claims)
         line.report(taken)
 
@@ -63,7 +55,7 @@ async def dispatcher(line: Line, url: str, batch: int, number: int) -> None:
 async def holder(line: Line, url: str, limit: int, lease_ttl_us: int) -> None:
     """Claims and keeps its leases alive; at the first order it falls quiet, at the second it writes what it can."""
     async with opened(url) as store:
-        claims = await _claim(line, store, "holder:1", limit, lease_ttl_us)
+        claims = await take(line, store, "holder:1", limit, lease_ttl_us)
         line.report(claims)
         while not line.ordered():
             await store.heartbeat([claim.lease for claim in claims], lease_ttl_us)
@@ -85,7 +77,7 @@ async def write_late(line: Line, store: SqlStore, claims: Sequence[Claim]) -> di
             spawned.append(True)
         except StaleLease:
             spawned.append(False)
-    verdicts = await _settle(line, store, [Finished(claim, Success(b'"late"')) for claim in claims])
+    verdicts = await finish(line, store, [Finished(claim, Success(b'"late"')) for claim in claims])
     return {
         "heartbeat": [beat.alive for beat in beats],
         "advance": advanced,
@@ -137,114 +129,6 @@ async def migrator(line: Line, url: str, number: int) -> None:
     line.report(await engine_of(url).migrate())
 
 
-async def half_a_migration(line: Line, url: str) -> None:
-    """Comes as far as the last statement before the commit, and no further."""
-    engine = engine_of(url)
-
-    def stop() -> int:
-        line.report("half way")
-        time.sleep(3600)
-        return 0
-
-    engine._now = stop  # type: ignore[union-attr]  # asked for the time of the ledger's row, after the DDL
-    await engine.migrate()
-
-
-async def freezes_inside_a_settle(line: Line, url: str, idle_limit: str) -> None:
-    """Has written its settlement and is about to commit it when the whole process stands still."""
-    postgres.IDLE_TRANSACTION_LIMIT = idle_limit  # type: ignore[misc]
-    async with opened(url) as store:
-        [claim] = await _claim(line, store, "frozen:1", 1, 100_000)
-
-        def program() -> Program[object]:
-            verdicts = yield from settle([decide(claim.job, Success(), random.Random())], "postgres")
-            line.report("half way")
-            line.stand_still()
-            return verdicts
-
-        try:
-            line.report(await store.engine.write(program))
-        except StoreUnavailable as gone:
-            line.report(str(gone))
-
-
-async def holds_the_write_lock(line: Line, url: str) -> None:
-    """Stands still inside a write transaction in which it has already written."""
-    async with opened(url) as store:
-        [draft] = drafts_of([Submission(type="unfinished")])
-
-        def program() -> Program[None]:
-            yield from submit_plain([Unit((draft,))])
-            line.report("holding")
-            line.stand_still()
-
-        await store.engine.write(program)
-
-
-async def fills_the_disk(line: Line, url: str, limit: str) -> None:
-    """Writes until nothing goes any more, tries three kinds of write, makes space, and tries again."""
-    library = Watched()
-    store = SqlStore(SqliteEngine(sqlite_path(url), library=library))
-    await store.open()
-    try:
-        first = await store.submit(Submission(type="first"))
-        line.note("submitted", job_id=first.job_id)
-        [claim] = await _claim(line, store, "full:1", 1)
-        _set_disk_limit(library, limit, tight=True)
-        refused = await _submit_until_refused(line, store)
-        batch = await _refusal(lambda: store.submit_many([_big("batch") for _ in range(50)]))
-        settled = await _refusal(lambda: store.settle([Finished(claim, Success(b'"%s"' % (b"x" * 900_000)))]))
-        _set_disk_limit(library, limit, tight=False)
-        again = await store.submit(Submission(type="after"))
-        line.note("submitted", job_id=again.job_id)
-        [verdict] = await _settle(line, store, [Finished(claim, Success(b"1"))])
-        line.report((refused, batch, settled, [again.state, verdict.accepted]))
-    finally:
-        await store.close()
-
-
-async def _submit_until_refused(line: Line, store: SqlStore) -> str:
-    for _ in range(2000):
-        try:
-            receipt = await store.submit(_big("filler"))
-            line.note("submitted", job_id=receipt.job_id)
-        except StoreUnavailable as full:
-            return f"{type(full).__name__}: {full}"
-    return "never refused"
-
-
-async def _refusal(write: Callable[[], Awaitable[object]]) -> str:
-    try:
-        return f"accepted: {await write()}"
-    except StoreUnavailable as full:
-        return f"{type(full).__name__}: {full}"
-
-
-def _big(kind: str) -> Submission:
-    return Submission(type=kind, payload=b'"%s"' % (b"x" * 20_000))
-
-
-class Watched(ApswLibrary):
-    """Lets a test reach the writer's own connection."""
-
-    def __init__(self) -> None:
-        self.sessions: list[ApswSession] = []
-
-    def connect(self, path: str) -> ApswSession:
-        self.sessions.append(super().connect(path))
-        return self.sessions[-1]
-
-
-def _set_disk_limit(library: Watched, limit: str, *, tight: bool) -> None:
-    if limit == "pages":
-        # The writer is idle between two awaited writes, so its connection is ours for a moment.
-        [(pages,)] = library.sessions[0].run("PRAGMA page_count")
-        library.sessions[0].run(f"PRAGMA max_page_count = {pages + 100 if tight else 1_000_000}")
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000 if tight else hard, hard))
-
-
 async def key_worker(line: Line, url: str, number: int) -> None:
     """Runs jobs of one concurrency key; reports when it surely held which job."""
     held: list[tuple[float, float]] = []
@@ -253,27 +137,14 @@ async def key_worker(line: Line, url: str, number: int) -> None:
         await line.order()
         idle = 0
         while idle < 50:
-            claims = await _claim(line, store, f"key_worker:{number}", 3)
+            claims = await take(line, store, f"key_worker:{number}", 3)
             idle = 0 if claims else idle + 1
             since = time.monotonic()
             await asyncio.sleep(random.uniform(0.001, 0.01))
             for claim in claims:
                 held.append((since, time.monotonic()))
-                await _settle(line, store, [Finished(claim, Success())])
+                await finish(line, store, [Finished(claim, Success())])
         line.report(held)
-
-
-async def skewed(line: Line, url: str, skew_s: float) -> None:
-    """A process whose own clock is wrong: submits, claims and sweeps by it, and reports what it did."""
-    true_time, true_time_ns = time.time, time.time_ns
-    time.time = lambda: true_time() + skew_s
-    time.time_ns = lambda: true_time_ns() + int(skew_s * 1e9)
-    async with opened(url) as store:
-        receipt = await store.submit(Submission(type="skewed"))
-        later = await store.submit(Submission(type="skewed", delay_us=60_000_000))
-        claims = await _claim(line, store, "skewed:1", 10, 30_000_000)
-        swept = await store.sweeps.urgent()
-        line.report((time.time(), receipt, later, claims, swept))
 
 
 async def submitter(line: Line, url: str, seed: int) -> None:
@@ -313,7 +184,7 @@ async def worker(line: Line, url: str, lease_ttl_us: int, seed: int) -> None:
     rng = random.Random(seed)
     async with opened(url) as store:
         while not line.ordered():
-            claims = await patiently(lambda: _claim(line, store, f"worker:{seed}", rng.randint(1, 8), lease_ttl_us))
+            claims = await patiently(lambda: take(line, store, f"worker:{seed}", rng.randint(1, 8), lease_ttl_us))
             if not claims:
                 await asyncio.sleep(0.005)
                 continue
@@ -321,7 +192,7 @@ async def worker(line: Line, url: str, lease_ttl_us: int, seed: int) -> None:
                 await patiently(lambda claims=claims: _spawn(line, store, claims[0]))  # type: ignore[misc]
             finished = [Finished(claim, some_outcome(rng)) for claim in claims]
             # Again after an error: a settle whose answer was lost is accepted a second time.
-            await patiently(lambda finished=finished: _settle(line, store, finished))  # type: ignore[misc]
+            await patiently(lambda finished=finished: finish(line, store, finished))  # type: ignore[misc]
 
 
 async def _spawn(line: Line, store: SqlStore, claim: Claim) -> None:
@@ -376,8 +247,8 @@ async def writer(line: Line, url: str, for_s: float, number: int) -> None:
         while time.monotonic() < ends_at:
             receipt = await timed(store.submit(Submission(type="mixed", callback_url="http://receiver.invalid/")))
             line.note("submitted", job_id=receipt.job_id)
-            claims = await timed(_claim(line, store, f"writer:{number}", 1))
-            await timed(_settle(line, store, [Finished(claim, Success(b"1")) for claim in claims]))
+            claims = await timed(take(line, store, f"writer:{number}", 1))
+            await timed(finish(line, store, [Finished(claim, Success(b"1")) for claim in claims]))
         line.report(waits)
 
 
@@ -393,14 +264,16 @@ async def patiently(write: Callable[[], Awaitable[T]], within_s: float = 20.0) -
             await asyncio.sleep(0.02)
 
 
-async def _claim(line: Line, store: SqlStore, worker_id: str, limit: int, ttl_us: int = LONG_US) -> list[Claim]:
+async def take(line: Line, store: SqlStore, worker_id: str, limit: int, ttl_us: int = LONG_US) -> list[Claim]:
+    """A claim, noted."""
     claims = await store.claim(ClaimRequest(worker_id=worker_id, limit=limit, lease_ttl_us=ttl_us))
     for claim in claims:
         line.note("claimed", job_id=claim.job.id, version=claim.lease.claim_version)
     return claims
 
 
-async def _settle(line: Line, store: SqlStore, finished: Sequence[Finished]) -> list[Verdict]:
+async def finish(line: Line, store: SqlStore, finished: Sequence[Finished]) -> list[Verdict]:
+    """A settle, noted."""
     verdicts = await store.settle(finished)
     for f, verdict in zip(finished, verdicts, strict=True):
         said = {"job_id": f.claim.job.id, "version": f.claim.lease.claim_version}

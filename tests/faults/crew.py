@@ -174,7 +174,7 @@ async def until(condition: Callable[[], Awaitable[object]], within_s: float = DE
 
 def _start_fork_server() -> None:
     """The fork server imports what actors need before it forks; it looks for it where this process does."""
-    set_forkserver_preload(["tests.faults.actors"])
+    set_forkserver_preload(["tests.faults.breakers"])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     try:

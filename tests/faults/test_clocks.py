@@ -9,7 +9,7 @@ import pytest
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
-from tests.faults import actors
+from tests.faults import breakers
 from tests.faults.crew import Crew
 from tests.faults.history import check
 from tests.faults.recorder import rows
@@ -27,7 +27,7 @@ async def test_a_process_ten_minutes_off_leases_promotes_and_reclaims_by_the_clo
         mine = await store.submit(Submission(type="mine"))
         await store.claim(ClaimRequest(worker_id="w", limit=1, lease_ttl_us=60_000_000))
         [(before_us,)] = rows(postgres_database, CLOCK)
-        actor = crew.start(actors.skewed, postgres_database, skew_s)
+        actor = crew.start(breakers.skewed, postgres_database, skew_s)
         its_time_s, receipt, later, claims, swept = await actor.report()
         [(after_us,)] = rows(postgres_database, CLOCK)
         assert abs(its_time_s - time.time()) > 500, "its clock was not wrong: this run proved nothing"

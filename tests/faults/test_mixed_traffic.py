@@ -16,7 +16,7 @@ from tests.faults.history import check
 from tests.faults.stores import opened
 
 LEASE_US = 300_000
-KILLS = 25
+KILLS = 15
 PARTS = 9
 
 

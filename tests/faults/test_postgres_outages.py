@@ -18,7 +18,7 @@ from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
 from euterpe.store import postgres, sql
 from euterpe.store.sql import SqlStore
-from tests.faults import actors
+from tests.faults import actors, breakers
 from tests.faults.conftest import prepared
 from tests.faults.crew import Actor, Crew, until
 from tests.faults.history import History, check
@@ -108,16 +108,19 @@ async def test_a_submit_outlasts_a_short_outage(server: PostgresServer, url: str
 
 async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "PATIENCE_S", 0.5)
-    monkeypatch.setattr(postgres, "ANSWER_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(postgres, "CONNECT_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(postgres, "ANSWER_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(postgres, "CONNECT_TIMEOUT_S", 1.5)
     async with proxied(url) as (proxy, through), opened(through) as store:
         await store.submit(Submission(type="t"))
         [claim] = await store.claim(ClaimRequest(worker_id="w", limit=1))
         proxy.freeze()
-        assert await _refused_after_s(store.submit(Submission(type="t"))) < 8.0
-        assert await _refused_after_s(store.settle([Finished(claim, Success())])) < 6.0
-        assert await _refused_after_s(store.heartbeat([claim.lease])) < 6.0
-        assert await _refused_after_s(store.get(claim.job.id)) < 6.0
+        waits_s = await asyncio.gather(
+            _refused_after_s(store.submit(Submission(type="t"))),
+            _refused_after_s(store.settle([Finished(claim, Success())])),
+            _refused_after_s(store.heartbeat([claim.lease])),
+            _refused_after_s(store.get(claim.job.id)),
+        )
+        assert max(waits_s) < 15.0
         proxy.thaw()
         assert (await store.settle([Finished(claim, Success())]))[0].accepted
     check(url)
@@ -126,7 +129,7 @@ async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypa
 async def test_a_process_frozen_inside_a_transaction_does_not_keep_its_jobs_for_ever(url: str, crew: Crew) -> None:
     async with opened(url) as store:
         await store.submit(Submission(type="t", retry=actors.AT_ONCE))
-        frozen = crew.start(actors.freezes_inside_a_settle, url, "500ms")
+        frozen = crew.start(breakers.freezes_inside_a_settle, url, "2s")
         assert await frozen.report() == "half way"
         frozen.freeze()
         heirs = 0
@@ -137,7 +140,7 @@ async def test_a_process_frozen_inside_a_transaction_does_not_keep_its_jobs_for_
             heirs += len(await store.claim(ClaimRequest(worker_id="heir", limit=1)))
             return heirs == 1
 
-        await until(taken_over, within_s=10)
+        await until(taken_over)
         frozen.order("go on")
         frozen.thaw()
         assert "went away" in await frozen.report(), "its commit must not have come through"

@@ -11,7 +11,7 @@ from euterpe.model.errors import StoreUnavailable
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
 from euterpe.store.sql import SqlStore
-from tests.faults import actors
+from tests.faults import actors, breakers
 from tests.faults.crew import Crew
 from tests.faults.history import check
 from tests.faults.recorder import rows
@@ -23,7 +23,7 @@ async def test_a_full_disk_refuses_whole_writes_and_works_again_when_there_is_sp
     sqlite_database: str, crew: Crew, limit: str
 ) -> None:
     """`pages` is SQLite's own "full" in the middle of a transaction, `file_size` a write that the system refuses."""
-    actor = crew.start(actors.fills_the_disk, sqlite_database, limit)
+    actor = crew.start(breakers.fills_the_disk, sqlite_database, limit)
     refused, refused_batch, refused_settle, accepted_after = await actor.report()
     print(f"{limit}: {refused}")
     assert refused.startswith("StoreUnavailable: SQLite at ")
@@ -37,7 +37,7 @@ async def test_a_full_disk_refuses_whole_writes_and_works_again_when_there_is_sp
 
 
 async def test_what_was_acknowledged_before_the_disk_was_full_survives_a_kill(sqlite_database: str, crew: Crew) -> None:
-    actor = crew.start(actors.fills_the_disk, sqlite_database, "file_size")
+    actor = crew.start(breakers.fills_the_disk, sqlite_database, "file_size")
     await actor.report()
     actor.kill()
     assert len(crew.notes("submitted")) > 10
@@ -66,7 +66,7 @@ async def test_a_writer_that_is_frozen_with_the_lock_is_told_as_such_and_waited_
     monkeypatch.setattr("euterpe.store.sqlite.LOCK_PATIENCE_S", 0.3)
     async with opened(sqlite_database) as store:
         receipt = await store.submit(Submission(type="t"))
-        frozen = crew.start(actors.holds_the_write_lock, sqlite_database)
+        frozen = crew.start(breakers.holds_the_write_lock, sqlite_database)
         assert await frozen.report() == "holding"
         with pytest.raises(StoreUnavailable, match="held the write lock"):
             await store.claim(ClaimRequest(worker_id="w", limit=1))
@@ -77,7 +77,7 @@ async def test_a_writer_that_is_frozen_with_the_lock_is_told_as_such_and_waited_
 
 
 async def test_a_process_that_is_killed_inside_a_write_leaves_nothing_of_it(sqlite_database: str, crew: Crew) -> None:
-    victim = crew.start(actors.holds_the_write_lock, sqlite_database)
+    victim = crew.start(breakers.holds_the_write_lock, sqlite_database)
     assert await victim.report() == "holding"
     victim.kill()
     async with opened(sqlite_database) as store:

@@ -10,8 +10,8 @@ from tests.faults.history import check
 
 WRITERS = 16
 FOR_S = 3.0
-PATIENCE_S = 2.0
-"""How long a single write may wait while fifteen others write all the time."""
+TURNS = 20
+"""How many rounds of everybody a single write may wait; SQLite's lock has no queue, so it is not one."""
 
 
 async def test_sixteen_processes_write_one_file_and_none_is_told_that_it_is_locked(
@@ -27,5 +27,6 @@ async def test_sixteen_processes_write_one_file_and_none_is_told_that_it_is_lock
         f" {1000 * max(longest):.0f} ms at worst"
     )
     assert min(counts) > 0
-    assert max(longest) < PATIENCE_S, "a writer starved"
+    round_s = WRITERS * FOR_S / sum(counts)
+    assert max(longest) < max(2.0, TURNS * round_s), "a writer starved"
     check(sqlite_database, crew)

@@ -20,10 +20,18 @@ CALLBACK = "http://receiver.invalid/"
 
 
 async def live_a_day(store: SqlStore) -> None:
+    await work_a_day(store)
+    await tidy_up(store)
+
+
+async def work_a_day(store: SqlStore) -> None:
     await _submit(store)
     await _work(store)
     await _sweep(store)
     await _deliver(store)
+
+
+async def tidy_up(store: SqlStore) -> None:
     await store.search(Search(limit=20))
     await store.search(Search(state=State.COMPLETED, limit=20))
     await store.sweeps.prune(Retention(failed_us=1_800_000_000))

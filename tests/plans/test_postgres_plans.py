@@ -7,10 +7,12 @@ server may keep it for as long as the connection lives.
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
@@ -20,7 +22,7 @@ from euterpe.ports import ClaimRequest
 from euterpe.store.postgres import PostgresEngine
 from euterpe.store.sql import SqlStore
 from tests.plans.history import add_history
-from tests.plans.scenario import live_a_day
+from tests.plans.scenario import live_a_day, tidy_up, work_a_day
 from tests.plans.watching import TABLES, Reach, WatchingPostgres, explain, explain_generic
 
 MANY = 30_000
@@ -65,24 +67,35 @@ async def test_every_hot_statement_goes_by_its_index(fresh_postgres_url: str, si
         assert not faults, "\n".join(faults)
 
 
-async def test_plans_that_were_kept_from_when_the_tables_were_small_still_go_by_index(fresh_postgres_url: str) -> None:
+async def test_plans_that_were_kept_from_when_the_tables_were_small_still_go_by_index(
+    fresh_postgres_url: str,
+) -> None:
     async with _watched(fresh_postgres_url) as (engine, store):
         _switch_autovacuum_off(engine)
         for _ in range(8):
             await live_a_day(store)
         await _grow(fresh_postgres_url, analyze=False, keep_indexes=True)
         before = await _whole_table_reads(engine)
-        for _ in range(3):
-            await live_a_day(store)
-        after = await _whole_table_reads(engine)
         kept = await _kept_plans(engine)
         print(f"{len(kept)} prepared statements, {sum(1 for generic, _ in kept if generic)} of them on a kept plan")
         assert any(generic for generic, _ in kept), "no plan was kept: this run proved nothing"
-        assert after == before, "a kept plan reads a whole table"
+        for part in (work_a_day, tidy_up):
+            await part(store)
+            assert await _whole_table_reads(engine) == before, "a kept plan reads a whole table"
 
 
-async def test_heartbeats_are_hot_updates(fresh_postgres_url: str) -> None:
-    async with _watched(fresh_postgres_url) as (engine, store):
+@pytest.fixture
+def own_database(postgres_url: str) -> Iterator[str]:
+    """A database apart: an open transaction of some other test would keep dead rows on our pages."""
+    name = f"test_{secrets.token_hex(6)}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        yield f"{urlunsplit(urlsplit(postgres_url)._replace(path=f'/{name}'))}?schema=public"
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+async def test_heartbeats_are_hot_updates(own_database: str) -> None:
+    async with _watched(own_database) as (engine, store):
         await store.submit_many([Submission(type="t", payload=b'"%s"' % (b"x" * 300)) for _ in range(200)])
         claims = await store.claim(ClaimRequest(worker_id="w", limit=200))
         # The claim itself moves a row to where there is room; from then on it stays on its page.
@@ -93,7 +106,7 @@ async def test_heartbeats_are_hot_updates(fresh_postgres_url: str) -> None:
         updates, hot = (after - b for after, b in zip(await _updates(engine), before, strict=True))
         print(f"{updates} heartbeats, {100 * hot / updates:.1f} % HOT")
         assert updates == 200 * 20
-        assert hot >= 0.8 * updates, "an index mentions what heartbeats change, or a page has no room"
+        assert hot >= 0.95 * updates, "an index mentions what heartbeats change, or a page has no room"
 
 
 @asynccontextmanager

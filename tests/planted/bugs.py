@@ -35,6 +35,9 @@ FULL_DISK = (
 )
 SQLITE_PLANS = "tests/plans/test_sqlite_plans.py::test_every_hot_statement_goes_by_its_index"
 POSTGRES_PLANS = "tests/plans/test_postgres_plans.py::test_every_hot_statement_goes_by_its_index"
+KEPT_PLANS = (
+    "tests/plans/test_postgres_plans.py::test_plans_that_were_kept_from_when_the_tables_were_small_still_go_by_index"
+)
 
 BUGS = (
     Bug(
@@ -239,5 +242,32 @@ BUGS = (
         (Edit(f"{QUERIES}/waiting_dependents.sql", "j.pending_dependencies > 0", "j.state = 'pending'"),),
         f"{POSTGRES_PLANS}[large]",
         "waiting_dependents",
+    ),
+    Bug(
+        "plans_from_when_the_tables_were_small_are_kept",
+        (
+            Edit(
+                "store/postgres.py",
+                '            "enable_seqscan": "off",\n'
+                '            "enable_hashjoin": "off",\n'
+                '            "enable_mergejoin": "off",\n'
+                '            "enable_bitmapscan": "off",\n',
+                "",
+            ),
+        ),
+        KEPT_PLANS,
+        "a kept plan reads a whole table",
+    ),
+    Bug(
+        "an_index_mentions_what_heartbeats_change",
+        (
+            Edit(
+                "store/schema/postgres/0001_jobs.sql",
+                "CREATE INDEX inbox_jobs_due ON",
+                "CREATE INDEX inbox_jobs_lease ON inbox_jobs (lease_expires_at);\nCREATE INDEX inbox_jobs_due ON",
+            ),
+        ),
+        "tests/plans/test_postgres_plans.py::test_heartbeats_are_hot_updates",
+        "an index mentions what heartbeats change",
     ),
 )

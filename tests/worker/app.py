@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import date
 from pathlib import Path
@@ -22,7 +23,7 @@ import euterpe
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
 
-FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER", "."))
+FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER") or tempfile.mkdtemp())
 AT_ONCE = {"strategy": "constant", "initial": "10ms", "jitter": 0}
 NAP_S = 0.01
 

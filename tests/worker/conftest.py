@@ -18,6 +18,10 @@ def url(request: pytest.FixtureRequest) -> str:
     return fresh
 
 
+ON_SQLITE_ALONE = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+"""For what has nothing to do with the engine and takes its time."""
+
+
 @pytest.fixture
 def floor(url: str, tmp_path: Path) -> Iterator[Floor]:
     floor = Floor(url, tmp_path)

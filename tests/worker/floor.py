@@ -13,11 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
+from euterpe.model.errors import StoreUnavailable
 from euterpe.model.job import Job
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
@@ -29,14 +31,15 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 async def until(condition: Callable[[], Any], what: str, within_s: float = PATIENCE_S) -> Any:
-    """The condition's first true value; it may be a coroutine function."""
+    """The condition's first true value; it may be a coroutine function. A database that is away is no answer yet."""
     deadline = time.monotonic() + within_s
     while True:
-        value = condition()
-        if isinstance(value, Awaitable):
-            value = await value
-        if value:
-            return value
+        with suppress(StoreUnavailable):
+            value = condition()
+            if isinstance(value, Awaitable):
+                value = await value
+            if value:
+                return value
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {within_s:.0f} s in vain: {what}")
         await asyncio.sleep(LOOK_S)
@@ -105,7 +108,7 @@ class Floor:
         number = len(self.workers)
         output, log = self.folder / f"worker-{number}.out", self.folder / f"worker-{number}.log"
         environ = {**os.environ, "EUTERPE_TEST_URL": url or self.url, "EUTERPE_TEST_FOLDER": str(self.folder)}
-        environ["PYTHONPATH"] = str(ROOT)
+        environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         with output.open("wb") as out, log.open("wb") as err:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.worker.app", "-", json.dumps(settings)],

@@ -6,6 +6,7 @@ import pytest
 
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
+from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import Floor, in_state, is_alive, until
 
 LEASE = "1500ms"
@@ -29,6 +30,7 @@ async def test_a_running_handler_hears_the_request_and_its_job_is_cancelled(
         assert is_alive(begun["pid"])  # It tidied up and serves the next job.
 
 
+@ON_SQLITE_ALONE
 async def test_a_process_that_does_not_heed_the_request_is_killed(client: Queue, floor: Floor) -> None:
     await floor.start(lease=LEASE).working()
     job = await client.submit("gated_process", {"gate": "never", "heeds": False})

@@ -7,6 +7,7 @@ import signal
 
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
+from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import Floor, in_state, until
 from tests.worker.inline import working
 
@@ -133,6 +134,7 @@ async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
     assert (found.state, found.attempt_count, found.release_count) == (State.SCHEDULED, 0, 1)
 
 
+@ON_SQLITE_ALONE
 async def test_a_worker_with_a_deaf_handler_still_ends(client: Queue, floor: Floor) -> None:
     worker = await floor.start(grace="0s").working()
     job = await client.submit("deaf", {"gate": "never"})

@@ -11,6 +11,7 @@ import pytest
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
 from euterpe.worker.context import Context
+from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import Floor, in_state, is_alive, until
 from tests.worker.inline import AT_ONCE, working
 
@@ -114,6 +115,8 @@ async def test_a_thread_past_its_timeout_is_settled_at_once_and_its_slot_stays_t
 
 async def test_a_process_past_its_timeout_is_killed_with_all_it_started(client: Queue, floor: Floor) -> None:
     worker = await floor.start().working()
+    floor.open_gate()
+    await in_state(client, await client.submit("gated_process"), State.COMPLETED)  # The process runs from now on.
     job = await client.submit("gated_process", {"gate": "never", "heeds": False}, timeout="1500ms", max_attempts=1)
     begun = await floor.noted("begun", job)
     assert begun["pid"] != worker.pid
@@ -122,10 +125,10 @@ async def test_a_process_past_its_timeout_is_killed_with_all_it_started(client: 
     assert ended.error_document["code"] == "timeout"
     await until(lambda: not is_alive(begun["pid"]) and not is_alive(begun["grandchild"]), "both are gone", 5)
     again = await client.submit("gated_process")
-    floor.open_gate()
     assert (await in_state(client, again, State.COMPLETED)).result == b'"done"'
 
 
+@ON_SQLITE_ALONE
 async def test_the_process_of_a_handler_ends_with_its_killed_worker(client: Queue, floor: Floor) -> None:
     worker = await floor.start().working()
     job = await client.submit("gated_process", {"gate": "never", "heeds": False})

@@ -70,7 +70,7 @@ class JobHandle(Generic[R]):
                     job = await self._queue.get(self.id)
                     seen, seen_at = job.state, time.monotonic()
                 except StoreUnavailable:
-                    if time.monotonic() - seen_at > PATIENCE_S:
+                    if self._queue.loop is None or time.monotonic() - seen_at > PATIENCE_S:
                         raise
                 else:
                     if job.state in TERMINAL:

@@ -13,6 +13,11 @@ from euterpe.store.units import Draft
 
 
 class Home(Protocol):
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Where the queue is open, if it is."""
+        ...
+
     async def get(self, job_id: str) -> Job: ...
 
     async def submit_call(self, call: Any, connection: Any, options: Mapping[str, Any]) -> Any: ...

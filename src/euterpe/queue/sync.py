@@ -74,53 +74,53 @@ class SyncQueue:
     def submit(self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Any) -> JobHandle[Any]:
         """Store a job. A blocking `connection` (psycopg, SQLAlchemy, Django, sqlite3) joins its open transaction."""
         if connection is None:
-            return self._run(self._queue.submit(what, payload, **options))
+            return self.run(self._queue.submit(what, payload, **options))
         return self._queue.submit_blocking(self._queue.make_single(what, payload, options), connection)[0]
 
     def submit_many(
         self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Any
     ) -> list[JobHandle[Any]]:
         if connection is None:
-            return self._run(self._queue.submit_many(calls, **options))
+            return self.run(self._queue.submit_many(calls, **options))
         return self._queue.submit_blocking(self._queue.make_unit(calls, options), connection) if calls else []
 
     def chain(self, calls: Sequence[Call[Any]], **options: Any) -> list[JobHandle[Any]]:
-        return self._run(self._queue.chain(calls, **options))
+        return self.run(self._queue.chain(calls, **options))
 
     def fan_out(
         self, calls: Sequence[Call[Any]], *, then: Call[Any] | None = None, **options: Any
     ) -> list[JobHandle[Any]]:
-        return self._run(self._queue.fan_out(calls, then=then, **options))
+        return self.run(self._queue.fan_out(calls, then=then, **options))
 
     def result(self, job: JobHandle[T], timeout: DurationLike | None = None) -> T:
-        return self._run(job.result(timeout))
+        return self.run(job.result(timeout))
 
     def wait(self, job: JobHandle[Any], timeout: DurationLike | None = None) -> Job:
-        return self._run(job.wait(timeout))
+        return self.run(job.wait(timeout))
 
     def get(self, job_id: str) -> Job:
-        return self._run(self._queue.get(job_id))
+        return self.run(self._queue.get(job_id))
 
     def attempts(self, job_id: str) -> list[Attempt]:
-        return self._run(self._queue.attempts(job_id))
+        return self.run(self._queue.attempts(job_id))
 
     def search(self, **criteria: Any) -> Page:
-        return self._run(self._queue.search(**criteria))
+        return self.run(self._queue.search(**criteria))
 
     def cancel(self, job_id: str, *, force: bool = False) -> State:
-        return self._run(self._queue.cancel(job_id, force=force))
+        return self.run(self._queue.cancel(job_id, force=force))
 
     def retry(self, job_id: str) -> JobHandle[Any]:
-        return self._run(self._queue.retry(job_id))
+        return self.run(self._queue.retry(job_id))
 
     def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
-        self._run(self._queue.pause(queue=queue, type=type))
+        self.run(self._queue.pause(queue=queue, type=type))
 
     def resume(self, *, queue: str | None = None, type: str | None = None) -> None:
-        self._run(self._queue.resume(queue=queue, type=type))
+        self.run(self._queue.resume(queue=queue, type=type))
 
     def stats(self) -> Stats:
-        return self._run(self._queue.stats())
+        return self.run(self._queue.stats())
 
     def close(self) -> None:
         with self._lock:
@@ -135,7 +135,8 @@ class SyncQueue:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run anything that awaits this queue where the queue is open, and wait for it."""
         try:
             loop = self._loop()
         except BaseException:

@@ -64,9 +64,10 @@ class PostgresEngine:
         if self._pool is not None:
             return
         try:
-            self._pool = await asyncpg.create_pool(
+            pool = await asyncpg.create_pool(
                 self.dsn,
-                min_size=1,
+                # No floor: the pool would go on trying by itself during an outage, and log every failure at length.
+                min_size=0,
                 max_size=self.pool_size,
                 max_inactive_connection_lifetime=0,
                 command_timeout=ANSWER_TIMEOUT_S,
@@ -75,6 +76,8 @@ class PostgresEngine:
                 reset=_no_reset,
                 server_settings=self._settings(),
             )
+            async with pool.acquire():
+                self._pool = pool
         except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
             raise StoreUnavailable(f"Postgres does not answer: {error}") from error
 

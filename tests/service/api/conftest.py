@@ -29,3 +29,10 @@ async def client(plane: Plane) -> AsyncIterator[httpx.AsyncClient]:
     """One with scopes submit, read and worker for the requester vesta."""
     async with plane.client() as http:
         yield http
+
+
+@pytest.fixture
+async def sqlite_client(sqlite_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """The same on SQLite alone, for what is refused before any engine is asked."""
+    async with running_plane(sqlite_url) as running, running.client() as http:
+        yield http

@@ -89,13 +89,13 @@ async def test_a_payload_over_its_limit_is_refused_with_a_pointer(client: httpx.
      b"[" * 500_000, b'{"type": "t", "max_attempts": ' + b"9" * 5000 + b"}", b'{"type": "t", "delay": 1e308}',
      b'{"type": "t", "delay": -1}', b'{"type": "t", "backoff": {"jitter": 1e400}}'],
 )  # fmt: skip
-async def test_a_body_that_is_no_submission_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
-    answer = await client.post("/jobs", content=body)
+async def test_a_body_that_is_no_submission_is_refused(sqlite_client: httpx.AsyncClient, body: bytes) -> None:
+    answer = await sqlite_client.post("/jobs", content=body)
     assert answer.status_code in (400, 422), answer.text
     problem = answer.json()
     assert problem["status"] == answer.status_code
     assert problem["code"] in ("malformed_json", "invalid_input")
-    assert (await client.get("/jobs")).json()["jobs"] == []
+    assert (await sqlite_client.get("/jobs")).json()["jobs"] == []
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,10 @@ async def test_a_body_that_is_no_submission_is_refused(client: httpx.AsyncClient
         ({"type": "t", "callback_url": "http://x/\x00"}, "/callback_url"),
     ],
 )
-async def test_nul_in_text_is_pointed_at(client: httpx.AsyncClient, said: dict[str, object], pointer: str) -> None:
-    answer = await client.post("/jobs", json=said)
+async def test_nul_in_text_is_pointed_at(
+    sqlite_client: httpx.AsyncClient, said: dict[str, object], pointer: str
+) -> None:
+    answer = await sqlite_client.post("/jobs", json=said)
     assert (answer.status_code, answer.json()["pointer"]) == (422, pointer)
 
 
@@ -173,15 +175,15 @@ async def test_an_attempt_id_with_any_number_is_only_stale(client: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("query", ["%ff", "a=%ff", "&".join("a" + str(i) for i in range(60)), "state=%80"])
-async def test_a_query_that_is_not_text_is_refused(client: httpx.AsyncClient, query: str) -> None:
-    answer = await client.get(f"/jobs?{query}")
+async def test_a_query_that_is_not_text_is_refused(sqlite_client: httpx.AsyncClient, query: str) -> None:
+    answer = await sqlite_client.get(f"/jobs?{query}")
     assert answer.status_code in (400, 422)
     assert answer.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("path", ["/", "/jobs/", "//jobs", "/jobs/x/y/z", "/transcode", "/jobs/batch/x", "/%2e%2e"])
-async def test_a_path_that_is_not_there_is_not_found(client: httpx.AsyncClient, path: str) -> None:
-    answer = await client.get(path)
+async def test_a_path_that_is_not_there_is_not_found(sqlite_client: httpx.AsyncClient, path: str) -> None:
+    answer = await sqlite_client.get(path)
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
@@ -221,6 +223,6 @@ async def test_the_content_type_does_not_matter(client: httpx.AsyncClient) -> No
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * 257, b"\xff"])
-async def test_an_idempotency_key_header_that_is_none_is_refused(client: httpx.AsyncClient, key: bytes) -> None:
-    answer = await client.post("/jobs", json={"type": "t"}, headers={b"idempotency-key": key})
+async def test_an_idempotency_key_header_that_is_none_is_refused(sqlite_client: httpx.AsyncClient, key: bytes) -> None:
+    answer = await sqlite_client.post("/jobs", json={"type": "t"}, headers={b"idempotency-key": key})
     assert (answer.status_code, answer.json()["pointer"]) == (422, "/idempotency_key")

@@ -122,11 +122,11 @@ async def test_header_and_field_key_must_agree(client: httpx.AsyncClient) -> Non
     ],
 )
 async def test_what_is_wrong_in_a_submission_is_pointed_at_and_nothing_is_stored(
-    client: httpx.AsyncClient, said: Json, pointer: str
+    sqlite_client: httpx.AsyncClient, said: Json, pointer: str
 ) -> None:
-    answer = await client.post("/jobs", json={"type": "t"} | said)
+    answer = await sqlite_client.post("/jobs", json={"type": "t"} | said)
     assert (answer.status_code, answer.json().get("pointer")) == (422, pointer), answer.text
-    assert (await client.get("/jobs")).json()["jobs"] == []
+    assert (await sqlite_client.get("/jobs")).json()["jobs"] == []
 
 
 async def test_an_unknown_dependency_is_refused_also_when_another_requester_has_it(plane: Plane) -> None:
@@ -239,8 +239,8 @@ async def test_jobs_are_found_by_state_type_queue_and_tag_a_page_at_a_time(clien
     ["state=done", "limit=0", "limit=201", "limit=x", "cursor=abc", "cursor=99999999999999999999", "tag=nocolon",
      "stat=running", "state=running&state=failed", "type=%00", "cursor=-1"],
 )  # fmt: skip
-async def test_a_search_that_makes_no_sense_is_refused(client: httpx.AsyncClient, query: str) -> None:
-    answer = await client.get(f"/jobs?{query}")
+async def test_a_search_that_makes_no_sense_is_refused(sqlite_client: httpx.AsyncClient, query: str) -> None:
+    answer = await sqlite_client.get(f"/jobs?{query}")
     assert answer.status_code == 422, answer.text
     assert answer.json()["pointer"].startswith("/")
 
@@ -284,8 +284,8 @@ async def test_only_an_admin_looks_at_other_requesters(plane: Plane) -> None:
 
 
 @pytest.mark.parametrize("job_id", ["nope", "%00", "..%2f..", "{}", "1" * 5000, "48ded630-41fa-4c1c-bd83-b07dae185e2Z"])
-async def test_an_id_that_is_none_is_not_found(client: httpx.AsyncClient, job_id: str) -> None:
-    assert (await client.get(f"/jobs/{job_id}")).status_code == 404
+async def test_an_id_that_is_none_is_not_found(sqlite_client: httpx.AsyncClient, job_id: str) -> None:
+    assert (await sqlite_client.get(f"/jobs/{job_id}")).status_code == 404
 
 
 async def test_an_id_is_found_in_upper_case_too(client: httpx.AsyncClient) -> None:

@@ -1,0 +1,331 @@
+"""Testing code that uses a queue, with no server: a line for a submit, a line for a handler, a line for the rest.
+
+    async with testing.queue(app.queue):                  # the same queue on a throw-away SQLite; time stands still
+        await app.sign_up("ada@example.org")
+        testing.assert_submitted(app.queue, "mail.welcome", to="ada@example.org")
+        await testing.drain(app.queue)                    # runs what is there, retries and delays included
+
+    assert await testing.run(app.render, report_id=7) == {"pages": 3}
+
+It is the real engine and the real execution of an attempt; only the clock is yours and handlers run one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, ParamSpec, TypeVar, overload
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from euterpe.compose import MEMORY_URL, connect
+from euterpe.duration import DurationLike, parse_duration_us
+from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
+from euterpe.model.job import Claim, Job
+from euterpe.model.outcome import Success
+from euterpe.model.state import TERMINAL, State
+from euterpe.model.submission import RESULT_LIMIT
+from euterpe.ports import Advance, ClaimRequest, Finished
+from euterpe.queue.jobtype import Call, JobType
+from euterpe.queue.queue import Queue
+from euterpe.store.library import Session
+from euterpe.store.program import run_sync
+from euterpe.store.reading import Search
+from euterpe.store.reading import search as search_program
+from euterpe.worker.attempt import Attempt, Interruption, Means
+from euterpe.worker.context import Context
+from euterpe.worker.desk import WorkerDesk
+from euterpe.worker.handlers import Handler, encode_result
+from euterpe.worker.threads import Threads
+
+__all__ = [
+    "FrozenClock",
+    "assert_not_submitted",
+    "assert_submitted",
+    "clock",
+    "drain",
+    "queue",
+    "run",
+    "submitted",
+    "sync_queue",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LEASE_US: Final = 3650 * 86_400 * 1_000_000
+"""Time is moved by hand here, and no jump of it may take a running job away."""
+
+
+class FrozenClock:
+    """Time that passes only when it is told to. Starts at `at`, or at this second."""
+
+    def __init__(self, at: datetime | None = None) -> None:
+        start = at or datetime.now(UTC).replace(microsecond=0)
+        self._now_us = round(start.timestamp() * 1_000_000)
+
+    def __call__(self) -> int:
+        return self._now_us
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._now_us / 1_000_000, UTC)
+
+    def advance(self, by: DurationLike) -> None:
+        """`clock.advance("5m")`. Jobs that fall due are run by the next `drain`."""
+        self.advance_us(parse_duration_us(by, "by"))
+
+    def advance_us(self, by_us: int) -> None:
+        self._now_us += by_us
+
+    def __repr__(self) -> str:
+        return f"<frozen clock at {self.now.isoformat()}>"
+
+
+_clocks: WeakKeyDictionary[Queue, FrozenClock] = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def queue(subject: Queue, *, at: datetime | None = None) -> AsyncIterator[Queue]:
+    """The queue, opened on an empty SQLite database of its own, on a frozen clock; afterwards it is as it was."""
+    with _on_trial(subject, at):
+        async with subject:
+            yield subject
+
+
+@contextmanager
+def sync_queue(subject: Queue, *, at: datetime | None = None) -> Iterator[Queue]:
+    """Likewise for tests without an event loop: the code under test uses `queue.sync`, and a drain is
+    `queue.sync.run(testing.drain(queue))`."""
+    with _on_trial(subject, at):
+        try:
+            yield subject
+        finally:
+            subject.sync.close()
+
+
+@contextmanager
+def _on_trial(subject: Queue, at: datetime | None) -> Iterator[None]:
+    frozen = FrozenClock(at)
+    before = subject.exchange_backend(connect(MEMORY_URL, clock=frozen, payload_limit=subject.payload_limit))
+    _clocks[subject] = frozen
+    try:
+        yield
+    finally:
+        del _clocks[subject]
+        subject.exchange_backend(before)
+
+
+def clock(subject: Queue) -> FrozenClock:
+    """The clock of a queue under test."""
+    found = _clocks.get(subject)
+    if found is None:
+        raise EuterpeError("this queue is not under test; open it by `async with testing.queue(queue):`")
+    return found
+
+
+# --- what was submitted ---------------------------------------------------------------------------------------------
+
+
+def submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: Any) -> list[Job]:
+    """Every job of this type whose payload has these arguments, oldest first, whatever became of it."""
+    clock(subject)
+    job_type = what.type if isinstance(what, JobType) else what
+    expected = msgspec.to_builtins(arguments)
+    return [job for job in _all_jobs(subject) if job_type in (None, job.type) and _has(job, expected)]
+
+
+def assert_submitted(subject: Queue, what: str | JobType[..., Any], /, **arguments: Any) -> Job:
+    """The latest such job; its fields tell the rest (`.priority`, `.tags`, `.run_at`, ...)."""
+    found = submitted(subject, what, **arguments)
+    if not found:
+        raise AssertionError(f"no job {_shown(what, arguments)} was submitted; {_seen(subject)}")
+    return found[-1]
+
+
+def assert_not_submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: Any) -> None:
+    found = submitted(subject, what, **arguments)
+    if found:
+        raise AssertionError(f"{len(found)} jobs {_shown(what, arguments)} were submitted; {_seen(subject)}")
+
+
+def _all_jobs(subject: Queue) -> list[Job]:
+    """Read past the event loop, so that a test can assert without `await`."""
+    engine = subject.store.engine
+    session: Session = engine.library.connect(engine.path)
+    try:
+        jobs: list[Job] = []
+        cursor = None
+        while True:
+            page = run_sync(
+                search_program(Search(limit=1000, cursor=cursor)), lambda s: session.execute(s, engine.clock)
+            )
+            jobs += page.jobs
+            cursor = page.cursor
+            if cursor is None:
+                return jobs[::-1]
+    finally:
+        session.close()
+
+
+def _has(job: Job, expected: dict[str, Any]) -> bool:
+    if not expected:
+        return True
+    if job.payload_format == "bytes":
+        return expected == {"payload": job.payload}
+    payload = msgspec.json.decode(job.payload)
+    return isinstance(payload, dict) and all(
+        name in payload and payload[name] == value for name, value in expected.items()
+    )
+
+
+def _shown(what: Any, arguments: dict[str, Any]) -> str:
+    name = what.type if isinstance(what, JobType) else what or "of any type"
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+
+
+def _seen(subject: Queue) -> str:
+    jobs = _all_jobs(subject)
+    if not jobs:
+        return "nothing was"
+    lines = [f"  {job.type} {job.payload[:200].decode(errors='replace')} ({job.state})" for job in jobs[-20:]]
+    return "these were:\n" + "\n".join(lines)
+
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+
+async def drain(subject: Queue, *, strict: bool = False, limit: int = 10_000) -> list[Job]:
+    """Run every job that can run, one by one and in order, until none is left; delays and retries are not waited for:
+    the clock is moved to the next one. Returns the job after each of its attempts.
+
+    `strict` raises JobFailed for the first job that ends badly. A job of an unknown type, or of a paused one, stays."""
+    frozen = clock(subject)
+    ran: list[Job] = []
+    async with _Bench(subject) as bench:
+        while True:
+            await subject.store.sweeps.urgent()
+            claim = await bench.claim()
+            if claim is not None:
+                if len(ran) >= limit:
+                    raise AssertionError(
+                        f"drain ran {limit} attempts and there is still more; does a job spawn itself?"
+                    )
+                job = await bench.execute(claim)
+                ran.append(job)
+                if strict and job.state in TERMINAL and job.state is not State.COMPLETED:
+                    raise JobFailed(job.id, job.state, job.error_document)
+                continue
+            due_us = await bench.next_due_in_us()
+            if due_us is None:
+                return ran
+            frozen.advance_us(max(1, due_us))
+
+
+@overload
+async def run(what: JobType[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+@overload
+async def run(what: Call[R], /) -> R: ...
+
+
+async def run(what: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Run one handler now, with checked arguments and a real Context, and return what it returns; what it raises is
+    raised here. On a queue under test its news and children stay to be looked at; else they are thrown away."""
+    call: Call[Any] = what if isinstance(what, Call) else what.with_args(*args, **kwargs)
+    subject = call.jobtype.queue
+    if not isinstance(subject, Queue):
+        raise EuterpeError(f"{what!r} belongs to no queue")
+    async with AsyncExitStack() as stack:
+        if subject not in _clocks:
+            await stack.enter_async_context(queue(subject))
+        bench = await stack.enter_async_context(_Bench(subject))
+        job = await subject.submit(call.with_options(priority="critical", delay=None, run_at=None, depends_on=None))
+        claim = await bench.claim(job.type)
+        if claim is None or claim.job.id != job.id:
+            raise EuterpeError(f"{job.type} cannot run: an older job of its type waits, or the type is paused")
+        return await bench.call(claim)
+
+
+class _Bench:
+    """Where claims of a queue under test are executed, one at a time."""
+
+    def __init__(self, subject: Queue) -> None:
+        self._queue = subject
+        self._store = subject.store
+        self._threads = Threads()
+        self._desk = WorkerDesk(asyncio.get_running_loop(), self._advance, subject.spawn, subject.make_submission)
+        self._means = Means(
+            self._threads.call, self._in_thread, self._desk.has_news, self._desk.delivered, RESULT_LIMIT
+        )
+
+    async def __aenter__(self) -> _Bench:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._threads.close()
+
+    async def claim(self, job_type: str | None = None) -> Claim | None:
+        """The most urgent job of any queue."""
+        types = self._queue.handlers.types if job_type is None else (job_type,)
+        waiting = {depth.queue for depth in await self._store.depths()}
+        request = ClaimRequest(
+            worker_id="testing", limit=1, queues=tuple(sorted(waiting)), types=types, lease_ttl_us=LEASE_US
+        )
+        claims: list[Claim] = await self._store.claim(request)
+        return claims[0] if claims else None
+
+    async def next_due_in_us(self) -> int | None:
+        due: int | None = await self._store.sweeps.next_due_in_us()
+        return due
+
+    async def execute(self, claim: Claim) -> Job:
+        """The real execution of an attempt, and its settlement; the job as it is then."""
+        handler = self._queue.handlers[claim.job.type]
+        loop = asyncio.get_running_loop()
+        timeout_us = min(claim.job.execution_timeout_us, handler.timeout_us or claim.job.execution_timeout_us)
+        stops_at = loop.time() + timeout_us / 1_000_000
+        attempt = Attempt(claim, handler, Context(claim, self._desk, stops_at), loop.time(), stops_at, 0)
+        task = loop.create_task(attempt.run(self._means))
+        attempt.attach(task)
+        alarm = loop.call_at(stops_at, attempt.interrupt, Interruption.TIMEOUT)
+        await task
+        alarm.cancel()
+        attempt.context.close()
+        self._desk.forget(claim)
+        if attempt.outcome is not None:
+            (verdict,) = await self._store.settle([attempt.finished()])
+            self._queue.settled(claim.job.id, verdict)
+        return await self._queue.get(claim.job.id)
+
+    async def call(self, claim: Claim) -> Any:
+        """The handler itself: its own return value, its own exception."""
+        handler = self._queue.handlers[claim.job.type]
+        deadline = asyncio.get_running_loop().time() + claim.job.execution_timeout_us / 1_000_000
+        context = Context(claim, self._desk, deadline)
+        args = (context,) if handler.takes_context else ()
+        function = partial(handler.function, *args, **handler.arguments_of(claim.job))
+        try:
+            value = await function() if handler.mode == "async" else await self._threads.call(function)
+            await self._desk.delivered(claim)
+            result = encode_result(handler, value, RESULT_LIMIT)
+        except BaseException:
+            await self._store.cancel(claim.job.id, force=True)  # It shall not be tried again by a later drain.
+            raise
+        finally:
+            context.close()
+        await self._store.settle([Finished(claim, Success(result))])
+        return value
+
+    async def _in_thread(self, handler: Handler, claim: Claim, context: Context) -> Any:
+        """A test wants to step into a process handler, and to patch what it calls."""
+        args = (context,) if handler.takes_context else ()
+        return await self._threads.call(partial(handler.function, *args, **handler.arguments_of(claim.job)))
+
+    async def _advance(self, news: Advance) -> None:
+        (alive,) = await self._store.advance([news])
+        if not alive:
+            raise StaleLease(news.claim.job.id, news.claim.lease.claim_version)
