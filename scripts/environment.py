@@ -47,9 +47,7 @@ def is_ready(wanted: str) -> bool:
 def step(saying: str, command: list[str]) -> None:
     print(f"  {saying} ...", end="", flush=True, file=sys.stderr)
     started_s = time.monotonic()
-    done = subprocess.run(
-        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode != 0:
         print(" failed", file=sys.stderr)
         raise StepFailed(f"{done.stdout}\nEuterpe: this step failed, its output is above: {saying}")

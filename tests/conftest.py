@@ -85,9 +85,7 @@ def redis_url(pytestconfig: pytest.Config, worker_number: int) -> Iterator[str]:
     with redis.Redis.from_url(url) as client:
         if client.dbsize():
             # It may be a user's server: what we did not write we do not delete.
-            pytest.fail(
-                f"Redis database {database} is not empty; name another in {REDIS_VARIABLE}, or flush it"
-            )
+            pytest.fail(f"Redis database {database} is not empty; name another in {REDIS_VARIABLE}, or flush it")
         yield url
         client.flushdb()
 

@@ -33,9 +33,7 @@ def canonical(name: str) -> str:
 def locked_versions(lock: str) -> dict[str, set[str]]:
     """Versions by name; a package may have several, each for another Python."""
     found: dict[str, set[str]] = {}
-    for name, version in re.findall(
-        r"^([A-Za-z0-9._-]+)==([^\s;]+)", (ROOT / lock).read_text(), re.MULTILINE
-    ):
+    for name, version in re.findall(r"^([A-Za-z0-9._-]+)==([^\s;]+)", (ROOT / lock).read_text(), re.MULTILINE):
         found.setdefault(canonical(name), set()).add(version)
     return found
 
@@ -84,9 +82,7 @@ def test_every_locked_package_has_an_exact_version_and_hashes_and_names_no_index
 def test_the_locks_cover_what_pyproject_asks_for() -> None:
     groups = PROJECT["dependency-groups"]
     base = required_names(*PROJECT["project"]["dependencies"], *groups["build"])
-    extras = required_names(
-        *(name for extra in PROJECT["project"]["optional-dependencies"].values() for name in extra)
-    )
+    extras = required_names(*(name for extra in PROJECT["project"]["optional-dependencies"].values() for name in extra))
     assert base <= locked_versions("requirements/base.lock").keys()
     assert base | extras | required_names(*groups["test"]) <= locked_versions("requirements/test.lock").keys()
 
@@ -166,9 +162,7 @@ def test_no_python_gives_a_message_that_says_what_is_missing(tmp_path: Path) -> 
     script = tmp_path / "scripts/environment"
     script.write_bytes((ROOT / "scripts/environment").read_bytes())
     environment = os.environ | {"EUTERPE_PYTHON": "python-that-is-not-there"}
-    answer = subprocess.run(
-        ["bash", script, "base"], env=environment, capture_output=True, text=True, check=False
-    )
+    answer = subprocess.run(["bash", script, "base"], env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 1
     assert "no Python 3.11 or newer" in answer.stderr
     assert "EUTERPE_PYTHON" in answer.stderr
@@ -183,12 +177,8 @@ def test_postgres_answers_and_is_version_18(postgres_url: str) -> None:
 def test_each_test_gets_an_empty_postgres_schema_named_in_its_url(fresh_postgres_url: str) -> None:
     base_url, schema = fresh_postgres_url.rsplit("?schema=", 1)
     with psycopg.connect(base_url) as connection:
-        tables = connection.execute(
-            "SELECT count(*) FROM pg_tables WHERE schemaname = %s", [schema]
-        ).fetchone()
-        schemas = connection.execute(
-            "SELECT count(*) FROM pg_namespace WHERE nspname = %s", [schema]
-        ).fetchone()
+        tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = %s", [schema]).fetchone()
+        schemas = connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = %s", [schema]).fetchone()
     assert (tables, schemas) == ((0,), (1,))
 
 

@@ -118,9 +118,7 @@ def test_the_layout_is_version_byte_nonce_ciphertext() -> None:
     dek = OLD.unwrap("old", sealed.dek_wrapped, CONTEXT.associated_data("dek", 1))
     assert (sealed.encrypted[0], sealed.encryption_version, sealed.kek_id) == (1, 1, "old")
     assert len(dek) == 32
-    by_hand = AESGCM(dek).decrypt(
-        sealed.encrypted[1:13], sealed.encrypted[13:], CONTEXT.associated_data("blob", 1)
-    )
+    by_hand = AESGCM(dek).decrypt(sealed.encrypted[1:13], sealed.encrypted[13:], CONTEXT.associated_data("blob", 1))
     assert by_hand == b"plain"
 
 

@@ -110,9 +110,7 @@ def test_a_missing_key_file_is_an_error_when_it_must_exist(tmp_path: Path) -> No
     assert not (tmp_path / "keys").exists()
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\xff\xfe", b"EUTERPE_KEKS=\n", b"nonsense", b"EUTERPE_KEKS=a:short\n"]
-)
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"EUTERPE_KEKS=\n", b"nonsense", b"EUTERPE_KEKS=a:short\n"])
 def test_a_damaged_key_file_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "keys"
     path.write_bytes(content)

@@ -48,9 +48,7 @@ class PostgresServer(ServerProcess):
     def prepare(self) -> None:
         if self.account is not None and not self.account.can_reach(self._installation):
             # Root's own clone, under a home that nobody else may enter.
-            self._installation = _copy_installation(
-                self._installation, self.directory / "install", self.account
-            )
+            self._installation = _copy_installation(self._installation, self.directory / "install", self.account)
         password_file = self.directory / "password"
         password_file.write_text(self.password)
         password_file.chmod(0o644)  # inside a folder that only the server's account may enter
