@@ -88,18 +88,18 @@ _THE_REST: Final = (
 
 
 async def add_history(
-    url: str, count: int, now_us: int, *, every_table: bool = False, analyze: bool = True, keep_indexes: bool = False
+    url: str, count: int, now_us: int, *, every_table: bool = False, analyzed: bool = True, keep_indexes: bool = False
 ) -> None:
     """Finished jobs of the last hour and their attempts, once a database; with `every_table` also their
     events, deliveries, keys, edges and as many tombstones."""
     derived = (_ATTEMPTS, *_THE_REST) if every_table else (_ATTEMPTS,)
     if url.startswith(SQLITE):
-        _add_to_sqlite(sqlite_path(url), count, now_us - HOUR_US, derived, analyze=analyze)
+        _add_to_sqlite(sqlite_path(url), count, now_us - HOUR_US, derived, analyzed=analyzed)
     else:
-        await _add_to_postgres(url, count, now_us - HOUR_US, derived, analyze=analyze, keep_indexes=keep_indexes)
+        await _add_to_postgres(url, count, now_us - HOUR_US, derived, analyzed=analyzed, keep_indexes=keep_indexes)
 
 
-def _add_to_sqlite(path: str, count: int, since_us: int, derived: tuple[str, ...], *, analyze: bool) -> None:
+def _add_to_sqlite(path: str, count: int, since_us: int, derived: tuple[str, ...], *, analyzed: bool) -> None:
     connection = apsw.Connection(path)
     try:
         connection.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000")
@@ -118,7 +118,7 @@ def _add_to_sqlite(path: str, count: int, since_us: int, derived: tuple[str, ...
         for _, sql in indexes:
             connection.execute(sql)
         connection.execute("COMMIT")
-        if analyze:
+        if analyzed:
             connection.execute("PRAGMA analysis_limit = 1000; ANALYZE")
         connection.execute("PRAGMA journal_mode = WAL")
     finally:
@@ -126,7 +126,7 @@ def _add_to_sqlite(path: str, count: int, since_us: int, derived: tuple[str, ...
 
 
 async def _add_to_postgres(
-    url: str, count: int, since_us: int, derived: tuple[str, ...], *, analyze: bool, keep_indexes: bool
+    url: str, count: int, since_us: int, derived: tuple[str, ...], *, analyzed: bool, keep_indexes: bool
 ) -> None:
     dsn, options = split_url(url)
     connection = await asyncpg.connect(dsn, server_settings={"search_path": options.get("schema", "public")})
@@ -139,10 +139,20 @@ async def _add_to_postgres(
                 await connection.execute(sql)
             for sql in again:
                 await connection.execute(sql)
-        if analyze:
-            tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
-            await connection.execute(f"ANALYZE {', '.join(name for (name,) in tables)}")
         await connection.execute("SELECT pg_stat_force_next_flush()")
+    finally:
+        await connection.close()
+    if analyzed:
+        await analyze(url)
+
+
+async def analyze(url: str) -> None:
+    """Fresh statistics on Postgres, for this schema alone."""
+    dsn, options = split_url(url)
+    connection = await asyncpg.connect(dsn, server_settings={"search_path": options.get("schema", "public")})
+    try:
+        tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+        await connection.execute(f"ANALYZE {', '.join(name for (name,) in tables)}")
     finally:
         await connection.close()
 

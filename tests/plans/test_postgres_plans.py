@@ -21,7 +21,7 @@ from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
 from euterpe.store.postgres import PostgresEngine
 from euterpe.store.sql import SqlStore
-from tests.plans.history import add_history
+from tests.plans.history import add_history, analyze
 from tests.plans.scenario import live_a_day, tidy_up, work_a_day
 from tests.plans.watching import TABLES, Reach, WatchingPostgres, explain, explain_generic
 
@@ -53,13 +53,18 @@ BY = {
 }
 
 
-@pytest.mark.parametrize("size", ["empty", "fresh", "large"])
+@pytest.mark.parametrize("size", ["empty", "small", "fresh", "large", "busy"])
 async def test_every_hot_statement_goes_by_its_index(fresh_postgres_url: str, size: str) -> None:
-    """`fresh` is large but not yet analysed: what the tables are right after a bulk submit."""
+    """Statistics of all ages: never analysed (`empty`, and `fresh` after a bulk load), analysed while nothing was live
+    (`large`), and analysed with live jobs of every kind (`small`, `busy`)."""
     async with _watched(fresh_postgres_url) as (engine, store):
-        if size != "empty":
+        _switch_autovacuum_off(engine)
+        if size in ("fresh", "large", "busy"):
             await _grow(fresh_postgres_url, analyze=size == "large")
         await live_a_day(store)
+        if size in ("small", "busy"):
+            await analyze(fresh_postgres_url)
+            await live_a_day(store)
         assert BY.keys() <= engine.seen.keys(), "the scenario no longer runs all hot statements"
         faults = []
         async for name, kind, reaches in _plans(engine):
@@ -123,7 +128,7 @@ async def _watched(url: str) -> AsyncIterator[tuple[WatchingPostgres, SqlStore]]
 
 async def _grow(url: str, *, analyze: bool, keep_indexes: bool = False) -> None:
     now_us = time.time_ns() // 1000
-    await add_history(url, MANY, now_us, every_table=True, analyze=analyze, keep_indexes=keep_indexes)
+    await add_history(url, MANY, now_us, every_table=True, analyzed=analyze, keep_indexes=keep_indexes)
 
 
 async def _plans(engine: WatchingPostgres) -> AsyncIterator[tuple[str, str, list[Reach]]]:
@@ -150,7 +155,7 @@ def _faults(name: str, reaches: list[Reach]) -> list[str]:
 def _switch_autovacuum_off(engine: WatchingPostgres) -> None:
     """Its ANALYZE would make the server plan anew, which is luck, and up to a minute late."""
     with psycopg.connect(engine.dsn, autocommit=True) as connection:
-        for table in ("inbox_jobs", "job_attempts", "job_outbox_events", "job_dependencies"):
+        for table in TABLES:
             connection.execute(f"ALTER TABLE {engine.schema}.{table} SET (autovacuum_enabled = off)".encode())
 
 

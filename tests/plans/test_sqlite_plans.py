@@ -56,7 +56,7 @@ async def test_every_hot_statement_goes_by_its_index(sqlite_url: str, size: str)
     await engine_of(sqlite_url).migrate()
     if size != "empty":
         now_us = time.time_ns() // 1000
-        await add_history(sqlite_url, MANY, now_us, every_table=True, analyze=size == "large")
+        await add_history(sqlite_url, MANY, now_us, every_table=True, analyzed=size == "large")
     connection = apsw.Connection(sqlite_path(sqlite_url))
     faults = []
     for name, allowed in BY.items():

@@ -180,8 +180,11 @@ async def test_a_destroyed_group_is_made_again_and_nothing_waits_for_a_poll(
     async with streams_queue(sqlite_url, redis_url) as other, working(other) as started:
         await submitter.submit("note", {"name": "before"})
         await until(lambda: len(started) == 1)
-        for priority in range(5):
-            client.xgroup_destroy(f"euterpe:default:{priority}", GROUP)
+        streams = [f"euterpe:default:{priority}" for priority in range(5)]
+        # The job may have been found by a look at the file, before the listener had made all its groups.
+        await until(lambda: client.exists(*streams) == len(streams))
+        for stream in streams:
+            client.xgroup_destroy(stream, GROUP)
         await submitter.submit("note", {"name": "after"})
         await until(lambda: len(started) == 2)
         await until(lambda: is_drained(redis_url))

@@ -1,4 +1,4 @@
--- Live jobs past their total lifetime: waiting ones by index, running ones among the few that run.
+-- Waiting jobs past their total lifetime; the condition is that of the index, word for word.
 SELECT {{job_columns}} FROM inbox_jobs AS j {{by inbox_jobs_lifetime}}
-WHERE (j.state IN ('pending', 'scheduled', 'delayed', 'retrying') AND j.expires_at <= {{now}})
+WHERE j.completed_at IS NULL AND j.state <> 'running' AND j.expires_at <= {{now}}
 LIMIT :limit {{skip_locked}}

@@ -63,8 +63,7 @@ CREATE TABLE inbox_jobs (
 
 CREATE INDEX inbox_jobs_claim ON inbox_jobs (queue, priority, seq) WHERE state = 'scheduled' AND NOT parked;
 CREATE INDEX inbox_jobs_due ON inbox_jobs (run_at) WHERE state IN ('delayed', 'retrying');
-CREATE INDEX inbox_jobs_lifetime ON inbox_jobs (expires_at)
-    WHERE state IN ('pending', 'scheduled', 'delayed', 'retrying');
+CREATE INDEX inbox_jobs_lifetime ON inbox_jobs (expires_at) WHERE completed_at IS NULL AND state <> 'running';
 CREATE INDEX inbox_jobs_state ON inbox_jobs (state, seq);
 CREATE INDEX inbox_jobs_concurrency ON inbox_jobs (concurrency_key, state, seq) WHERE concurrency_key IS NOT NULL;
 CREATE INDEX inbox_jobs_parked ON inbox_jobs (concurrency_key, priority, seq) WHERE parked;
