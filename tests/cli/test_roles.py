@@ -166,6 +166,15 @@ def test_a_requester_of_the_embedded_default_gets_webhooks_on_this_machine(bare_
     assert verify(headers, body, secret).payload["type"] == "job.running"
 
 
+def test_the_outbox_role_delivers_and_runs_no_job(bare_shell: Shell, start: Start) -> None:
+    bare_shell.ok("submit", "nobody.knows", "{}")
+    system = start(bare_shell, "--role=outbox")
+    system.until_said("started")
+    assert bare_shell.json("stats")["by_state"] == {"scheduled": 1}
+    system.tell(signal.SIGTERM)
+    assert system.ended() == 0
+
+
 def test_spans_of_jobs_reach_the_collector_that_the_configuration_names(bare_shell: Shell, start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as collector:
         endpoint = f"http://127.0.0.1:{collector.getsockname()[1]}"

@@ -26,7 +26,9 @@ log = logging.getLogger("euterpe.system")
 def start(session: Session, name: str, app: str | None) -> None:
     """Run a role until it is told to stop."""
     if name == "producer":
-        raise click.UsageError("the producer has not been built yet; the roles that are there: all, api, worker")
+        raise click.UsageError(
+            "the producer has not been built yet; the roles that are there: all, api, worker, outbox"
+        )
     role = ROLES[name]
     config = session.config
     if app is not None:

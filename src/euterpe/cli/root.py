@@ -26,7 +26,9 @@ COMMANDS = {
 
 
 @click.group(cls=LazyGroup, known=COMMANDS, invoke_without_command=True, context_settings={"max_content_width": 100})
-@click.option("--role", type=click.Choice(["all", "api", "worker", "producer"]), help="Run this part of the system.")
+@click.option(
+    "--role", type=click.Choice(["all", "api", "worker", "outbox", "producer"]), help="Run this part of the system."
+)
 @click.option("--app", metavar="MODULE:QUEUE", help="With --role: your queue, whose jobs the worker runs.")
 @click.option("--config", metavar="PATH", help="A YAML file; a missing one means defaults.")
 @click.option("--engine", metavar="URL", help="The database; also ENGINE_URL. Default: sqlite:///.euterpe/jobs.db")

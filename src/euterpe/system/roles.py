@@ -53,7 +53,9 @@ class Role:
 ALL: Final = Role("all", serves=True, works=True)
 API: Final = Role("api", serves=True, works=False)
 WORKER: Final = Role("worker", serves=False, works=True)
-ROLES: Final = {role.name: role for role in (ALL, API, WORKER)}
+OUTBOX: Final = Role("outbox", serves=False, works=False)
+"""Only what every role does: the sweeps and the webhooks."""
+ROLES: Final = {role.name: role for role in (ALL, API, WORKER, OUTBOX)}
 
 
 @dataclass(frozen=True, slots=True)
