@@ -1,7 +1,7 @@
 """Medians with their spread, and ratios of two subjects taken round by round.
 
-Rounds are interleaved, so two figures of one round were taken minutes apart at most: on a shared machine a
-ratio inside a round is far steadier than a ratio of two medians.
+Rounds are interleaved, so the two figures of a ratio were taken close to each other and not in different hours.
+That does not make a ratio safe on a busy machine: noise hurts one-at-a-time designs far more than batched ones.
 """
 
 from __future__ import annotations
