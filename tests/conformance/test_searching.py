@@ -79,6 +79,20 @@ async def test_pages_join_up_without_gaps_or_repeats_while_jobs_come_and_change(
     assert seen == ids[::-1]
 
 
+async def test_pages_of_one_state_join_up_as_well(store: SqlStore) -> None:
+    ids = [await submit(store, delay_us=HOUR * (i % 2), tags={"n": str(i)}) for i in range(12)]
+    delayed = [job_id for i, job_id in enumerate(ids) if i % 2]
+    seen: list[str] = []
+    cursor = None
+    while True:
+        page = await store.search(Search(limit=2, cursor=cursor, state=State.DELAYED))
+        seen += [j.id for j in page.jobs]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert seen == delayed[::-1]
+
+
 async def test_the_last_page_has_no_cursor(store: SqlStore) -> None:
     await store.submit_many([job() for _ in range(4)])
     assert (await store.search(Search(limit=4))).cursor is None

@@ -33,6 +33,7 @@ BY = {
     "prunable": {BY_ID, "inbox_jobs_state"},
     "delete_jobs": {BY_ID},
     "search": {ROWID, "inbox_jobs_state"},
+    "peek": {"inbox_jobs_claim"},
     "unpark": {BY_ID, "inbox_jobs_parked"},
     "idle_keys": {"inbox_jobs_parked", "inbox_jobs_concurrency"},
     "resolve_dependent": {BY_ID},

@@ -135,13 +135,30 @@ class Histories(RuleBasedStateMachine):
 
     @rule(target=jobs, claim=claims, said=said)
     def spawn(self, claim: Claim, said: Said) -> Any:
+        return multiple(*self._spawn(claim, said))
+
+    @precondition(lambda self: self.oracle.count("running"))
+    @rule(target=jobs, which=st.integers(0, 9), summary=said, children=st.lists(said, min_size=1, max_size=3))
+    def fan_out(self, which: int, summary: Said, children: list[Said]) -> Any:
+        """A running job spawns children, before and after somebody waits for all of them."""
+        running = self._running()
+        parent = running[which % len(running)]
+        ids = self._spawn(parent, children[0])
+        summary.depends_on, summary.kind = (parent.job.id,), "fan_in"
+        ids.append(self._submit(summary))
+        for child in children[1:]:
+            ids += self._spawn(parent, child)
+        return multiple(*ids)
+
+    def _spawn(self, claim: Claim, said: Said) -> list[str]:
         job_id = self._next_id()
         job = claim.job
         answered = self.both(
             lambda store: store.spawn(claim.lease, [submission(said)]),
             lambda: self.oracle.spawn(self.now, job.id, job.claim_version, job_id, said),
         )
-        return multiple() if answered is None else answered[0][0].job_id
+        self.engines_and_oracle_agree()
+        return [] if answered is None else [receipt.job_id for receipt in answered[0]]
 
     def _next_id(self) -> str:
         """The id that the store is about to give."""

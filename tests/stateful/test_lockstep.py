@@ -20,7 +20,7 @@ from tests.stateful.lockstep import Lockstep, counted_ids
 EXAMPLES = int(os.environ.get("EUTERPE_STATEFUL_EXAMPLES", "0"))
 STEPS = 30
 PARTS = 4
-HISTORIES_PER_PART = 25
+HISTORIES_PER_PART = 20
 
 pytestmark = pytest.mark.timeout(1800 if EXAMPLES else 300)
 

@@ -3,7 +3,7 @@
 WITH picked AS MATERIALIZED (
     SELECT w.id
     FROM inbox_jobs AS w
-    WHERE state = 'scheduled' AND NOT parked AND queue = :queue
+    WHERE state || '' = 'scheduled' AND NOT parked AND queue = :queue
       AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))
       AND type NOT IN (SELECT name FROM pauses WHERE kind = 'type')
       AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'queue' AND name = :queue)

@@ -9,7 +9,7 @@ SET state = 'running', stage = 'claimed', stage_ordinal = 0,
 WHERE j.seq IN (
     SELECT seq
     FROM inbox_jobs
-    WHERE state = 'scheduled' AND NOT parked AND queue = :queue
+    WHERE state || '' = 'scheduled' AND NOT parked AND queue = :queue
       AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
       AND type NOT IN (SELECT name FROM pauses WHERE kind = 'type')
       AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'queue' AND name = :queue)

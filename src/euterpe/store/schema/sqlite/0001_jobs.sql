@@ -61,7 +61,7 @@ CREATE TABLE inbox_jobs (
     CONSTRAINT pending_means_waiting CHECK ((state = 'pending') = (pending_dependencies > 0))
 ) STRICT;
 
-CREATE INDEX inbox_jobs_claim ON inbox_jobs (queue, priority, seq) WHERE state = 'scheduled' AND NOT parked;
+CREATE INDEX inbox_jobs_claim ON inbox_jobs (queue, priority, seq) WHERE state || '' = 'scheduled' AND NOT parked;
 CREATE INDEX inbox_jobs_due ON inbox_jobs (run_at) WHERE state IN ('delayed', 'retrying');
 CREATE INDEX inbox_jobs_lifetime ON inbox_jobs (expires_at) WHERE completed_at IS NULL AND state <> 'running';
 CREATE INDEX inbox_jobs_state ON inbox_jobs (state, seq);
