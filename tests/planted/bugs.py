@@ -80,7 +80,7 @@ BUGS = (
             ),
         ),
         f"{SWEEPS}[postgres]",
-        "running_means_leased",
+        "violates check constraint",
     ),
     Bug(
         "the_sweep_takes_leases_that_still_hold",
