@@ -111,8 +111,8 @@ async def test_heartbeats_are_hot_updates(own_database: str) -> None:
         updates, hot = (after - b for after, b in zip(await _updates(engine), before, strict=True))
         print(f"{updates} heartbeats, {100 * hot / updates:.1f} % HOT")
         assert updates == 200 * 20
-        # With an index in the way none is HOT. Not all are either: while a neighbour's snapshot keeps dead versions on
-        # a page, a heartbeat may find no room there (seen: 84 % on a busy machine).
+        # With an index in the way none is HOT. Not all are either: while some snapshot keeps dead versions on a page, a
+        # heartbeat may find no room there (seen: 84 % on a busy machine).
         assert hot >= 0.6 * updates, "an index mentions what heartbeats change, or a page has no room"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -100,16 +102,28 @@ async def test_a_killed_worker_takes_its_keeper_along_and_its_job_is_back_in_tim
     doomed.kill()
     killed_at = time.time()
     await until(lambda: not is_alive(keeper.pid), "the keeper ends with its worker", 10)
-    again = await floor.noted("begun", job, count=2)
-    recovery_s = again["at"] - killed_at
+    slow_s = await stalls_until(lambda: len(floor.journal("begun", job)) >= 2)
+    recovery_s = floor.journal("begun", job)[1]["at"] - killed_at
     floor.open_gate()
     assert (await in_state(client, job, State.COMPLETED)).attempt_count == 2
     print(f"recovered after {recovery_s:.2f} s (lease 1.5 s, sweep {SWEEP_S} s, backoff 10 ms)")
-    assert recovery_s < 1.5 + SWEEP_S + 1.0
+    assert recovery_s < 1.5 + SWEEP_S + 1.0 + 4 * slow_s
+
+
+async def stalls_until(condition: Callable[[], bool]) -> float:
+    """The longest that this very process was kept waiting meanwhile: what the machine's other work adds to a time."""
+    longest_s = 0.0
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "waited 60 s in vain"
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest_s = max(longest_s, time.monotonic() - before - 0.01)
+    return longest_s
 
 
 async def test_a_killed_keeper_is_started_again_and_the_lease_holds(client: Queue, floor: Floor) -> None:
-    worker = await floor.start(lease="3s").working()
+    worker = await floor.start(lease="8s").working()
     job = await client.submit("gated")
     await floor.noted("begun", job)
     keeper = await until(worker.keeper, "the keeper runs")
@@ -138,8 +152,10 @@ async def test_an_idle_worker_has_no_keeper_until_it_claims(client: Queue, floor
 
 async def test_a_job_whose_visibility_is_shorter_than_the_lease_is_renewed_in_time(client: Queue, floor: Floor) -> None:
     """Its lease is capped by its visibility, so heartbeats at a third of the worker's lease would come too late."""
-    await floor.start(lease="60s").working()
-    await floor.start(lease="60s").working()
+    worker = await floor.start(lease="60s").working()
+    await floor.start(lease="60s", queues=["other"]).working()  # Its sweeps would take the job.
+    await in_state(client, await client.submit("quick"), State.COMPLETED)
+    await until(worker.keeper, "the keeper runs")
     job = await client.submit("gated", visibility="3s")
     await floor.noted("begun", job)
     first = (await client.get(job.id)).heartbeat_at or 0

@@ -40,7 +40,7 @@ async def test_a_job_submitted_in_the_workers_own_process_starts_at_once(url: st
 
 
 async def test_a_job_submitted_by_another_process_starts_soon(client: Queue, floor: Floor) -> None:
-    """NOTIFY on Postgres, a look at the WAL on SQLite."""
+    """NOTIFY on Postgres, a look at the WAL on SQLite; at most twenty a second, as in the benchmark."""
     await floor.start(poll=NEVER).working()
     first = await client.submit("quick")
     await in_state(client, first, State.COMPLETED)
@@ -49,6 +49,7 @@ async def test_a_job_submitted_by_another_process_starts_soon(client: Queue, flo
         submitted = time.time()
         job = await client.submit("quick", {"value": value})
         latencies.append((await floor.noted("ran", job))["at"] - submitted)
+        await asyncio.sleep(0.05)
     print(f"submit -> start between processes: p50 {statistics.median(latencies) * 1e3:.1f} ms")
     assert statistics.median(latencies) < 1.0
 

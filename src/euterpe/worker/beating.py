@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Callable
@@ -44,7 +45,7 @@ async def beat_forever(
     """Renew all of them whenever a third of the shortest lease is over."""
     told: set[Name] = set()
     in_trouble = False
-    renewed_at = time.monotonic()
+    renewed_at = -math.inf  # Whatever was claimed while the keeper started has waited long enough.
     while True:
         entries = due(table, worker_pid)
         now = time.monotonic()
