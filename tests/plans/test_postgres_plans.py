@@ -91,7 +91,7 @@ async def test_plans_that_were_kept_from_when_the_tables_were_small_still_go_by_
 
 @pytest.fixture
 def own_database(postgres_url: str) -> Iterator[str]:
-    """A database apart: an open transaction of some other test would keep dead rows on our pages."""
+    """A database apart, whose tables VACUUM may clear whatever the other tests have open."""
     name = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
@@ -100,20 +100,33 @@ def own_database(postgres_url: str) -> Iterator[str]:
 
 
 async def test_heartbeats_are_hot_updates(own_database: str) -> None:
+    """With an index in the way none is HOT.
+
+    Postgres clears a page as it updates it, but only of versions that ended before the oldest transaction with an id,
+    be that one in another database: any test that runs beside this one can fill our pages (36 % HOT was seen). VACUUM
+    looks at this database alone, so it stands in for the clearing."""
     async with _watched(own_database) as (engine, store):
         await store.submit_many([Submission(type="t", payload=b'"%s"' % (b"x" * 300)) for _ in range(200)])
         claims = await store.claim(ClaimRequest(worker_id="w", limit=200))
-        # The claim itself moves a row to where there is room; from then on it stays on its page.
-        await store.heartbeat([claim.lease for claim in claims])
-        before = await _updates(engine)
-        for _ in range(20):
-            await store.heartbeat([claim.lease for claim in claims])
-        updates, hot = (after - b for after, b in zip(await _updates(engine), before, strict=True))
+        pages = await engine.connect()
+        try:
+
+            async def heartbeat_on_clear_pages() -> None:
+                await pages.execute("VACUUM inbox_jobs")
+                await store.heartbeat([claim.lease for claim in claims])
+
+            # Claims and first heartbeats move a row to where there is room; from then on it stays on its page.
+            for _ in range(3):
+                await heartbeat_on_clear_pages()
+            before = await _updates(engine)
+            for _ in range(20):
+                await heartbeat_on_clear_pages()
+            updates, hot = (after - b for after, b in zip(await _updates(engine), before, strict=True))
+        finally:
+            await pages.close()
         print(f"{updates} heartbeats, {100 * hot / updates:.1f} % HOT")
         assert updates == 200 * 20
-        # With an index in the way none is HOT. Not all are either: while some snapshot keeps dead versions on a page, a
-        # heartbeat may find no room there (seen: 84 % on a busy machine).
-        assert hot >= 0.6 * updates, "an index mentions what heartbeats change, or a page has no room"
+        assert hot >= 0.95 * updates, "an index mentions what heartbeats change, or a page has no room"
 
 
 @asynccontextmanager

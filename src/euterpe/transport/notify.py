@@ -12,7 +12,6 @@ import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from contextlib import suppress
 from typing import Any, Final
 
 from euterpe.transport.local import LocalWakeups
@@ -37,32 +36,27 @@ class NotifyWakeups:
         self._local = LocalWakeups()
         self._pending: set[str] = set()
         self._attention = asyncio.Event()
-        self._connected = asyncio.Event()
+        self._leaving = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._connecting: asyncio.Future[Any] | None = None
-        self._connection: Any = None
 
     async def open(self) -> None:
         if self._task is None:
-            self._attention, self._connected = asyncio.Event(), asyncio.Event()  # of this loop
+            self._attention, self._leaving = asyncio.Event(), asyncio.Event()  # of this loop
             self._task = asyncio.get_running_loop().create_task(self._keep_connected())
 
     async def close(self) -> None:
-        """Sends what still waits: a script that submits and ends must be heard too."""
+        """Sends what still waits: a script that submits and ends must be heard too.
+
+        The task is asked to end and not cancelled: a driver that is cut off in the middle of a statement, or while it
+        connects, leaves an error behind that nobody can catch."""
         task, self._task = self._task, None
         if task is None:
             return
-        if self._pending:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._connected.wait(), FAREWELL_S)
+        self._leaving.set()
+        self._attention.set()
+        await asyncio.wait({task}, timeout=FAREWELL_S)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await self._hang_up_what_is_dialling()
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(Exception):  # a hint that was not sent costs a poll interval
-                await asyncio.wait_for(self._send(connection), FAREWELL_S)
-            connection.terminate()
 
     def announce(self, queues: Iterable[str]) -> None:
         named = set(queues)
@@ -74,49 +68,40 @@ class NotifyWakeups:
         return self._local.subscribe(wake, queues)
 
     async def _keep_connected(self) -> None:
-        while True:
+        while self._pending or not self._leaving.is_set():
             try:
                 await self._listen_and_send()
             except Exception as error:  # any way a listener can die ends in listening again
                 log.info("the listener is reconnecting", exc_info=error)
-            self._connected.clear()
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.terminate()
-            await asyncio.sleep(random.uniform(0.2, 1.0))
+            if await _within(random.uniform(0.2, 1.0), self._leaving):
+                return  # What could not be sent costs a poll interval.
 
     async def _listen_and_send(self) -> None:
-        """Until the connection dies."""
-        # Shielded: a driver that is cut off while it connects leaves an error that nobody can catch.
-        self._connecting = asyncio.ensure_future(self._connect())
-        self._connection = connection = await asyncio.shield(self._connecting)
-        self._connecting = None
-        connection.add_termination_listener(self._hung_up)
-        await connection.add_listener(self.channel, self._heard)
-        self._connected.set()
-        self._local.announce_any()  # Whatever was said while nobody listened.
+        """Until the connection dies or we leave."""
+        connection = await self._connect()
+        try:
+            if not self._leaving.is_set():
+                connection.add_termination_listener(self._hung_up)
+                await connection.add_listener(self.channel, self._heard)
+                self._local.announce_any()  # Whatever was said while nobody listened.
+            await self._converse(connection)
+        finally:
+            connection.terminate()
+
+    async def _converse(self, connection: Any) -> None:
         while not connection.is_closed():
-            # Not wait_for: in Python 3.11 it swallows a cancel that meets the end of what it waits for, and `close`
-            # would wait for ever.
-            try:
-                async with asyncio.timeout(PULSE_S):
-                    await self._attention.wait()
-            except TimeoutError:
-                async with asyncio.timeout(PATIENCE_S):
-                    await connection.fetchval("SELECT 1")
-                continue
-            self._attention.clear()
-            if self._pending and not connection.is_closed():
+            if self._pending:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._send(connection)
-                await asyncio.sleep(GATHER_S)
-
-    async def _hang_up_what_is_dialling(self) -> None:
-        connecting, self._connecting = self._connecting, None
-        if connecting is not None:
-            await asyncio.wait({connecting}, timeout=FAREWELL_S)
-            if connecting.done() and not connecting.cancelled() and connecting.exception() is None:
-                connecting.result().terminate()
+                if not self._leaving.is_set():
+                    await asyncio.sleep(GATHER_S)
+            elif self._leaving.is_set():
+                return
+            elif await _within(PULSE_S, self._attention):
+                self._attention.clear()
+            else:
+                async with asyncio.timeout(PATIENCE_S):
+                    await connection.fetchval("SELECT 1")
 
     async def _send(self, connection: Any) -> None:
         queues, self._pending = sorted(self._pending), set()
@@ -133,6 +118,16 @@ class NotifyWakeups:
 
     def _hung_up(self, _connection: Any) -> None:
         self._attention.set()
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    # Not wait_for: in Python 3.11 it swallows a cancel that meets the end of what it waits for.
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def channel_name(wanted: str) -> str:
