@@ -53,10 +53,23 @@ BUGS = (
         "a refused write left something behind",
     ),
     Bug(
+        "the_fence_of_a_turn_forgets_the_version",
+        (Edit(f"{QUERIES}/postgres/turn.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
+        "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[postgres]",
+        "[True, True] == [False, True]",
+    ),
+    Bug(
+        "a_turn_takes_jobs_with_a_key_unseen",
+        (Edit(f"{QUERIES}/postgres/turn.sql", " AND (SELECT plain FROM line)", ""),),
+        "tests/conformance/test_turns.py"
+        "::test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_them[postgres]",
+        "Extra items in the left set",
+    ),
+    Bug(
         "an_ended_attempt_can_be_ended_again",
         (Edit(f"{QUERIES}/postgres/settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),),
         f"{SETTLE_AGAIN}[after]",
-        "duplicate key",
+        "moved from completed to completed",
     ),
     Bug(
         "a_heartbeat_ignores_the_version",
@@ -66,7 +79,11 @@ BUGS = (
     ),
     Bug(
         "two_claimers_may_take_the_same_row",
-        (Edit(f"{QUERIES}/postgres/claim.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),),
+        (
+            Edit(f"{QUERIES}/postgres/turn.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),
+            Edit(f"{QUERIES}/postgres/turn.sql", "w.ctid AS at", "w.id AS at"),
+            Edit(f"{QUERIES}/postgres/turn.sql", "j.ctid = picked.at", "j.id = picked.at"),
+        ),
         f"{CLAIMS}[postgres]",
         "given to more than one",
     ),
@@ -104,8 +121,8 @@ BUGS = (
             ),
             Edit(
                 "store/sql.py",
-                "        return await self.engine.write(lambda: claiming.claim(request))\n",
-                "        claims = await self.engine.write(lambda: claiming.claim(request))\n"
+                "        return (await self.turn([], request))[1]\n",
+                "        claims = (await self.turn([], request))[1]\n"
                 "        from euterpe.store.following import tell\n"
                 "        await self.engine.write(lambda: tell([claim.job for claim in claims]))\n"
                 "        return claims\n",

@@ -18,6 +18,7 @@ Family = Literal["sqlite", "postgres"]
 
 TABLES: Final = (
     "inbox_jobs",
+    "ended_attempts",
     "job_attempts",
     "job_dependencies",
     "job_outbox_events",

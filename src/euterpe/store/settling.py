@@ -92,7 +92,7 @@ def _close_attempts(
     settlements: Sequence[Settlement], hashes: Sequence[bytes | None], accepted: set[ClaimKey]
 ) -> Program[None]:
     pairs = zip(settlements, hashes, strict=True)
-    closed = [(s, h) for s, h in pairs if (s.job_id, s.claim_version) in accepted]
+    closed = [(s, h) for s, h in pairs if s.state is not State.COMPLETED and (s.job_id, s.claim_version) in accepted]
     if closed:
         yield each(
             "close_attempt",
