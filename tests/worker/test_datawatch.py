@@ -1,8 +1,9 @@
-"""Wake-ups by the WAL of a SQLite file: one write, a burst of them, and a file that is replaced."""
+"""Wake-ups by the WAL of a SQLite file: by the kernel's word, by looking, in bursts, and when the file is replaced."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,9 +21,15 @@ def wal(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-async def wakes(wal: Path) -> AsyncIterator[list[float]]:
-    """When the watch woke us."""
+@pytest.fixture(params=["kernel", "looking"])
+async def wakes(
+    request: pytest.FixtureRequest, wal: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[list[float]]:
+    """When the watch woke us. `looking`: as on a system whose kernel does not tell."""
+    if request.param == "looking":
+        monkeypatch.setattr("euterpe.transport.datawatch.FileWatch", no_inotify)
+    elif not sys.platform.startswith("linux"):
+        pytest.skip("only Linux has inotify")
     watch = DataWatch(str(wal).removesuffix("-wal"))
     woken: list[float] = []
     unsubscribe = watch.subscribe(lambda: woken.append(time.monotonic()), ["default"])
@@ -31,6 +38,10 @@ async def wakes(wal: Path) -> AsyncIterator[list[float]]:
     yield woken
     unsubscribe()
     await watch.close()
+
+
+def no_inotify(path: str, changed: object) -> None:
+    raise OSError("not here")
 
 
 def append(path: Path) -> None:
