@@ -18,7 +18,12 @@ BY_EVENT_ID = "sqlite_autoindex_job_outbox_events_1"
 ROWID = "INTEGER PRIMARY KEY"
 
 BY = {
-    "claim": {ROWID, "inbox_jobs_claim"},
+    "pick": {"inbox_jobs_claim"},
+    "take": {ROWID},
+    "taken": {ROWID},
+    "taken_large": {ROWID},
+    "completing": {BY_ID},
+    "complete": {BY_ID},
     "settle": {BY_ID},
     "settle_completed": {BY_ID},
     "close_attempt": {BY_ID},

@@ -42,7 +42,10 @@ KEPT_PLANS = (
 BUGS = (
     Bug(
         "the_fence_forgets_the_version_on_sqlite",
-        (Edit(f"{QUERIES}/sqlite/settle_completed.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        (
+            Edit(f"{QUERIES}/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),
+            Edit(f"{QUERIES}/sqlite/completing.sql", "WHERE j.claim_version = i.claim_version AND", "WHERE"),
+        ),
         f"{FROZEN}[sqlite]",
         "a refused write left something behind",
     ),
@@ -177,7 +180,7 @@ BUGS = (
         "an_attempt_is_charged_when_it_ends",
         (
             Edit(
-                f"{QUERIES}/sqlite/claim.sql", "attempt_count = j.attempt_count + 1", "attempt_count = j.attempt_count"
+                f"{QUERIES}/sqlite/take.sql", "attempt_count = j.attempt_count + 1", "attempt_count = j.attempt_count"
             ),
             Edit(
                 f"{QUERIES}/sqlite/settle.sql",

@@ -119,5 +119,5 @@ def general(
 ) -> Program[Turn]:
     """`keyed`: whether a settled job has a concurrency key, whose lock this transaction then holds."""
     states = yield from settle_or_confirm(settlements, family)
-    claims = (yield from claim(request, may_wait=not keyed)) if request is not None else []
+    claims = (yield from claim(request, family, may_wait=not keyed)) if request is not None else []
     return states, claims
