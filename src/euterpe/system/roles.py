@@ -214,6 +214,7 @@ async def _work(
         lease=config.worker.heartbeat_ttl_us / 1e6,
         grace=tuning.grace_us / 1e6,
         poll=config.worker.poll_interval_us / 1e6,
+        webhooks=False,  # a part of its own, in every role
         stop=stop.draining,
         at_once=stop.at_once,
         telemetry=metrics,

@@ -98,12 +98,15 @@ class Dispatcher:
             for send in self._sends:
                 send.cancel()
 
-    def stop(self) -> None:
-        """Claim nothing more; a second call gives back at once what is still under way."""
+    def stop(self, grace_s: float | None = None) -> None:
+        """Claim nothing more; a second call gives back at once what is still under way.
+
+        `grace_s`: how long it may go on, where less is left of the grace time than the settings say."""
         if self._stopping:
             self._give_all_back()
         self._stopping = True
-        asyncio.get_running_loop().call_later(self._settings.grace_s, self._give_all_back)
+        left_s = self._settings.grace_s if grace_s is None else min(grace_s, self._settings.grace_s)
+        asyncio.get_running_loop().call_later(max(0.0, left_s), self._give_all_back)
         self._wake()
 
     def _wake(self) -> None:

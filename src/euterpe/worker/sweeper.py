@@ -9,6 +9,7 @@ import time
 from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError
+from euterpe.ports import OUTBOX_CHANNEL
 
 log = logging.getLogger("euterpe.sweep")
 
@@ -78,6 +79,8 @@ class Sweeper:
             log.warning("%d jobs lost their worker and were taken back", recovered.reclaimed)
             if self._telemetry is not None:
                 self._telemetry.reclaimed(recovered.reclaimed)
+        if recovered.reclaimed or recovered.buried or recovered.lifetimes or recovered.events_reclaimed:
+            self._wakeups.announce([OUTBOX_CHANNEL])  # what a sweep ends may have a callback
 
     async def _sleep(self, pause_s: float) -> None:
         if self._stopping:
