@@ -145,6 +145,9 @@ class Dispatcher:
         )
         self._hungry = len(events) == want
         for event in events:
+            if (spent := self._judge.of_spent(event)) is not None:
+                self._done.append(spent)
+                continue
             permit = self._endpoints.admit(event.origin)
             if permit is None:
                 self._done.append(given_back(event))
