@@ -18,7 +18,7 @@ from euterpe.queue.postman import Postman
 from euterpe.queue.schedule import keep_time
 from euterpe.worker.identity import worker_id
 from euterpe.worker.loop import Worker, WorkerSettings
-from euterpe.worker.sweeper import Sweeper
+from euterpe.worker.sweeper import PROMOTE_S, Sweeper
 
 log = logging.getLogger("euterpe.worker")
 
@@ -35,6 +35,7 @@ async def run_worker(
     stop: asyncio.Event | None = None,
     at_once: asyncio.Event | None = None,
     sweep: bool = True,
+    sweep_interval_s: float = PROMOTE_S,
     keeper: bool = True,
     webhooks: bool = True,
     telemetry: Any = None,
@@ -45,7 +46,7 @@ async def run_worker(
     if not queue.handlers.types:
         raise InvalidInput("handlers", "this queue has no job types; import the module that defines them first")
     checked = settings_of(settings)
-    sweeper = Sweeper(queue.store, queue.wakeups, telemetry)
+    sweeper = Sweeper(queue.store, queue.wakeups, telemetry, sweep_interval_s)
     postman = Postman(queue, checked, telemetry)
     webhooks = webhooks and queue.store.outbox is not None
 
