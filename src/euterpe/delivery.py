@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from euterpe.config import Config
+from euterpe.config import Config, load_config
 from euterpe.keychain import keyring_for
 from euterpe.store.engine import Engine
 from euterpe.store.secrets import UnknownSecret, WebhookSecrets
@@ -29,6 +29,17 @@ log = logging.getLogger("euterpe.outbox")
 LONGEST_GRACE_S: Final = 20.0
 KEPT_OPEN_S: Final = 5.0
 """How long a rotated or retired secret may take to be noticed; receivers know both while one is rotated."""
+
+
+OURS: Final = ("OUTBOX_", "EGRESS_", "CIRCUIT_BREAKER_")
+
+
+def config_of(environ: Mapping[str, str]) -> Config:
+    """What the environment says of deliveries, for a process that has no configuration file.
+
+    Nothing else of it is read: a stranger's process may have an API_PORT or a REDIS_DB of another meaning."""
+    mine = {name: value for name, value in environ.items() if name.startswith(OURS) or name == "API_HOST"}
+    return load_config(None, mine)
 
 
 class OpenedSecrets:

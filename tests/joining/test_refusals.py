@@ -155,9 +155,7 @@ async def test_a_file_that_nobody_migrated_is_told_with_what_to_do_and_that_help
     shop = sqlite3.connect(tmp_path / "shop.db")
     shop.execute("CREATE TABLE orders (id integer)")
     shop.execute("INSERT INTO orders VALUES (7)")
-    with pytest.raises(
-        SchemaMismatch, match="Run `euterpe migrate` on it, or open the queue once"
-    ):
+    with pytest.raises(SchemaMismatch, match="Run `euterpe migrate` on it, or open the queue once"):
         queue.sync.submit("mail", {"order": 7}, connection=shop)
     shop.commit()  # the transaction goes on
     async with queue:

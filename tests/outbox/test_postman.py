@@ -136,13 +136,12 @@ async def test_without_events_nothing_is_imported_opened_or_claimed(url: str, mo
         monkeypatch.setattr(outbox, "has_waiting", look)
         monkeypatch.setattr(outbox, "claim", refuse)
         monkeypatch.setattr(postman.Postman, "_means", refuse)
+        started = time.monotonic()
         async with working(queue):
-            started = time.monotonic()
             for _ in range(5):
                 jobs = await queue.submit_many([greet.with_args(name=str(n)) for n in range(100)])
                 await jobs[-1].result("20s")
-            took = time.monotonic() - started
-    assert 1 <= len(looks) <= 2 + took / 0.05
+    assert 1 <= len(looks) <= 2 + (time.monotonic() - started) / 0.05
 
 
 async def test_without_keys_it_warns_once_and_leaves_the_events_to_others(
@@ -183,6 +182,33 @@ async def test_without_keys_it_warns_once_and_leaves_the_events_to_others(
                 await receiver.wait_for(2)
     assert [verify(got.headers, got.body, secret).payload["type"] for got in receiver.got] == TYPES
     assert not key_file_of(url).exists()
+
+
+async def test_a_bad_setting_is_named_and_variables_of_other_programs_do_no_harm(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(postman, "SPACING_S", 0.01)
+    monkeypatch.setattr(postman, "LOOK_S", 0.02)
+    monkeypatch.setenv("API_PORT", "tcp://10.0.0.1:80")  # as Kubernetes sets it for a service named api
+    monkeypatch.setenv("OUTBOX_BATCH", "999")
+    queue, greet = shop(sqlite_url)
+    async with receiving() as receiver, queue:
+        await make_secret(queue)
+        with caplog.at_level(logging.WARNING, logger="euterpe.outbox"):
+            async with working(queue):
+                await queue.submit(greet.with_args(name="ada"), callback_url=receiver.url, callback_events="terminal")
+                async with asyncio.timeout(20):
+                    while not caplog.records:  # noqa: ASYNC110  # a log has no event to wait for
+                        await asyncio.sleep(0.01)
+                told = caplog.records[0].getMessage()
+                assert "OUTBOX_BATCH" in told
+                assert "API_PORT" not in told
+                monkeypatch.delenv("OUTBOX_BATCH")
+                await receiver.wait_for(1)
+
+
+def test_a_queue_over_http_has_nothing_to_deliver() -> None:
+    assert Queue("http://127.0.0.1:9", token="t").store.outbox is None
 
 
 async def test_a_requester_without_a_secret_is_told_of_once_with_what_to_do(

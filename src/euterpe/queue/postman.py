@@ -99,12 +99,10 @@ class Postman:
 
     def _means(self) -> tuple[Any, Any] | None:
         """Who lacks the keys claims nothing: deliveries that must fail would use up the attempts of those who can."""
-        from euterpe.config import load_config
-        from euterpe.delivery import OpenedSecrets
+        from euterpe.delivery import OpenedSecrets, config_of
 
         try:
-            config = load_config(None, os.environ)
-            return config, OpenedSecrets(self._queue.url, self._queue.store.engine, os.environ)
+            return config_of(os.environ), OpenedSecrets(self._queue.url, self._queue.store.engine, os.environ)
         except EuterpeError as error:
             if not self._warned:
                 self._warned = True
@@ -126,6 +124,7 @@ class Postman:
             self._dispatcher = dispatcher
             try:
                 if not self._leaving.is_set():
+                    log.info("an event is there: this worker delivers webhooks from now on")
                     await dispatcher.run()
             finally:
                 self._dispatcher = None
