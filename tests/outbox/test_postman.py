@@ -6,9 +6,12 @@ import asyncio
 import base64
 import logging
 import os
+import signal
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +25,7 @@ from euterpe.webhook.signing import new_secret
 from euterpe.webhooks import verify
 from tests.outbox.receiver import NO_CONTENT, Got, Receiver, receiving
 
+SCRIPT = Path(__file__).with_name("users_script.py")
 KEKS = f"k1:{base64.b64encode(bytes(range(32))).decode()}"
 TYPES = ["job.running", "job.completed"]
 
@@ -95,6 +99,30 @@ async def test_work_delivers_the_callbacks_of_its_jobs_signed_and_in_order(
         mine = [got for got in receiver.got if got.document["job"]["job_id"] == job.id]
         assert [got.document["type"] for got in mine] == TYPES
         assert [verify(got.headers, got.body, secret).event_id for got in mine] == [got.event_id for got in mine]
+
+
+async def test_a_users_script_in_its_own_process_delivers_and_ends_when_told(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with receiving() as receiver, Queue(url) as queue:
+        allow(receiver, monkeypatch)
+        secret = await make_secret(queue)
+        script = await asyncio.create_subprocess_exec(sys.executable, str(SCRIPT), url, receiver.url)
+        try:
+            await receiver.wait_for(6)
+            await until_all_are("completed", queue, 6)
+            script.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(20):
+                assert await script.wait() == 0
+        finally:
+            if script.returncode is None:
+                script.kill()
+                await script.wait()
+    by_job: dict[str, list[str]] = {}
+    for got in receiver.got:
+        event = verify(got.headers, got.body, secret)
+        by_job.setdefault(event.payload["job"]["job_id"], []).append(event.payload["type"])
+    assert list(by_job.values()) == [TYPES] * 3
 
 
 async def test_webhooks_false_sends_nothing_and_the_next_worker_sends_what_was_left(
