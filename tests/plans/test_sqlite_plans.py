@@ -44,6 +44,7 @@ BY = {
     "resolve_dependent": {BY_ID},
     "waiting_dependents": {BY_ID, "job_dependencies_depends_on"},
     "claim_events": {ROWID, "job_outbox_events_due", "job_outbox_events_order"},
+    "next_event_due": {"job_outbox_events_due"},
     "settle_event": {BY_EVENT_ID},
     "heartbeat_event": {BY_EVENT_ID},
     "expired_event_leases": {"job_outbox_events_state"},

@@ -12,6 +12,7 @@ KEYS = (
     "tests/faults/test_idempotent_submits.py::test_fifty_submits_with_one_key_make_one_job_and_fifty_identical_answers"
 )
 EVENTS = "tests/faults/test_events.py::test_a_move_whose_event_cannot_be_stored_did_not_happen"
+POISON = "tests/outbox/test_dispatcher.py::test_an_event_that_loses_its_dispatcher_every_time_ends_after_its_attempts"
 KILLED = (
     "tests/faults/test_lost_workers.py::test_the_jobs_of_a_killed_worker_run_again_within_lease_and_sweep_and_a_second"
 )
@@ -133,6 +134,12 @@ BUGS = (
         ),
         f"{EVENTS}[sqlite-claim]",
         "the transition was committed without its event",
+    ),
+    Bug(
+        "an_event_that_kills_its_dispatchers_is_sent_for_ever",
+        (Edit("webhook/delivery.py", "if event.attempt_count <= self._max_attempts:", "if event.attempt_count:"),),
+        f"{POISON}[sqlite]",
+        "'completed'} == {",
     ),
     Bug(
         "a_cancelled_job_strands_its_dependents",
