@@ -63,7 +63,7 @@ CREATE TABLE inbox_jobs (
     CONSTRAINT running_means_leased CHECK ((state = 'running') = (lease_expires_at IS NOT NULL)),
     -- Likewise for who waits: by the state, Postgres would find a dependent by way of all that wait.
     CONSTRAINT pending_means_waiting CHECK ((state = 'pending') = (pending_dependencies > 0))
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05);
 
 -- The conditions of this and of inbox_jobs_lifetime are in words that no other statement uses. With plain ones Postgres
