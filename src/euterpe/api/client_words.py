@@ -95,10 +95,6 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_format: str = "json"
 
 
-class Claimed(msgspec.Struct, frozen=True):
-    jobs: list[ClaimedDocument] = []
-
-
 class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: str
     attempt: int

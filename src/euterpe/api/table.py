@@ -155,6 +155,7 @@ def worker_routes(workers: WorkerRoutes) -> list[AnyRoute]:
     beat_reply = Reply("The lease lives on.", wire_worker.HeartbeatAnswer, example=e.HEARTBEAT_ANSWER)
     done_reply = Reply("Written, now or before.", wire_worker.CompleteAnswer, example=e.COMPLETE_ANSWER)
     fail_reply = Reply("Written, now or before.", wire_worker.FailAnswer, example=e.FAIL_ANSWER)
+    turn_reply = Reply("An answer for each entry.", wire_worker.TurnAnswer, example=e.TURN_ANSWER)
     worker: dict[str, Any] = {"scope": Scope.WORKER, "tag": "Worker protocol"}
     return [
         _post(
@@ -198,6 +199,16 @@ def worker_routes(workers: WorkerRoutes) -> list[AnyRoute]:
             says="Safe to repeat. `retryable` false ends the job; `released` gives it back unharmed.",
             example=e.FAIL,
             problems=_STALE,
+            **worker,
+        ),
+        _post(
+            "/internal/worker/turn",
+            workers.turn,
+            wire_worker.TurnBody,
+            "Many at once: reports, heartbeats and the next claim",
+            (200, turn_reply),
+            says="Each entry is safe to repeat. One that is refused has `ok` false; the others are written.",
+            example=e.TURN,
             **worker,
         ),
     ]
