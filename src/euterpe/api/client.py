@@ -149,8 +149,12 @@ class HttpStore:
             request = None
         if request is None and not finished:
             return [], []
-        if request is None or finished or request.worker_id in self._waiting:
-            return await self._turns.take(finished, request)
+        if request is None:
+            return await self._turns.take(finished, None)
+        if finished or request.worker_id in self._waiting:
+            verdicts, claims = await self._turns.take(finished, request)
+            self._ask_for_more(request, claims)
+            return verdicts, claims
         return [], await self._claim_waiting(request)
 
     async def _claim_waiting(self, request: ClaimRequest) -> list[Claim]:
@@ -162,10 +166,15 @@ class HttpStore:
         finally:
             self._waiting.discard(request.worker_id)
         waited_ms = (time.monotonic() - began) * 1000
-        if not claims and self.wakeups is not None and waited_ms > WAIT_MS / 2:
-            # It goes on waiting. A server that does not wait (it drains) is asked at the worker's own pace.
-            self.wakeups.announce(request.queues)
+        if claims or waited_ms > WAIT_MS / 2:
+            # A server that does not wait (it drains) is asked again at the worker's own pace.
+            self._ask_for_more(request, claims)
         return claims
+
+    def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
+        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way."""
+        if self.wakeups is not None and len(claims) < request.limit and request.worker_id not in self._waiting:
+            self.wakeups.announce(request.queues)
 
     # --- look and steer -------------------------------------------------------------------------------
 

@@ -85,6 +85,28 @@ async def test_a_job_is_taken_up_soon_after_an_idle_while(queue: Queue, capsys: 
     assert max(started) < 2
 
 
+async def test_a_worker_with_free_slots_hears_of_work_from_elsewhere_after_and_beside_a_job(
+    queue: Queue, remote: Remote
+) -> None:
+    """It polls only every ten minutes: what is quick here was waited for at the server."""
+    started: asyncio.Queue[int] = asyncio.Queue()
+    release = asyncio.Event()
+
+    @queue.job("t")
+    async def note(ctx: Context, n: int) -> None:
+        started.put_nowait(n)
+        if n == 3:
+            await release.wait()
+
+    async with remote.queue() as elsewhere, working(queue, concurrency=4, poll="10m"):
+        for n in range(6):  # the job 3 goes on while the later ones come
+            job = await elsewhere.submit("t", {"n": n})
+            assert await asyncio.wait_for(started.get(), 10) == n
+            if n != 3:
+                await job.wait("30s")
+        release.set()
+
+
 class TestShortLeases:
     @pytest.fixture
     def lease_s(self) -> float:
