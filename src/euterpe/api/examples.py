@@ -65,6 +65,7 @@ JOB: Final[Json] = {
     "heartbeat_at": AT,
     "lease_expires_at": None,
     "payload": {"report_id": 7},
+    "payload_format": "json",
     "result": {"pages": 3},
     "error": None,
     "dependency": None,

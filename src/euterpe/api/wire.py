@@ -159,6 +159,7 @@ class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_at: Timestamp | None
     lease_expires_at: Timestamp | None
     payload: Any
+    payload_format: Annotated[Literal["json", "bytes"], Meta(description='`bytes`: the payload is {"base64": "..."}')]
     result: Any
     error: ErrorDocument | None
     dependency: str | None

@@ -46,6 +46,25 @@ async def test_handlers_run_and_their_results_come_back(queue: Queue) -> None:
         assert await (await plain.submit(n=1)).result("30s") == 2
 
 
+async def test_a_payload_of_bytes_reaches_its_handler_and_is_read_back_whole(queue: Queue) -> None:
+    everything = bytes(range(256))
+    looks_like_json = b'{"base64": "AA=="}'
+    got: list[bytes] = []
+
+    @queue.job("raw")
+    async def raw(ctx: Context, payload: bytes) -> int:
+        got.append(payload)
+        return len(payload)
+
+    async with working(queue):
+        for payload in (everything, looks_like_json, b""):
+            job = await queue.submit("raw", payload)
+            stored = await queue.get(job.id)
+            assert (stored.payload, stored.payload_format) == (payload, "bytes")
+            assert await job.result("30s") == len(payload)
+    assert got == [everything, looks_like_json, b""]
+
+
 async def test_failures_are_retried_or_end_as_they_say(queue: Queue) -> None:
     seen: Counter[str] = Counter()
 
