@@ -21,6 +21,7 @@ from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.state import State, check_advance
 from euterpe.model.submission import PAYLOAD_LIMIT, Submission, check, check_key
 from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict, Wakeups
+from euterpe.store import reading
 from euterpe.store.reading import Page, Search, Stats
 from euterpe.store.sweeper import Swept
 from euterpe.store.units import Draft, Receipt, Unit, as_stored, drafts_of
@@ -189,6 +190,7 @@ class HttpStore:
 
     async def search(self, query: Search) -> Page:
         """Pages of the server are put together up to the limit that was asked for."""
+        next(reading.search(query))  # It checks the query before its first statement; the rest of it runs over there.
         jobs: list[Job] = []
         params = _whose(query.requester_id)
         for name in ("state", "type", "queue", "cursor"):
@@ -204,12 +206,13 @@ class HttpStore:
                 return Page(jobs, page.cursor)
             params["cursor"] = page.cursor
 
-    async def cancel(self, job_id: str, *, force: bool = False) -> State:
-        reply = await self._session.post(_path(job_id, "/cancel"), {"force": force}, Subject(job_id))
+    async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
+        said = {"force": force} | _whose(requester_id)
+        reply = await self._session.post(_path(job_id, "/cancel"), said, Subject(job_id))
         return State(msgspec.json.decode(reply.body)["state"])
 
-    async def retry(self, job_id: str) -> Job:
-        reply = await self._session.post(_path(job_id, "/retry"), {}, Subject(job_id))
+    async def retry(self, job_id: str, requester_id: str | None = None) -> Job:
+        reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobDocument))
 
     async def stats(self, requester_id: str | None = None) -> Stats:

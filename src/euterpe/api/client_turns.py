@@ -11,7 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.api.client_session import ControlPlaneSession, illegal_move
-from euterpe.api.client_words import Blank, ClaimedDocument, claim_of, error_body, stored_to_wire
+from euterpe.api.client_words import (
+    Blank,
+    ClaimedDocument,
+    claim_of,
+    error_body,
+    microseconds,
+    stored_to_wire,
+)
 from euterpe.model.errors import PayloadTooLarge
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
@@ -47,14 +54,14 @@ class Ended(msgspec.Struct, frozen=True):
     """The answer to a completion or a failure."""
 
     ok: bool
-    requeued: bool = False
-    dlq: bool = False
+    state: State = State.COMPLETED
 
 
 class Kept(msgspec.Struct, frozen=True):
     """The answer to a heartbeat."""
 
     ok: bool
+    lease_expires_at: str | None = None
     cancel_requested: bool = False
     code: str = ""
     detail: str = ""
@@ -115,7 +122,7 @@ class Turns:
             said = {"worker_id": NAMELESS, "heartbeat": [_entry(lease) for lease in portion]}
             kept = (await self._ask(said)).heartbeat
             beats += [
-                Beat(lease, alive=k.ok, cancel_requested=k.cancel_requested)
+                Beat(lease, k.ok, microseconds(k.lease_expires_at) or 0, k.cancel_requested)
                 for lease, k in zip(portion, kept, strict=True)
             ]
         return beats
@@ -215,25 +222,9 @@ def _verdicts(finished: Sequence[Finished], answer: TurnAnswer) -> list[Verdict]
     completed, failed = iter(answer.complete), iter(answer.fail)
     verdicts = []
     for f in finished:
-        if isinstance(f.outcome, Success):
-            verdicts.append(_COMPLETED if next(completed).ok else _STALE)
-        else:
-            ended = next(failed)
-            verdicts.append(Verdict(True, _state_after(f.outcome, ended)) if ended.ok else _STALE)
+        ended = next(completed if isinstance(f.outcome, Success) else failed)
+        verdicts.append(Verdict(True, ended.state) if ended.ok else _STALE)
     return verdicts
 
 
-_COMPLETED: Final = Verdict(True, State.COMPLETED)
 _STALE: Final = Verdict(False)
-
-
-def _state_after(outcome: Outcome, ended: Ended) -> State:
-    """What a job became, as far as the answer to `fail` tells."""
-    if ended.dlq:
-        return State.DEAD_LETTER
-    if ended.requeued:
-        return State.SCHEDULED if isinstance(outcome, Released) else State.RETRYING
-    cancelled = isinstance(outcome, Cancelled) or (
-        isinstance(outcome, Failed) and outcome.failure.category is Category.CANCELLED
-    )
-    return State.CANCELLED if cancelled else State.FAILED

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.duration import format_duration
+from euterpe.duration import LONGEST_US, format_duration
 from euterpe.model.backoff import Backoff
 from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
 from euterpe.model.job import Attempt, Claim, Job, Lease, parse_attempt_id
@@ -187,7 +187,7 @@ def error_body(failure: Failure) -> dict[str, Any]:
     if failure.stack:
         said["stack"] = _clean(failure.stack[-STACK_LIMIT:])
     if failure.retry_after_us is not None:
-        said["retry_after"] = _duration(failure.retry_after_us)
+        said["retry_after"] = _duration(min(failure.retry_after_us, LONGEST_US))
     if failure.http_status is not None and 100 <= failure.http_status <= 599:
         said["http_status"] = failure.http_status
     return said

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from euterpe.api.wire import Duration, Timestamp
+from euterpe.api.wire import Duration, StateName, Timestamp
 from euterpe.model.submission import NAME_LIMIT
 
 WorkerId = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
@@ -216,8 +216,9 @@ class CompletionAnswer(CompleteAnswer, frozen=True, kw_only=True):
 
 
 class FailingAnswer(FailAnswer, frozen=True, kw_only=True):
-    """What `fail` answers; with `ok` false nothing was written, and `code` says why."""
+    """What `fail` answers, and what the job became; with `ok` false nothing was written, and `code` says why."""
 
+    state: StateName | msgspec.UnsetType = msgspec.UNSET
     code: Code = msgspec.UNSET
     detail: Detail = msgspec.UNSET
 

@@ -208,7 +208,7 @@ _LEASE_OVER: Final = BeatingAnswer(ok=False, code="stale_lease", detail=_STALE)
 def _failing_answer(state: State | None) -> FailingAnswer:
     if state is None:
         return FailingAnswer(False, False, False, False, code="stale_lease", detail=_NOT_THE_SAME)
-    return FailingAnswer(True, True, _goes_on(state), state is State.DEAD_LETTER)
+    return FailingAnswer(True, True, _goes_on(state), state is State.DEAD_LETTER, state=state.value)
 
 
 def _goes_on(state: State) -> bool:

