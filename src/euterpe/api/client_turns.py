@@ -6,6 +6,7 @@ Every entry can be told again after a lost answer: the control plane answers as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -61,7 +62,7 @@ class Kept(msgspec.Struct, frozen=True):
     """The answer to a heartbeat."""
 
     ok: bool
-    lease_expires_at: str | None = None
+    lease_expires_at: datetime | None = None
     cancel_requested: bool = False
     code: str = ""
     detail: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -13,10 +14,10 @@ from euterpe.model.priority import PRIORITY_NAMES
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # in UTC, as everything here
 
 
+@lru_cache(maxsize=1024)  # Jobs of a batch were created, and are leased, at the same moment.
 def rfc3339(at_us: int | None) -> str | None:
     if at_us is None:
         return None
-    # Not by strftime, which takes twice as long: a claim of a thousand jobs needs two thousand of these.
     return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds") + "Z"
 
 
