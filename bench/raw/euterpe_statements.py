@@ -38,7 +38,7 @@ def turn(taken: list[Claim], family: Family) -> Program[list[Claim]]:
     rng = Random(1)
     ended = [settle(claim.job, Success(b"null"), rng) for claim in taken]
     yield from settling.settle_or_confirm(ended, family)
-    return (yield from claiming.claim(REQUEST))
+    return (yield from claiming.claim(REQUEST, family))
 
 
 async def on_postgres(url: str, count: int) -> float:

@@ -289,10 +289,9 @@ class _Bench:
         timeout_us = min(claim.job.execution_timeout_us, handler.timeout_us or claim.job.execution_timeout_us)
         stops_at = loop.time() + timeout_us / 1_000_000
         attempt = Attempt(claim, handler, Context(claim, self._desk, stops_at), loop.time(), stops_at, 0)
-        task = loop.create_task(attempt.run(self._means))
-        attempt.attach(task)
+        attempt.task = loop.create_task(attempt.run(self._means))
         alarm = loop.call_at(stops_at, attempt.interrupt, Interruption.TIMEOUT)
-        await task
+        await attempt.task
         alarm.cancel()
         attempt.context.close()
         self._desk.forget(claim)

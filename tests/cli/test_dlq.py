@@ -32,6 +32,25 @@ def test_dead_letters_are_listed_exported_replayed_and_purged(shell: Shell) -> N
     assert [job["job_id"] for job in shell.json("dlq", "list")["jobs"]] == [mail]
 
 
+def test_a_second_replay_makes_no_second_set(shell: Shell) -> None:
+    url = shell.environ["ENGINE_URL"]
+    dead = dead_letters(url, "report", "mail")
+    first = {job["job_id"]: job for job in shell.json("dlq", "replay", "--all")["jobs"]}
+    assert set(first) == set(dead)
+    assert not any(job["replayed_before"] for job in first.values())
+    second = {job["job_id"]: job for job in shell.json("dlq", "replay", "--all")["jobs"]}
+    assert {dead_id: job["new_job_id"] for dead_id, job in second.items()} == {
+        dead_id: job["new_job_id"] for dead_id, job in first.items()
+    }
+    assert all(job["replayed_before"] for job in second.values())
+    assert len(shell.json("jobs", "list", "--state", "scheduled")["jobs"]) == 2
+    told = shell.ok("dlq", "replay", dead[0])
+    assert told == f"{dead[0]}  replayed before, as job {first[dead[0]]['new_job_id']}\n"
+
+    (insisted,) = shell.json("jobs", "retry", dead[0])["jobs"]
+    assert insisted["new_job_id"] not in (None, first[dead[0]]["new_job_id"])
+
+
 def test_purging_asks_first_and_takes_dead_letters_only(shell: Shell) -> None:
     url = shell.environ["ENGINE_URL"]
     (dead,) = dead_letters(url, "report")

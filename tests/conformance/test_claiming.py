@@ -6,8 +6,9 @@ import asyncio
 import hashlib
 from collections import Counter
 
+from euterpe.model.outcome import Released, Success
 from euterpe.model.state import State
-from euterpe.ports import ClaimRequest
+from euterpe.ports import Advance, ClaimRequest, Finished
 from euterpe.store.sql import SqlStore
 from tests.conformance.acts import MINUTE, SECOND, complete, fail, job, release, submit, take, take_one, taken
 from tests.conformance.clock import FrozenClock
@@ -152,3 +153,23 @@ async def test_a_new_claim_forgets_the_token_of_the_claim_before(store: SqlStore
     await take_one(store)
     [(token_hash,)] = await tables.run("SELECT lease_token_hash FROM inbox_jobs")
     assert token_hash is None
+
+
+async def test_a_batch_too_large_for_one_answer_is_claimed_all_the_same(store: SqlStore) -> None:
+    """SQLite gives a batch back in one value, which has a limit."""
+    payload = b'"' + b"x" * 999_000 + b'"'
+    await store.submit_many([job(payload=payload) for _ in range(9)])
+    claims = await take(store, 9)
+    assert [claim.job.payload for claim in claims] == [payload] * 9
+
+
+async def test_bytes_of_every_kind_come_back_as_they_were(store: SqlStore) -> None:
+    payload, checkpoint = bytes(range(256)), b"\x00\xff\xfe"
+    await store.submit(job(payload=payload, payload_format="bytes"))
+    (claim,) = await take(store, 1)
+    await store.advance([Advance(claim, checkpoint=checkpoint)])
+    await store.settle([Finished(claim, Released())])
+    (again,) = await take(store, 1)
+    assert (again.job.payload, again.job.checkpoint) == (payload, checkpoint)
+    await store.settle([Finished(again, Success(b"\xff\x00"))])
+    assert (await store.get(again.job.id)).result == b"\xff\x00"

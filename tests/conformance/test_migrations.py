@@ -92,13 +92,13 @@ async def test_the_tables_and_columns_that_the_contract_names_are_there(tables: 
     names = set(await tables.names())
     assert {
         "inbox_jobs",
-        "job_attempts",
         "job_dependencies",
         "job_outbox_events",
         "idempotency_keys",
         "requesters",
         "api_keys",
     } <= names
+    await tables.run("SELECT job_id, claim_version, attempt, worker_id, outcome, error FROM job_attempts")
     await tables.run(
         "SELECT state, run_at, priority, lease_expires_at, heartbeat_at, claim_version, attempt_count, max_attempts,"
         " worker_id, callback_url, idempotency_key, requester_id FROM inbox_jobs"

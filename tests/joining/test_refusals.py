@@ -17,6 +17,7 @@ import sqlalchemy.ext.asyncio
 
 from euterpe.model.errors import InvalidInput, SchemaMismatch, UnknownDependency
 from euterpe.model.submission import Submission
+from euterpe.queue.queue import Queue
 from euterpe.store.libsql import LibsqlEngine
 from euterpe.store.postgres import PostgresEngine, split_url
 from euterpe.store.sql import SqlStore
@@ -147,6 +148,24 @@ async def test_a_database_without_the_queues_tables_is_named_and_the_transaction
         await connection.execute(f"INSERT INTO {options['schema']}.orders VALUES ('lamp')")
     assert await connection.fetchval(f"SELECT count(*) FROM {options['schema']}.orders") == 1
     await connection.close()
+
+
+async def test_a_file_that_nobody_migrated_is_told_with_what_to_do_and_that_helps(tmp_path: Path) -> None:
+    queue = Queue(f"sqlite:///{tmp_path}/shop.db")
+    shop = sqlite3.connect(tmp_path / "shop.db")
+    shop.execute("CREATE TABLE orders (id integer)")
+    shop.execute("INSERT INTO orders VALUES (7)")
+    with pytest.raises(SchemaMismatch, match="Run `euterpe migrate` on it, or open the queue once"):
+        queue.sync.submit("mail", {"order": 7}, connection=shop)
+    shop.commit()  # the transaction goes on
+    async with queue:
+        pass
+    job = queue.sync.submit("mail", {"order": 7}, connection=shop)
+    shop.commit()
+    assert shop.execute("SELECT count(*) FROM orders").fetchone() == (1,)
+    shop.close()
+    async with queue:
+        assert (await queue.get(job.id)).type == "mail"
 
 
 async def test_an_asynchronous_connection_cannot_be_joined_without_await(fresh_postgres_url: str) -> None:

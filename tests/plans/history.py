@@ -52,8 +52,8 @@ _POSTGRES_JOBS: Final = (
 )
 
 _ATTEMPTS: Final = """
-INSERT INTO job_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state)
-SELECT id, 1, 1, worker_id, started_at, completed_at, 'completed', state FROM inbox_jobs
+INSERT INTO ended_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state)
+SELECT id, 0, 0, worker_id, started_at, completed_at, 'temporary', 'retrying' FROM inbox_jobs
 WHERE correlation_id = 'history'
 """
 _THE_REST: Final = (
@@ -161,7 +161,7 @@ async def _drop_indexes(connection: asyncpg.Connection[asyncpg.Record]) -> list[
     """Without the indexes of the two tables that a million rows go to; returns what makes them again."""
     keys = await connection.fetch(
         "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
-        " WHERE contype = 'p' AND conrelid IN ('inbox_jobs'::regclass, 'job_attempts'::regclass)"
+        " WHERE contype = 'p' AND conrelid IN ('inbox_jobs'::regclass, 'ended_attempts'::regclass)"
     )
     indexes = await connection.fetch(
         "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()"

@@ -84,3 +84,4 @@ async def _deliver(store: SqlStore) -> None:
     )
     await store.outbox.claim("d", 2, lease_ttl_us=1)
     await store.sweeps.reclaim_events()
+    await store.outbox.has_waiting()

@@ -18,7 +18,12 @@ BY_EVENT_ID = "sqlite_autoindex_job_outbox_events_1"
 ROWID = "INTEGER PRIMARY KEY"
 
 BY = {
-    "claim": {ROWID, "inbox_jobs_claim"},
+    "pick": {"inbox_jobs_claim"},
+    "take": {ROWID},
+    "taken": {ROWID},
+    "taken_large": {ROWID},
+    "completing": {BY_ID},
+    "complete": {BY_ID},
     "settle": {BY_ID},
     "settle_completed": {BY_ID},
     "close_attempt": {BY_ID},
@@ -39,6 +44,7 @@ BY = {
     "resolve_dependent": {BY_ID},
     "waiting_dependents": {BY_ID, "job_dependencies_depends_on"},
     "claim_events": {ROWID, "job_outbox_events_due", "job_outbox_events_order"},
+    "next_event_due": {"job_outbox_events_due"},
     "settle_event": {BY_EVENT_ID},
     "heartbeat_event": {BY_EVENT_ID},
     "expired_event_leases": {"job_outbox_events_state"},

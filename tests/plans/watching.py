@@ -17,7 +17,7 @@ from euterpe.store.program import Each, Row, Statement
 TABLES = frozenset(
     {
         "inbox_jobs",
-        "job_attempts",
+        "ended_attempts",
         "job_dependencies",
         "job_outbox_events",
         "outbox_deliveries",

@@ -12,6 +12,7 @@ KEYS = (
     "tests/faults/test_idempotent_submits.py::test_fifty_submits_with_one_key_make_one_job_and_fifty_identical_answers"
 )
 EVENTS = "tests/faults/test_events.py::test_a_move_whose_event_cannot_be_stored_did_not_happen"
+POISON = "tests/outbox/test_dispatcher.py::test_an_event_that_loses_its_dispatcher_every_time_ends_after_its_attempts"
 KILLED = (
     "tests/faults/test_lost_workers.py::test_the_jobs_of_a_killed_worker_run_again_within_lease_and_sweep_and_a_second"
 )
@@ -43,7 +44,10 @@ KEPT_PLANS = (
 BUGS = (
     Bug(
         "the_fence_forgets_the_version_on_sqlite",
-        (Edit(f"{QUERIES}/sqlite/settle_completed.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        (
+            Edit(f"{QUERIES}/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),
+            Edit(f"{QUERIES}/sqlite/completing.sql", "WHERE j.claim_version = i.claim_version AND", "WHERE"),
+        ),
         f"{FROZEN}[sqlite]",
         "a refused write left something behind",
     ),
@@ -54,10 +58,23 @@ BUGS = (
         "a refused write left something behind",
     ),
     Bug(
+        "the_fence_of_a_turn_forgets_the_version",
+        (Edit(f"{QUERIES}/postgres/turn.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
+        "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[postgres]",
+        "[True, True] == [False, True]",
+    ),
+    Bug(
+        "a_turn_takes_jobs_with_a_key_unseen",
+        (Edit(f"{QUERIES}/postgres/turn.sql", " AND (SELECT plain FROM line)", ""),),
+        "tests/conformance/test_turns.py"
+        "::test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_them[postgres]",
+        "Extra items in the left set",
+    ),
+    Bug(
         "an_ended_attempt_can_be_ended_again",
         (Edit(f"{QUERIES}/postgres/settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),),
         f"{SETTLE_AGAIN}[after]",
-        "duplicate key",
+        "moved from completed to completed",
     ),
     Bug(
         "a_heartbeat_ignores_the_version",
@@ -67,7 +84,11 @@ BUGS = (
     ),
     Bug(
         "two_claimers_may_take_the_same_row",
-        (Edit(f"{QUERIES}/postgres/claim.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),),
+        (
+            Edit(f"{QUERIES}/postgres/turn.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),
+            Edit(f"{QUERIES}/postgres/turn.sql", "w.ctid AS at", "w.id AS at"),
+            Edit(f"{QUERIES}/postgres/turn.sql", "j.ctid = picked.at", "j.id = picked.at"),
+        ),
         f"{CLAIMS}[postgres]",
         "given to more than one",
     ),
@@ -105,8 +126,8 @@ BUGS = (
             ),
             Edit(
                 "store/sql.py",
-                "        return await self.engine.write(lambda: claiming.claim(request))\n",
-                "        claims = await self.engine.write(lambda: claiming.claim(request))\n"
+                "        return (await self.turn([], request))[1]\n",
+                "        claims = (await self.turn([], request))[1]\n"
                 "        from euterpe.store.following import tell\n"
                 "        await self.engine.write(lambda: tell([claim.job for claim in claims]))\n"
                 "        return claims\n",
@@ -114,6 +135,12 @@ BUGS = (
         ),
         f"{EVENTS}[sqlite-claim]",
         "the transition was committed without its event",
+    ),
+    Bug(
+        "an_event_that_kills_its_dispatchers_is_sent_for_ever",
+        (Edit("webhook/delivery.py", "if event.attempt_count <= self._max_attempts:", "if event.attempt_count:"),),
+        f"{POISON}[sqlite]",
+        "'completed'} == {",
     ),
     Bug(
         "a_cancelled_job_strands_its_dependents",
@@ -161,7 +188,7 @@ BUGS = (
         "an_attempt_is_charged_when_it_ends",
         (
             Edit(
-                f"{QUERIES}/sqlite/claim.sql", "attempt_count = j.attempt_count + 1", "attempt_count = j.attempt_count"
+                f"{QUERIES}/sqlite/take.sql", "attempt_count = j.attempt_count + 1", "attempt_count = j.attempt_count"
             ),
             Edit(
                 f"{QUERIES}/sqlite/settle.sql",

@@ -55,6 +55,8 @@ class HttpStore:
     def __init__(self, url: str, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
         self.payload_limit = payload_limit
         self.sweeps = RemoteSweeps()
+        self.outbox = None
+        """The control plane delivers its webhooks itself."""
         self.wakeups: Wakeups | None = None
         self._session = ControlPlaneSession(url)
         self._turns = Turns(self._session)

@@ -11,18 +11,21 @@ import click
 import msgspec
 
 from euterpe.cli.documents import job_with_attempts
-from euterpe.cli.jobs import each_of, retry_one, show_page
+from euterpe.cli.jobs import each_of, show_page
 from euterpe.cli.output import confirm, note, print_json, say
 from euterpe.cli.session import Session, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, JOB_ID
 from euterpe.compose import Backend
 from euterpe.model.job import Job
 from euterpe.model.state import State
+from euterpe.store import operating
 from euterpe.store.program import Program, one
 from euterpe.store.purging import purge_dead
 from euterpe.store.reading import Search
 
 PAGE = 200
+REPLAY_KEY = "euterpe:replay:"
+"""With the dead letter's id behind it, the idempotency key of its replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +128,27 @@ def list_dead(
 @database_options
 @click.pass_obj
 def replay(session: Session, chosen: Which, as_json: bool) -> None:
-    """Run dead letters again, each as a new job; the dead letter stays until it is purged."""
+    """Run dead letters again, each as a new job; the dead letter stays until it is purged.
+
+    Said twice, it makes no second job: a dead letter is replayed once (`jobs retry` insists)."""
     ids = session.ask(chosen.find_ids)
     if not ids and not as_json:
         note("No dead letters.")
         return
-    each_of(session, ids, retry_one, as_json=as_json)
+    each_of(session, ids, replay_once, as_json=as_json)
+
+
+async def replay_once(backend: Backend, job_id: str) -> dict[str, object]:
+    again = await backend.store.engine.write(lambda: operating.retry(job_id, None))
+    if isinstance(again, Job):
+        return {"job_id": job_id, "state": str(again.state), "new_job_id": None, "replayed_before": False}
+    receipt = await backend.store.submit(msgspec.structs.replace(again, idempotency_key=f"{REPLAY_KEY}{job_id}"))
+    return {
+        "job_id": job_id,
+        "state": receipt.state,
+        "new_job_id": receipt.job_id,
+        "replayed_before": receipt.replayed,
+    }
 
 
 @dlq.command()

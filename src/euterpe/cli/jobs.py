@@ -225,11 +225,17 @@ def each_of(
         if "error" in document:
             note(f"euterpe: {document['error']}")
         else:
-            asked = " (asked to stop)" if document.get("cancel_requested") else ""
-            new = f"  as new job {document['new_job_id']}" if document.get("new_job_id") else ""
-            say(f"{document['job_id']}  {document['state']}{asked}{new}")
+            say(f"{document['job_id']}  {_came_of(document)}")
     if any("error" in document for document in told):
         raise click.exceptions.Exit(1)
+
+
+def _came_of(document: dict[str, object]) -> str:
+    new_job_id = document.get("new_job_id")
+    if document.get("replayed_before"):
+        return f"replayed before, as job {new_job_id}"
+    asked = " (asked to stop)" if document.get("cancel_requested") else ""
+    return f"{document['state']}{asked}" + (f"  as new job {new_job_id}" if new_job_id else "")
 
 
 def _count(job_ids: Sequence[str]) -> str:

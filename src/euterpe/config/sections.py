@@ -84,7 +84,7 @@ class WorkerConfig(Section):
     sweep_interval_us: int = setting(
         duration(100_000),
         SECOND_US,
-        "How often due, expired and over-age jobs are looked for (jittered).",
+        "How often due jobs are looked for (jittered); lost and over-age ones every third time.",
     )
     max_retries: int = setting(whole(0), 3, "Redis lists: retries before a job goes to the dead-letter list.")
     backoff: BackoffConfig = field(default_factory=BackoffConfig)

@@ -138,7 +138,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One execution. The open one is read off the job's row; a closed one is a row of `job_attempts`."""
+    """One execution. The open one is read off the job's row; one that ended is a row of `job_attempts`."""
 
     job_id: str
     claim_version: int

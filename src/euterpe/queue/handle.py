@@ -80,7 +80,9 @@ class JobHandle(Generic[R]):
                     raise TimeoutError(f"job {self.id} is still {seen} after {timeout}")
                 pause = min(pause * 1.5, LAST_LOOK_S)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), left)
+                    # Not wait_for: in Python 3.11 it swallows a cancel that comes together with the event.
+                    async with asyncio.timeout(left):
+                        await ended.wait()
                     ended.clear()
 
 

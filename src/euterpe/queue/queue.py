@@ -271,11 +271,14 @@ class Queue:
         grace: DurationLike = "30s",
         poll: DurationLike = "2s",
         batch: int = 500,
+        webhooks: bool = True,
         signals: Sequence[signal.Signals] = (),
         stop: asyncio.Event | None = None,
         **tuning: Any,
     ) -> None:
-        """Run this queue's handlers until `stop` is set, one of `signals` comes, or the task is cancelled."""
+        """Run this queue's handlers until `stop` is set, one of `signals` comes, or the task is cancelled.
+
+        The callbacks of its jobs are delivered too; `webhooks=False` leaves them to other processes."""
         if isinstance(queues, str):
             raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
         async with self:
@@ -287,6 +290,7 @@ class Queue:
                 grace_s=parse_duration_us(grace, "grace") / 1e6,
                 poll_s=parse_duration_us(poll, "poll") / 1e6,
                 batch=batch,
+                webhooks=webhooks,
                 signals=signals,
                 stop=stop,
                 **tuning,

@@ -1,4 +1,4 @@
-"""A running worker: the loop, the sweeps, the cron clock, and how it is told to stop."""
+"""A running worker: the loop, the sweeps, the webhooks, the cron clock, and how it is told to stop."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from signal import Signals
 from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.state import State
 from euterpe.ports import Trace, Verdict
+from euterpe.queue.postman import Postman
 from euterpe.queue.schedule import keep_time
 from euterpe.worker.identity import worker_id
 from euterpe.worker.loop import Worker, WorkerSettings
-from euterpe.worker.sweeper import Sweeper
+from euterpe.worker.sweeper import PROMOTE_S, Sweeper
 
 log = logging.getLogger("euterpe.worker")
 
@@ -33,7 +35,9 @@ async def run_worker(
     stop: asyncio.Event | None = None,
     at_once: asyncio.Event | None = None,
     sweep: bool = True,
+    sweep_interval_s: float = PROMOTE_S,
     keeper: bool = True,
+    webhooks: bool = True,
     telemetry: Any = None,
     trace: Trace | None = None,
     **settings: Any,
@@ -41,7 +45,10 @@ async def run_worker(
     """Work until told to stop: `stop` or a first signal drains, `at_once` or a second one gives everything back."""
     if not queue.handlers.types:
         raise InvalidInput("handlers", "this queue has no job types; import the module that defines them first")
-    sweeper = Sweeper(queue.store, queue.wakeups, telemetry)
+    checked = settings_of(settings)
+    sweeper = Sweeper(queue.store, queue.wakeups, telemetry, sweep_interval_s)
+    postman = Postman(queue, checked, telemetry)
+    webhooks = webhooks and queue.store.outbox is not None
 
     def settled(job_id: str, verdict: Verdict) -> None:
         queue.settled(job_id, verdict)
@@ -51,7 +58,7 @@ async def run_worker(
     worker = Worker(
         queue.store,
         queue.handlers,
-        settings_of(settings),
+        checked,
         wakeups=queue.wakeups,
         keeper_url=queue.backend_url if keeper else None,
         spawn=queue.spawn,
@@ -60,33 +67,65 @@ async def run_worker(
         settled=settled,
         trace=trace,
     )
-    loop = asyncio.get_running_loop()
-    for number in signals:
-        loop.add_signal_handler(number, worker.stop)
-    side_work: list[Coroutine[Any, Any, None]] = []
-    if stop is not None:
-        side_work.append(_when(stop, worker.stop))
+
+    def drain() -> None:
+        postman.expect_end(checked.grace_s)
+        worker.stop()
+
+    def leave() -> None:
+        postman.expect_end(0.0)
+        worker.stop_at_once()
+
+    side_work = [] if stop is None else [_when(stop, drain)]
     if at_once is not None:
-        side_work.append(_when(at_once, worker.stop_at_once))
-    sweeping = loop.create_task(sweeper.run()) if sweep else None
+        side_work.append(_when(at_once, leave))
     if sweep:
         side_work.append(_warn_of_strangers(queue, settings["queues"]))
     if queue.crons:
         side_work.append(keep_time(queue, queue.crons))
-    tasks = [loop.create_task(work) for work in side_work] + ([sweeping] if sweeping is not None else [])
+    with _told_by(signals, drain):
+        async with _beside(side_work, sweeper if sweep else None, postman if webhooks else None):
+            await worker.run()
+
+
+@contextmanager
+def _told_by(signals: Sequence[Signals], act: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in signals:
+        loop.add_signal_handler(number, act)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def _beside(
+    side_work: Sequence[Coroutine[Any, Any, None]], sweeper: Sweeper | None, postman: Postman | None
+) -> AsyncIterator[None]:
+    """What runs beside the worker. Sweeps and webhooks end by themselves, the rest is cancelled."""
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(work) for work in side_work]
+    sweeping = loop.create_task(sweeper.run()) if sweeper is not None else None
+    if sweeping is not None:
+        tasks.append(sweeping)
     for task in tasks:
         task.add_done_callback(_report_failure)
+    if postman is not None:
+        postman.start()
     try:
-        await worker.run()
+        yield
     finally:
-        sweeper.stop()
+        if sweeper is not None:
+            sweeper.stop()
+        if postman is not None:
+            await postman.close()
         if sweeping is not None:
             await asyncio.wait({sweeping}, timeout=SWEEP_PATIENCE_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 def settings_of(said: dict[str, Any]) -> WorkerSettings:

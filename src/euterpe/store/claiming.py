@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
+from typing import Final
 
 from euterpe.model.job import Claim, Job, Lease
 from euterpe.ports import ClaimRequest
+from euterpe.store.dialect import Family
 from euterpe.store.following import tell
-from euterpe.store.program import Program, each, one
+from euterpe.store.program import Program, Row, each, one
 from euterpe.store.rows import jobs_from
 
+FOLDED_LIMIT: Final = 8_000_000
+"""Jobs with more bytes than this in all are fetched row by row: SQLite has a limit for one value."""
 
-def claim(request: ClaimRequest, *, may_wait: bool = True) -> Program[list[Claim]]:
+
+def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Program[list[Claim]]:
     """Queues in the worker's order of preference; inside each, priority, then submission order.
 
     `may_wait` is false in a transaction that may hold the locks of concurrency keys already.
@@ -24,14 +29,8 @@ def claim(request: ClaimRequest, *, may_wait: bool = True) -> Program[list[Claim
         # Again after a batch in which some were parked: the jobs behind them may be free to go.
         again = True
         while again and (asked := request.limit - len(taken)) > 0:
-            rows = yield one(
-                "claim",
-                queue=queue,
-                types=None if request.types is None else list(request.types),
-                limit=asked,
-                worker_id=request.worker_id,
-                lease_ttl_us=request.lease_ttl_us,
-            )
+            take = _take if family == "postgres" else _take_in_steps
+            rows = yield from take(request, queue, asked)
             # An UPDATE returns rows in any order.
             jobs = sorted(jobs_from(rows), key=lambda job: (job.priority, job.seq))
             again = len(jobs) == asked
@@ -47,6 +46,29 @@ def claim(request: ClaimRequest, *, may_wait: bool = True) -> Program[list[Claim
         Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0, token))
         for job, token in zip(taken, tokens, strict=True)
     ]
+
+
+def _take(request: ClaimRequest, queue: str, limit: int) -> Program[list[Row]]:
+    rows = yield one(
+        "claim",
+        queue=queue,
+        types=None if request.types is None else list(request.types),
+        limit=limit,
+        worker_id=request.worker_id,
+        lease_ttl_us=request.lease_ttl_us,
+    )
+    return rows
+
+
+def _take_in_steps(request: ClaimRequest, queue: str, limit: int) -> Program[list[Row]]:
+    """SQLite's one writer may look first and write then; in one statement, it would hand out row by row."""
+    types = None if request.types is None else list(request.types)
+    ((seqs, size),) = yield one("pick", queue=queue, types=types, limit=limit)
+    if seqs == "[]":
+        return []
+    yield one("take", seqs=seqs, worker_id=request.worker_id, lease_ttl_us=request.lease_ttl_us)
+    rows = yield one("taken" if size < FOLDED_LIMIT else "taken_large", seqs=seqs)
+    return rows
 
 
 def _hold_keys(jobs: list[Job], held: set[str], *, may_wait: bool) -> Program[set[str]]:

@@ -4,20 +4,27 @@ Inside a text, `:name` is a parameter and `{{...}}` one of a few words that engi
 `{{now}}` (the clock that decides), `{{in ids uuid}}` (a list parameter), `{{lock j}}` and `{{skip_locked}}`
 (row locks; SQLite has one writer and needs none), `{{by some_index}}` (SQLite is told which index to go by, where it
 would read all that wait), and `{{some_columns}}` (the text of that file).
+
+SQLite's drivers let go of the interpreter's lock at every row that they bind or fetch, and a busy event loop is slow to
+give it back. So texts that run for hundreds of rows take them in one JSON value, `{{rows id result}}`, and give them
+back in one, `{{folded some_columns}}`; see `folding`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final, Literal
+
+from euterpe.store.folding import blob_positions, fold, row_source
 
 Family = Literal["sqlite", "postgres"]
 
 TABLES: Final = (
     "inbox_jobs",
+    "ended_attempts",
     "job_attempts",
     "job_dependencies",
     "job_outbox_events",
@@ -39,6 +46,8 @@ _NOW: Final = {
     "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)))",
 }
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_]+)\b")
+_ROWS: Final = re.compile(r"\{\{rows ([a-z_ ]+)\}\}")
+_FOLDED: Final = re.compile(r"\{\{folded ([a-z_]+)\}\}")
 _TABLE: Final = re.compile(rf"\b({'|'.join(TABLES)})\b(?!\.)")
 
 
@@ -49,14 +58,19 @@ class Text:
     sql: str
     names: tuple[str, ...]
     batched: bool
-    """Whether an `Each` of it runs once, with arrays."""
+    """Whether an `Each` of it runs once, with arrays on Postgres and with `:rows` on SQLite."""
+    row_names: tuple[str, ...] = ()
+    """The columns of `:rows`, in order."""
+    folded: tuple[int, ...] | None = None
+    """All its rows come as one JSON value; these positions are bytes in hex."""
 
 
 @cache
 def text_of(family: Family, name: str, schema: str | None = None) -> Text:
     """The named statement for an engine family, with `:name` parameters."""
     own = files("euterpe.store").joinpath("queries", family, f"{name}.sql")
-    sql = _expand(_read(family, name), family)
+    raw = _read(family, name)
+    sql = _expand(raw, family)
     sql = "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--")).strip()
     if family == "sqlite" and (at := sql.rfind("RETURNING")) >= 0:
         # SQLite does not know a statement's alias inside its RETURNING.
@@ -64,7 +78,16 @@ def text_of(family: Family, name: str, schema: str | None = None) -> Text:
     if schema is not None:
         sql = qualified(sql, schema)
     names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
-    return Text(sql, names, batched=family == "postgres" and own.is_file() and "unnest(" in sql)
+    if family == "postgres":
+        return Text(sql, names, batched=own.is_file() and "unnest(" in sql)
+    rows, folded = _ROWS.search(raw), _FOLDED.search(raw)
+    return Text(
+        sql,
+        names,
+        batched=rows is not None,
+        row_names=tuple(rows.group(1).split()) if rows else (),
+        folded=blob_positions(_read(family, folded.group(1))) if folded else None,
+    )
 
 
 @cache
@@ -73,7 +96,7 @@ def numbered(family: Family, name: str, schema: str | None, mark: str) -> Text:
     text = text_of(family, name, schema)
     position = {parameter: i for i, parameter in enumerate(text.names, 1)}
     sql = _PARAMETER.sub(lambda m: f"{mark}{position[m.group(1)]}", text.sql)
-    return Text(sql, text.names, text.batched)
+    return replace(text, sql=sql)
 
 
 def qualified(sql: str, schema: str) -> str:
@@ -102,6 +125,10 @@ def _expand(sql: str, family: Family) -> str:
                 return f"INDEXED BY {index}" if family == "sqlite" else ""
             case ["skip_locked"]:
                 return "FOR UPDATE SKIP LOCKED" if family == "postgres" else ""
+            case ["rows", *names]:
+                return row_source(names)
+            case ["folded", columns]:
+                return fold(_read(family, columns)) if family == "sqlite" else _read(family, columns).strip()
             case [columns]:
                 return _read(family, columns).strip()
             case unknown:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.ports import Clock
+from euterpe.store.dialect import Text
+from euterpe.store.folding import rows_of
 from euterpe.store.migrations import not_migrated
-from euterpe.store.program import Row, Statement
+from euterpe.store.program import Each, Row, Statement
 
 T = TypeVar("T")
 
@@ -125,3 +127,12 @@ def lock_held(path: str) -> StoreUnavailable:
 def as_sqlite(value: Any) -> Any:
     """A list travels as JSON, for the texts' `json_each`."""
     return msgspec.json.encode(value).decode() if isinstance(value, list) else value
+
+
+def bound(statement: Statement, text: Text, now: Clock) -> tuple[Any, ...]:
+    """The values of a text that runs once, in the order of its numbers."""
+    if isinstance(statement, Each):
+        given: Mapping[str, Any] = {"rows": rows_of(statement.columns, text.row_names)}
+    else:
+        given = statement.params
+    return tuple(now() if name == "now" else as_sqlite(given[name]) for name in text.names)

@@ -19,7 +19,7 @@ from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, Stor
 from euterpe.ports import Clock
 from euterpe.store.library import Library, patiently
 from euterpe.store.program import MakeProgram, Row, Statement
-from euterpe.store.python_sqlite import calls, statements
+from euterpe.store.python_sqlite import execute, statements
 from euterpe.store.writer import GroupCommitEngine
 
 try:
@@ -190,10 +190,7 @@ class LibsqlSession:
             self.run(statement)
 
     def execute(self, statement: Statement, now: Clock) -> list[Row]:
-        rows: list[Row] = []
-        for sql, params in calls(statement, now):
-            rows += fetch(self._connection, sql, params)
-        return rows
+        return execute(statement, now, lambda sql, params: fetch(self._connection, sql, params))
 
     def close(self) -> None:
         self._connection.close()

@@ -42,6 +42,13 @@ def not_migrated(place: str, error: Exception) -> SchemaMismatch:
     return SchemaMismatch(f"{place} lacks tables or columns of this release ({error}): run `euterpe migrate`")
 
 
+def no_rights(place: str, error: Exception) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"{place} refuses this user ({error}): let the owner of the schema run `euterpe migrate`, "
+        "and grant this user USAGE on it and SELECT, INSERT, UPDATE and DELETE on its tables"
+    )
+
+
 def missing(family: Family, applied: set[int]) -> list[Migration]:
     """What is still to be applied; refuses a database that a newer release has migrated."""
     known = migrations(family)

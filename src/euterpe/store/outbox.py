@@ -131,6 +131,11 @@ def reclaim_events(limit: int) -> Program[int]:
     return len((yield from settle_events(again)))
 
 
+def has_waiting() -> Program[bool]:
+    rows = yield one("next_event_due")
+    return rows[0][0] is not None
+
+
 def redeliver(event_id: str, requester_id: str | None) -> Program[OutboxEvent]:
     stored_id = as_stored(event_id)
     rows = (yield one("redeliver_event", id=stored_id, requester_id=requester_id)) if stored_id else []

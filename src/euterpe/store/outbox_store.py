@@ -29,6 +29,10 @@ class Outbox:
     async def redeliver(self, event_id: str, requester_id: str | None = None) -> OutboxEvent:
         return await self._engine.write(lambda: outbox.redeliver(event_id, requester_id))
 
+    async def has_waiting(self) -> bool:
+        """Whether any event waits for its delivery, now or later: one look at the index of due events."""
+        return await self._engine.read(outbox.has_waiting)
+
     async def get(self, event_id: str) -> OutboxEvent:
         return await self._engine.read(lambda: outbox.get_event(event_id))
 

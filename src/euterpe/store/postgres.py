@@ -19,7 +19,7 @@ import asyncpg
 from euterpe.model.errors import CommitUnknown, InvalidInput, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.dialect import Family, numbered
-from euterpe.store.migrations import APPLIED, LEDGER, missing, not_migrated
+from euterpe.store.migrations import APPLIED, LEDGER, missing, no_rights, not_migrated
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
 T = TypeVar("T")
@@ -183,6 +183,8 @@ class PostgresEngine:
                 await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
             except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError) as error:
                 raise not_migrated("Postgres", error) from error
+            except asyncpg.InsufficientPrivilegeError as error:
+                raise no_rights("Postgres", error) from error
         raise AssertionError("unreachable")
 
     async def pump(self, connection: Any, program: Program[T]) -> T:
@@ -216,24 +218,32 @@ class PostgresEngine:
     async def migrate(self) -> list[str]:
         connection = await self.connect()
         try:
-            async with connection.transaction():
-                await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-                if self.schema:
-                    await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
-                await connection.execute(LEDGER)
-                applied = {row[0] for row in await connection.fetch(APPLIED)}
-                todo = missing(self.family, applied)
-                for migration in todo:
-                    await connection.execute(migration.sql)
-                    await connection.execute(
-                        "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)",
-                        migration.version,
-                        migration.name,
-                        time.time_ns() // 1000,
-                    )
-            return [migration.name for migration in todo]
+            # A look first: even CREATE ... IF NOT EXISTS needs the right to create, and most users shall not have it.
+            has_ledger = await connection.fetchval("SELECT to_regclass('schema_migrations') IS NOT NULL")
+            applied = {row[0] for row in await connection.fetch(APPLIED)} if has_ledger else set()
+            return await self._migrate_on(connection) if missing(self.family, applied) else []
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
+            raise no_rights("Postgres", error) from error
         finally:
             await connection.close()
+
+    async def _migrate_on(self, connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+            if self.schema:
+                await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
+            await connection.execute(LEDGER)
+            applied = {row[0] for row in await connection.fetch(APPLIED)}
+            todo = missing(self.family, applied)
+            for migration in todo:
+                await connection.execute(migration.sql)
+                await connection.execute(
+                    "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)",
+                    migration.version,
+                    migration.name,
+                    time.time_ns() // 1000,
+                )
+        return [migration.name for migration in todo]
 
 
 async def _no_reset(_connection: Any) -> None:

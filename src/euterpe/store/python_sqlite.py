@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from euterpe.model.errors import Unsupported
 from euterpe.ports import Clock
 from euterpe.store.dialect import numbered
-from euterpe.store.library import Library, as_sqlite, patiently
+from euterpe.store.folding import unfold
+from euterpe.store.library import Library, bound, patiently
 from euterpe.store.program import Each, Row, Statement
 
-OLDEST: Final = (3, 37, 0)
-"""STRICT tables came with it."""
+OLDEST: Final = (3, 38, 0)
+"""STRICT tables came the version before, the arrow that reads JSON with it."""
 
 
 class PythonLibrary(Library):
@@ -24,7 +25,7 @@ class PythonLibrary(Library):
         if sqlite3.sqlite_version_info < OLDEST:
             raise Unsupported(
                 f"this process opens {path} with Python's sqlite3, whose SQLite {sqlite3.sqlite_version} is too old "
-                "for the queue's tables; it must be 3.37 or newer"
+                "for the queue's tables; it must be 3.38 or newer"
             )
         # No waiting inside SQLite: its naps grow to 100 ms and starve a writer among many.
         connection = sqlite3.connect(
@@ -74,24 +75,23 @@ class PythonSession:
             self._connection.execute(statement)
 
     def execute(self, statement: Statement, now: Clock) -> list[Row]:
-        rows: list[Row] = []
-        for sql, params in calls(statement, now):
-            rows += self._connection.execute(sql, params).fetchall()
-        return rows
+        return execute(statement, now, lambda sql, params: self._connection.execute(sql, params).fetchall())
 
     def close(self) -> None:
         self._connection.close()
 
 
-def calls(statement: Statement, now: Clock) -> Iterator[tuple[str, Sequence[Any]]]:
-    """The statement as numbered texts with their values: one call, or one a row of an Each."""
+def execute(statement: Statement, now: Clock, fetch: Callable[[str, Sequence[Any]], list[Row]]) -> list[Row]:
+    """Run the statement by `fetch`, which takes a numbered text and its values: once, or for each row of an Each."""
     text = numbered("sqlite", statement.name, None, "?")
-    if isinstance(statement, Each):
+    rows: list[Row] = []
+    if isinstance(statement, Each) and not text.batched:
         columns = [[now()] * len(statement) if name == "now" else statement.columns[name] for name in text.names]
         for values in zip(*columns, strict=True):
-            yield text.sql, values
-    else:
-        yield text.sql, tuple(now() if name == "now" else as_sqlite(statement.params[name]) for name in text.names)
+            rows += fetch(text.sql, values)
+        return rows
+    rows = fetch(text.sql, bound(statement, text, now))
+    return rows if text.folded is None else unfold(rows[0][0], text.folded)
 
 
 def statements(script: str) -> Iterator[str]:

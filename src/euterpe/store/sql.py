@@ -32,14 +32,14 @@ from euterpe.ports import (
     Verdict,
     Wakeups,
 )
-from euterpe.store import claiming, operating, reading, settling, submitting
+from euterpe.store import operating, reading, submitting
 from euterpe.store.engine import Engine
 from euterpe.store.gate import Gate
 from euterpe.store.joining import home_of, join
 from euterpe.store.leasing import advance, heartbeat
 from euterpe.store.outbox_store import Outbox
-from euterpe.store.program import Program
 from euterpe.store.sweeper import Sweeps
+from euterpe.store.turning import Turns
 from euterpe.store.units import Draft, Receipt, Unit, drafts_of
 
 PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
@@ -58,6 +58,7 @@ class SqlStore:
         self.outbox = Outbox(engine)
         self.wakeups: Wakeups | None = None
         self.telemetry: Telemetry | None = None
+        self._turns = Turns(engine)
         self._gate = Gate(self._submit_units)
 
     async def open(self) -> None:
@@ -147,7 +148,7 @@ class SqlStore:
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         if request.limit < 1 or not request.queues or request.types == ():
             return []
-        return await self.engine.write(lambda: claiming.claim(request))
+        return (await self.turn([], request))[1]
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
         if not leases:
@@ -170,17 +171,9 @@ class SqlStore:
     async def turn(
         self, finished: Sequence[Finished], request: ClaimRequest | None
     ) -> tuple[list[Verdict], list[Claim]]:
-        """A settle and the next claim in one transaction: a busy worker commits once for both."""
+        """A settle and the next claim: a busy worker commits once for both."""
         settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
-        family = self.engine.family
-
-        def program() -> Program[tuple[list[State | None], list[Claim]]]:
-            states = yield from settling.settle_or_confirm(settlements, family)
-            keyed = any(f.claim.job.concurrency_key is not None for f in finished)
-            claims = (yield from claiming.claim(request, may_wait=not keyed)) if request is not None else []
-            return states, claims
-
-        states, claims = await self.engine.write(program)
+        states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
         if self.wakeups is not None and (_has_callback(f.claim for f in finished) or _has_callback(claims)):
             self.wakeups.announce([OUTBOX_CHANNEL])
         return [

@@ -16,7 +16,8 @@ import apsw
 from euterpe.ports import Clock
 from euterpe.store import one_library
 from euterpe.store.dialect import numbered
-from euterpe.store.library import LOCK_PATIENCE_S, Library, as_sqlite, lock_held, nap, patiently, system_clock
+from euterpe.store.folding import unfold
+from euterpe.store.library import LOCK_PATIENCE_S, Library, as_sqlite, bound, lock_held, nap, patiently, system_clock
 from euterpe.store.program import Each, Row, Statement
 from euterpe.store.writer import GroupCommitEngine
 
@@ -124,10 +125,10 @@ def _patient_busy_handler() -> Callable[[int], bool]:
 
 def execute(connection: apsw.Connection, statement: Statement, now: Clock) -> list[Row]:
     text = numbered("sqlite", statement.name, None, "?")
-    if isinstance(statement, Each):
+    if isinstance(statement, Each) and not text.batched:
         columns = [
             itertools.repeat(now(), len(statement)) if name == "now" else statement.columns[name] for name in text.names
         ]
         return connection.cursor().executemany(text.sql, zip(*columns, strict=True)).fetchall()
-    params = tuple(now() if name == "now" else as_sqlite(statement.params[name]) for name in text.names)
-    return connection.cursor().execute(text.sql, params).fetchall()
+    rows = connection.cursor().execute(text.sql, bound(statement, text, now)).fetchall()
+    return rows if text.folded is None else unfold(rows[0][0], text.folded)

@@ -89,7 +89,7 @@ class WireClaims:
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
         """At most one job for each of these workers (a worker may stand there several times), in their order."""
-        return await self._engine.write(lambda: claim_for(request, worker_ids))
+        return await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
 
     async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""
@@ -111,8 +111,9 @@ class WireClaims:
         return await self._engine.write(lambda: finish(reports, self._engine.family, self._rng))
 
 
-def claim_for(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[list[Claim]]:
-    claims = yield from _without_events(claiming.claim(msgspec.structs.replace(request, limit=len(worker_ids))))
+def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) -> Program[list[Claim]]:
+    wanted = msgspec.structs.replace(request, limit=len(worker_ids))
+    claims = yield from _without_events(claiming.claim(wanted, family))
     if not claims:
         return []
     owners = worker_ids[: len(claims)]

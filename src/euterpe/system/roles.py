@@ -114,7 +114,9 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
                 extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
             )
         else:
-            parts.start_helper(sweep_forever(queue.store, queue.wakeups, metrics))
+            parts.start_helper(
+                sweep_forever(queue.store, queue.wakeups, metrics, config.worker.sweep_interval_us / 1e6)
+            )
         parts.start(deliver(config, queue, metrics, stop))
         interval_s = config.observability.queue_sample_interval_us / 1e6
         parts.start_helper(sample_forever(queue.store, metrics, interval_s))
@@ -219,6 +221,8 @@ async def _work(
         lease=config.worker.heartbeat_ttl_us / 1e6,
         grace=tuning.grace_us / 1e6,
         poll=config.worker.poll_interval_us / 1e6,
+        sweep_interval_s=config.worker.sweep_interval_us / 1e6,
+        webhooks=False,  # a part of its own, in every role
         stop=stop.draining,
         at_once=stop.at_once,
         telemetry=metrics,

@@ -1,6 +1,6 @@
-"""Wake-ups between processes on one SQLite file: every commit writes to its WAL, and a look at that file tells.
+"""Wake-ups between processes on one SQLite file: every commit writes to its WAL, and the kernel tells of that.
 
-A stat call costs a microsecond, so looking many times a second costs next to nothing. It opens nothing: a second
+Beside it, and where the kernel does not tell, a look at the file's time and size. Neither opens the database: a second
 connection, by another SQLite library than the application's, would take the application's locks away when it closes.
 """
 
@@ -12,9 +12,14 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
+from euterpe.transport.filewatch import FileWatch
 from euterpe.transport.local import LocalWakeups
 
 LOOK_S: Final = 0.03
+LOOK_BESIDE_S: Final = 0.5
+"""How often to look where the kernel tells."""
+PAUSE_S: Final = 0.03
+"""Busy processes commit hundreds of times a second; to wake everyone for each would cost more than it brings."""
 TICK_NS: Final = 20_000_000
 """File times move in steps of a few milliseconds: a second commit inside one step leaves no trace of its own."""
 
@@ -29,6 +34,8 @@ class DataWatch:
         self._local = LocalWakeups()
         self._watcher: asyncio.Task[None] | None = None
         self._subscribers = 0
+        self._told_at = 0.0
+        self._later: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
         return None
@@ -58,15 +65,50 @@ class DataWatch:
         return unsubscribe
 
     async def _watch(self) -> None:
+        kernel: FileWatch | None = None
         seen = trace_of(self._wal)
         unsure = False
-        while True:
-            await asyncio.sleep(LOOK_S)
-            trace = trace_of(self._wal)
-            if trace != seen or unsure:
-                self._local.announce_any()
-            unsure = trace != seen and trace is not None and time.time_ns() - trace[0] < TICK_NS
-            seen = trace
+        try:
+            while True:
+                if kernel is None and seen is not None:
+                    kernel = self._ask_kernel()
+                await asyncio.sleep(LOOK_S if kernel is None else LOOK_BESIDE_S)
+                trace = trace_of(self._wal)
+                if trace != seen or unsure:
+                    self._changed()
+                if kernel is not None and (trace is None or seen is None or trace[2] != seen[2]):
+                    kernel.close()  # The file is another one now.
+                    kernel = None
+                unsure = trace != seen and trace is not None and time.time_ns() - trace[0] < TICK_NS
+                seen = trace
+        finally:
+            if kernel is not None:
+                kernel.close()
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
+
+    def _ask_kernel(self) -> FileWatch | None:
+        try:
+            return FileWatch(self._wal, self._changed)
+        except OSError:
+            return None
+
+    def _changed(self) -> None:
+        """At once if it was quiet, else when the pause is over: the last change is never passed over."""
+        if self._later is not None:
+            return
+        loop = asyncio.get_running_loop()
+        wait_s = self._told_at + PAUSE_S - loop.time()
+        if wait_s > 0:
+            self._later = loop.call_later(wait_s, self._tell)
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._later = None
+        self._told_at = asyncio.get_running_loop().time()
+        self._local.announce_any()
 
 
 def trace_of(path: str) -> Trace | None:

@@ -46,6 +46,13 @@ class Judge:
             return self._over(event, str(error.reason), str(error))
         return self._again(event, str(getattr(error, "reason", "failed")), str(error))
 
+    def of_spent(self, event: OutboxEvent) -> Delivery | None:
+        """An event that was claimed as often as it may be, by dispatchers that never came to settle it. It is not sent
+        again: whatever ended them may be in it."""
+        if event.attempt_count <= self._max_attempts:
+            return None
+        return self._over(event, "lost_lease", "its dispatchers were lost every time; no attempts are left")
+
     def of_missing_secret(self, event: OutboxEvent, why: str) -> Delivery:
         return self._again(event, "no_secret", why)
 

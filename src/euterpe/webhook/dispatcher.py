@@ -98,12 +98,15 @@ class Dispatcher:
             for send in self._sends:
                 send.cancel()
 
-    def stop(self) -> None:
-        """Claim nothing more; a second call gives back at once what is still under way."""
+    def stop(self, grace_s: float | None = None) -> None:
+        """Claim nothing more; a second call gives back at once what is still under way.
+
+        `grace_s`: how long it may go on, where less is left of the grace time than the settings say."""
         if self._stopping:
             self._give_all_back()
         self._stopping = True
-        asyncio.get_running_loop().call_later(self._settings.grace_s, self._give_all_back)
+        left_s = self._settings.grace_s if grace_s is None else min(grace_s, self._settings.grace_s)
+        asyncio.get_running_loop().call_later(max(0.0, left_s), self._give_all_back)
         self._wake()
 
     def _wake(self) -> None:
@@ -142,6 +145,9 @@ class Dispatcher:
         )
         self._hungry = len(events) == want
         for event in events:
+            if (spent := self._judge.of_spent(event)) is not None:
+                self._done.append(spent)
+                continue
             permit = self._endpoints.admit(event.origin)
             if permit is None:
                 self._done.append(given_back(event))

@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import StrEnum
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -47,14 +46,15 @@ class Means(msgspec.Struct, frozen=True):
     has_news: Callable[[Claim], bool]
     delivered: Callable[[Claim], Awaitable[None]]
     result_limit: int
+    over: Callable[[Attempt], None] = lambda _attempt: None
 
 
 class Attempt:
     """A claim being executed. `interrupt` stops it; `outcome` is set when it is over, None for a lost lease."""
 
     __slots__ = (
-        "_task", "alarm", "claim", "context", "handler", "interrupted_at", "interruption", "outcome", "slot", "started",
-        "stops_at", "took_s",
+        "alarm", "begun", "claim", "context", "handler", "interrupted_at", "interruption", "outcome", "slot", "started",
+        "stops_at", "task", "took_s",
     )  # fmt: skip
 
     def __init__(
@@ -71,11 +71,9 @@ class Attempt:
         self.took_s = 0.0
         self.slot = slot
         self.alarm: asyncio.TimerHandle | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    def attach(self, task: asyncio.Task[None]) -> None:
-        """The task that runs this attempt, so that an interruption can reach it."""
-        self._task = task
+        self.begun = False
+        self.task: asyncio.Task[None] | None = None
+        """Runs this attempt; an interruption reaches the handler through it."""
 
     def interrupt(self, why: Interruption) -> None:
         """Stop the handler. A cancel request only tells a thread or a process, which may look and tidy up; everything
@@ -93,49 +91,63 @@ class Attempt:
             self.cancel()
 
     def cancel(self) -> None:
-        """No more asking."""
-        if self._task is not None:
-            self._task.cancel()
+        """No more asking. A run that has not begun will see for itself that it need not."""
+        if self.task is not None and self.begun:
+            self.task.cancel()
 
     def finished(self) -> Finished:
         assert self.outcome is not None
         return Finished(self.claim, self.outcome, self.took_s)
 
     async def run(self, means: Means) -> None:
-        """Execute the handler and set `outcome`. Raises nothing."""
-        outcome = await self._execute(means)
-        if means.has_news(self.claim):
-            try:
-                await self._deliver_news(means)
-            except asyncio.CancelledError:
-                # Stopped while only the news was left: what the handler did stands, if the job is still ours.
-                outcome = None if self.interruption is Interruption.LOST_LEASE else outcome
-        self.outcome = outcome
+        """Execute the handler, set `outcome`, and say that it is over. Raises nothing.
 
-    async def _execute(self, means: Means) -> Outcome | None:
+        An async handler is awaited right here: a coroutine less around a handler is a tenth of what a job costs."""
+        self.begun = True
+        outcome: Outcome | None
         try:
-            value = await self._call(means)
-            if self._stopped_early():
-                return self.interrupted()
-            return Success(encode_result(self.handler, value, means.result_limit))
-        except asyncio.CancelledError:
-            return Failed(CANCELLED_INSIDE) if self.interruption is None else self.interrupted()
-        except (BadPayload, UnstorableResult) as error:
-            return Failed(failure_of(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # a handler may raise anything; it becomes the job's error
             if self.interruption is not None:
-                return self.interrupted()
-            return Failed(failure_of(error))
+                outcome = self.interrupted()
+            else:
+                value = await (self._start() if self.handler.mode == "async" else self._elsewhere(means))
+                outcome = self.interrupted() if self._stopped_early() else self._success(value, means.result_limit)
+        except asyncio.CancelledError:
+            outcome = Failed(CANCELLED_INSIDE) if self.interruption is None else self.interrupted()
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # a handler may raise anything; it becomes the job's error
+            about_the_job = isinstance(error, (BadPayload, UnstorableResult)) or self.interruption is None
+            outcome = Failed(failure_of(error)) if about_the_job else self.interrupted()
+        if means.has_news(self.claim):
+            outcome = await self._after_news(outcome, means)
+        self.outcome = outcome
+        means.over(self)
 
-    async def _call(self, means: Means) -> Any:
+    def _start(self) -> Awaitable[Any]:
+        handler = self.handler
+        arguments = handler.arguments_of(self.claim.job)
+        called: Awaitable[Any] = (
+            handler.function(self.context, **arguments) if handler.takes_context else handler.function(**arguments)
+        )
+        return called
+
+    async def _elsewhere(self, means: Means) -> Any:
         if self.handler.mode == "process":
             return await means.in_process(self.handler, self.claim, self.context)
-        function = self.handler.function
-        args = (self.context,) if self.handler.takes_context else ()
-        arguments = self.handler.arguments_of(self.claim.job)
-        if self.handler.mode == "async":
-            return await function(*args, **arguments)
-        return await means.in_thread(partial(function, *args, **arguments))
+        return await means.in_thread(self._start)
+
+    def _success(self, value: Any, limit: int) -> Success:
+        return Success(encode_result(self.handler, value, limit))
+
+    async def _after_news(self, outcome: Outcome | None, means: Means) -> Outcome | None:
+        """The outcome, once the last news is written."""
+        patience_s = None if self.interruption is None else LAST_NEWS_S
+        try:
+            with suppress(TimeoutError):  # the job's end is worth more than its last progress
+                async with asyncio.timeout(patience_s):
+                    await means.delivered(self.claim)
+        except asyncio.CancelledError:
+            # Stopped while only the news was left: what the handler did stands, if the job is still ours.
+            return None if self.interruption is Interruption.LOST_LEASE else outcome
+        return outcome
 
     def _stopped_early(self) -> bool:
         """Whether what the handler returned is no result: it was told to stop, and knew it."""
@@ -145,11 +157,6 @@ class Attempt:
 
     def _knew(self) -> bool:
         return self.handler.mode == "async" or self.context.saw_the_request
-
-    async def _deliver_news(self, means: Means) -> None:
-        patience_s = None if self.interruption is None else LAST_NEWS_S
-        with suppress(TimeoutError):  # the job's end is worth more than its last progress
-            await asyncio.wait_for(means.delivered(self.claim), patience_s)
 
     def interrupted(self) -> Outcome | None:
         """What the interruption means for the job; None when it is no longer ours to say."""

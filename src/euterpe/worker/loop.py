@@ -17,6 +17,7 @@ import msgspec
 
 from euterpe.model.errors import StaleLease, StoreUnavailable
 from euterpe.model.failure import Category, Failure
+from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
@@ -32,6 +33,7 @@ from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
 log = logging.getLogger("euterpe.worker")
 
 LANES: Final = 2
+SLICE: Final = 100
 WATCH_S: Final = 0.5
 LEAVE_S: Final = 10.0
 """How long a worker that gave everything back tries to write that down."""
@@ -208,13 +210,20 @@ class Worker:
             if claims:
                 tell_claims(self._telemetry, claims)
                 await self._keeper.ensure_running()
-                begin = self._roster.hand_back if self._stopping else self._roster.start
-                for claim in claims:
-                    begin(claim, self._settings.lease_ttl_us)
+                await self._start(claims)
             self._reserved -= request.limit
             if len(claims) == request.limit:
                 self._hungry = True
         self._written(ended, finished, verdicts)
+
+    async def _start(self, claims: Sequence[Claim]) -> None:
+        """A slice at a time: between them the loop serves the other lane, and the database is not left waiting."""
+        for at in range(0, len(claims), SLICE):
+            if at:
+                await asyncio.sleep(0)
+            begin = self._roster.hand_back if self._stopping else self._roster.start
+            for claim in claims[at : at + SLICE]:
+                begin(claim, self._settings.lease_ttl_us)
 
     def _written(self, ended: list[Attempt], finished: list[Finished], verdicts: Sequence[Verdict]) -> None:
         self._roster.dismiss(ended)
@@ -269,7 +278,8 @@ class Worker:
     def _wake(self) -> None:
         self._hungry = True
         for news in self._news:
-            news.set()
+            if not news.is_set():
+                news.set()
 
     async def _advance(self, news: Advance) -> None:
         """Write news. While the database is away it waits: a handler's work is worth more than its punctuality."""

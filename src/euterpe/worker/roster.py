@@ -54,7 +54,9 @@ class Roster:
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(on_change)
         self._processes = Processes(desk, result_limit)
-        self._means = Means(self._threads.call, self._processes.run, desk.has_news, desk.delivered, result_limit)
+        self._means = Means(
+            self._threads.call, self._processes.run, desk.has_news, desk.delivered, result_limit, self._ran
+        )
         self._table: LeaseTable | None = None
         self._stubborn: set[Attempt] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,10 +87,9 @@ class Roster:
         timeout_s = attempt.stops_at - attempt.started
         if timeout_s * 1_000_000 <= PRECISE_TIMEOUT_US:
             attempt.alarm = self._loop.call_later(timeout_s, attempt.interrupt, Interruption.TIMEOUT)
-        task = self._loop.create_task(self._execute(attempt))
-        attempt.attach(task)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        run = attempt.run(self._means) if self._trace is None else self._traced(attempt, self._trace)
+        attempt.task = self._loop.create_task(run)
+        self._tasks.add(attempt.task)
 
     def hand_back(self, claim: Claim, lease_ttl_us: int) -> None:
         """Claimed while the order to stop came in: it has not begun and goes back as it was."""
@@ -108,13 +109,15 @@ class Roster:
         self.running.add(attempt)
         return attempt
 
-    async def _execute(self, attempt: Attempt) -> None:
-        if self._trace is None:
+    async def _traced(self, attempt: Attempt, trace: Trace) -> None:
+        with trace(attempt.claim) as span:
             await attempt.run(self._means)
-        else:
-            with self._trace(attempt.claim) as span:
-                await attempt.run(self._means)
-                span.set_outcome(outcome_name(attempt.outcome))
+            span.set_outcome(outcome_name(attempt.outcome))
+
+    def _ran(self, attempt: Attempt) -> None:
+        """The last word of an attempt's task."""
+        if attempt.task is not None:
+            self._tasks.discard(attempt.task)
         if attempt in self.running:
             self._over(attempt)
         else:

@@ -9,11 +9,12 @@ import time
 from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError
+from euterpe.ports import OUTBOX_CHANNEL
 
 log = logging.getLogger("euterpe.sweep")
 
 PROMOTE_S: Final = 1.0
-RECOVER_S: Final = 3.0
+RECOVER_EVERY: Final = 3
 TIDY_S: Final = 300.0
 SOONEST_S: Final = 0.001
 
@@ -22,10 +23,12 @@ class Sweeper:
     """Promotes due jobs on time, recovers lost ones soon, tidies up now and then. Only `stop` ends it, after its pass:
     to be cut off in the middle of a transaction would cost a connection."""
 
-    def __init__(self, store: Any, wakeups: Any, telemetry: Any = None) -> None:
+    def __init__(self, store: Any, wakeups: Any, telemetry: Any = None, interval_s: float = PROMOTE_S) -> None:
+        """`interval_s`: between two looks for due jobs; lost and over-age ones are looked for every third time."""
         self._store = store
         self._wakeups = wakeups
         self._telemetry = telemetry
+        self._interval_s = interval_s
         self._recover_at = time.monotonic()
         self._tidy_at = time.monotonic() + TIDY_S * random.random()
         self._next_at = 0.0
@@ -47,10 +50,10 @@ class Sweeper:
                 pause_s = await self._pass()
             except EuterpeError as error:
                 log.info("a sweep is put off", exc_info=error)
-                pause_s = PROMOTE_S
+                pause_s = self._interval_s
             except Exception as error:  # a rescuer that stops is worse than one that complains
                 log.error("a sweep failed", exc_info=error)
-                pause_s = PROMOTE_S
+                pause_s = self._interval_s
             await self._sleep(pause_s)
 
     async def _pass(self) -> float:
@@ -58,8 +61,8 @@ class Sweeper:
         sweeps = self._store.sweeps
         now = time.monotonic()
         if now >= self._recover_at:
-            # Up to RECOVER_S and never more: it is part of the time in which lost jobs are promised back.
-            self._recover_at = now + RECOVER_S * random.uniform(0.6, 1.0)
+            # Up to that long and never more: it is part of the time in which lost jobs are promised back.
+            self._recover_at = now + RECOVER_EVERY * self._interval_s * random.uniform(0.6, 1.0)
             await self._recover()
         self._sooner.clear()
         if promoted := await sweeps.promote():
@@ -69,7 +72,7 @@ class Sweeper:
             await sweeps.prune()
             await sweeps.expire_keys()
         due_us = await sweeps.next_due_in_us()
-        pause_s = min(PROMOTE_S * random.uniform(0.75, 1.25), max(0.0, self._recover_at - time.monotonic()))
+        pause_s = min(self._interval_s * random.uniform(0.75, 1.25), max(0.0, self._recover_at - time.monotonic()))
         return pause_s if due_us is None else min(pause_s, due_us / 1e6)
 
     async def _recover(self) -> None:
@@ -78,6 +81,8 @@ class Sweeper:
             log.warning("%d jobs lost their worker and were taken back", recovered.reclaimed)
             if self._telemetry is not None:
                 self._telemetry.reclaimed(recovered.reclaimed)
+        if recovered.reclaimed or recovered.buried or recovered.lifetimes or recovered.events_reclaimed:
+            self._wakeups.announce([OUTBOX_CHANNEL])  # what a sweep ends may have a callback
 
     async def _sleep(self, pause_s: float) -> None:
         if self._stopping:
@@ -92,6 +97,6 @@ class Sweeper:
             return
 
 
-async def sweep_forever(store: Any, wakeups: Any, telemetry: Any = None) -> None:
+async def sweep_forever(store: Any, wakeups: Any, telemetry: Any = None, interval_s: float = PROMOTE_S) -> None:
     """The sweeps alone, for a process that runs no jobs."""
-    await Sweeper(store, wakeups, telemetry).run()
+    await Sweeper(store, wakeups, telemetry, interval_s).run()

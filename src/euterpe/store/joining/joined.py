@@ -90,8 +90,10 @@ class Joined(ABC):
             yield from _undo(error, begun=begun)
             if is_missing_table(error):
                 raise SchemaMismatch(
-                    "the connection's database has no Euterpe tables; is it the queue's own database, was it "
-                    "migrated, and does its search_path (or the queue's ?schema=) lead to them?"
+                    "the connection's database has no Euterpe tables, or not those of this release. Run "
+                    "`euterpe migrate` on it, or open the queue once (`async with queue: ...`), before the "
+                    "transaction begins. If that was done: is it the queue's own database, and does its "
+                    "search_path (or the queue's ?schema=) lead to them?"
                 ) from error
             raise
         yield Call(RELEASE)

@@ -1,1 +1,1 @@
-DELETE FROM job_attempts WHERE job_id {{in ids uuid}}
+DELETE FROM ended_attempts WHERE job_id {{in ids uuid}}

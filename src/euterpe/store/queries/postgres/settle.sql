@@ -1,5 +1,5 @@
--- End attempts, fenced, and write them as history, in one statement. A retry or release of a claim that was
--- asked to cancel ends cancelled instead. Rows that do not come back were stale.
+-- End attempts, fenced, and write those that did not complete their job as history, in one statement. A retry or
+-- release of a claim that was asked to cancel ends cancelled instead. Rows that do not come back were stale.
 WITH input AS (
     SELECT *
     FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:state AS text[]),
@@ -22,6 +22,7 @@ WITH input AS (
         attempt_count = j.attempt_count - i.refund, release_count = j.release_count + i.refund,
         claim_version = j.claim_version + i.take_away,
         lease_expires_at = NULL, updated_at = {{now}},
+        outcome_hash = CASE i.state WHEN 'completed' THEN i.outcome_hash END,
         transitions = j.transitions + CASE i.state WHEN 'dead_letter' THEN 2 ELSE 1 END
     FROM input AS i
     WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
@@ -29,10 +30,10 @@ WITH input AS (
               j.attempt_count + i.refund AS attempt, j.worker_id, j.started_at, j.updated_at,
               j.lease_token_hash, i.claim_version, i.outcome, i.error, i.outcome_hash
 ), closed AS (
-    INSERT INTO job_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state,
-                              error, lease_token_hash, outcome_hash)
+    INSERT INTO ended_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state,
+                                error, lease_token_hash, outcome_hash)
     SELECT id, claim_version, attempt, worker_id, started_at, updated_at, outcome, state, error,
            lease_token_hash, outcome_hash
-    FROM settled
+    FROM settled WHERE state <> 'completed'
 )
 SELECT {{moved_columns}}, j.claim_version FROM settled AS j

@@ -12,6 +12,7 @@ SET state = CASE WHEN j.cancel_version = j.claim_version AND :state IN ('retryin
     attempt_count = j.attempt_count - :refund, release_count = j.release_count + :refund,
     claim_version = j.claim_version + :take_away,
     lease_expires_at = NULL, updated_at = :now,
+    outcome_hash = CASE :state WHEN 'completed' THEN :outcome_hash END,
     transitions = j.transitions + CASE :state WHEN 'dead_letter' THEN 2 ELSE 1 END
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.lease_expires_at IS NOT NULL
 RETURNING {{moved_columns}}, :claim_version

@@ -41,6 +41,7 @@ CREATE TABLE inbox_jobs (
     transitions          bigint  NOT NULL DEFAULT 1,
     worker_id            text,
     lease_token_hash     bytea,
+    outcome_hash         bytea,
     lease_expires_at     bigint,
     heartbeat_at         bigint,
     run_at               bigint  NOT NULL,
@@ -76,8 +77,9 @@ CREATE INDEX inbox_jobs_concurrency ON inbox_jobs (concurrency_key, state, seq) 
 CREATE INDEX inbox_jobs_parked ON inbox_jobs (concurrency_key, priority, seq) WHERE parked;
 CREATE INDEX inbox_jobs_parent ON inbox_jobs (parent_id) WHERE parent_id IS NOT NULL;
 
--- An attempt is written once, when it closes; the open one lives on the job's row.
-CREATE TABLE job_attempts (
+-- An attempt lives on the job's row while it is open, and for good if it completed the job: that row never changes
+-- again. Any other is written here when it ends. The view `job_attempts` shows all that ended.
+CREATE TABLE ended_attempts (
     job_id           uuid    NOT NULL,
     claim_version    bigint  NOT NULL,
     attempt          integer NOT NULL,
@@ -199,6 +201,15 @@ CREATE TABLE api_keys (
     expires_at   bigint,
     revoked_at   bigint
 );
+
+CREATE VIEW job_attempts AS
+SELECT job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state, error, lease_token_hash,
+       outcome_hash
+FROM ended_attempts
+UNION ALL
+SELECT id, claim_version, attempt_count, worker_id, started_at, completed_at, 'completed', state, NULL,
+       lease_token_hash, outcome_hash
+FROM inbox_jobs WHERE state = 'completed';
 
 CREATE VIEW jobs_readable AS
 SELECT id, type, queue, state, stage, priority, attempt_count, max_attempts, claim_version, worker_id,

@@ -39,6 +39,7 @@ CREATE TABLE inbox_jobs (
     transitions          INTEGER NOT NULL DEFAULT 1,
     worker_id            TEXT,
     lease_token_hash     BLOB,
+    outcome_hash         BLOB,
     lease_expires_at     INTEGER,
     heartbeat_at         INTEGER,
     run_at               INTEGER NOT NULL,
@@ -69,8 +70,9 @@ CREATE INDEX inbox_jobs_concurrency ON inbox_jobs (concurrency_key, state, seq) 
 CREATE INDEX inbox_jobs_parked ON inbox_jobs (concurrency_key, priority, seq) WHERE parked;
 CREATE INDEX inbox_jobs_parent ON inbox_jobs (parent_id) WHERE parent_id IS NOT NULL;
 
--- An attempt is written once, when it closes; the open one lives on the job's row.
-CREATE TABLE job_attempts (
+-- An attempt lives on the job's row while it is open, and for good if it completed the job: that row never changes
+-- again. Any other is written here when it ends. The view `job_attempts` shows all that ended.
+CREATE TABLE ended_attempts (
     job_id           TEXT    NOT NULL,
     claim_version    INTEGER NOT NULL,
     attempt          INTEGER NOT NULL,
@@ -192,6 +194,15 @@ CREATE TABLE api_keys (
     expires_at   INTEGER,
     revoked_at   INTEGER
 ) STRICT;
+
+CREATE VIEW job_attempts AS
+SELECT job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state, error, lease_token_hash,
+       outcome_hash
+FROM ended_attempts
+UNION ALL
+SELECT id, claim_version, attempt_count, worker_id, started_at, completed_at, 'completed', state, NULL,
+       lease_token_hash, outcome_hash
+FROM inbox_jobs WHERE state = 'completed';
 
 CREATE VIEW jobs_readable AS
 SELECT id, type, queue, state, stage, priority, attempt_count, max_attempts, claim_version, worker_id,

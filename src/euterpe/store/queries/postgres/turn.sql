@@ -1,0 +1,44 @@
+-- Settle what completed and claim the next, in one round trip and one commit. Only what needs nothing more: a job with
+-- dependents, a callback or a key is left for `settle`; and if one that is next in line has a callback or a key, none is
+-- taken here, and `claim` decides. The first four columns are the same in every row: how many were settled, which (only
+-- if not all), and whether the line was plain; then comes a job that was taken, or NULLs.
+WITH settled AS (
+    UPDATE inbox_jobs AS j
+    SET state = 'completed', result = i.result, error = NULL, completed_at = {{now}},
+        lease_expires_at = NULL, updated_at = {{now}}, transitions = j.transitions + 1
+    FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:result AS bytea[]))
+        AS i (id, claim_version, result)
+    WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
+      AND NOT j.has_dependents AND j.callback_url IS NULL AND j.concurrency_key IS NULL
+    RETURNING j.id, j.claim_version
+), picked AS MATERIALIZED (
+    SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain
+    FROM inbox_jobs AS w
+    WHERE state || '' = 'scheduled' AND NOT parked AND queue = :queue
+      AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))
+      AND type NOT IN (SELECT name FROM pauses WHERE kind = 'type')
+      AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'queue' AND name = :queue)
+      AND expires_at > {{now}}
+    ORDER BY priority, seq
+    LIMIT :limit
+    FOR UPDATE OF w SKIP LOCKED
+), line AS MATERIALIZED (
+    SELECT bool_and(plain) AS plain FROM picked
+), done AS MATERIALIZED (
+    SELECT COUNT(*) AS count,
+           CASE WHEN COUNT(*) < cardinality(CAST(:id AS uuid[])) THEN array_agg(CAST(id AS text)) END AS ids,
+           CASE WHEN COUNT(*) < cardinality(CAST(:id AS uuid[])) THEN array_agg(claim_version) END AS versions
+    FROM settled
+), taken AS (
+    UPDATE inbox_jobs AS j
+    SET state = 'running', stage = 'claimed', stage_ordinal = 0,
+        claim_version = j.claim_version + 1, attempt_count = j.attempt_count + 1,
+        worker_id = :worker_id, lease_token_hash = NULL,
+        lease_expires_at = {{now}} + LEAST(:lease_ttl_us, j.visibility_us), heartbeat_at = {{now}},
+        started_at = {{now}}, updated_at = {{now}}, progress = NULL, progress_message = NULL,
+        transitions = j.transitions + 1
+    FROM picked
+    WHERE j.ctid = picked.at AND (SELECT plain FROM line)
+    RETURNING {{job_columns}}
+)
+SELECT done.count, done.ids, done.versions, line.plain, j.* FROM done CROSS JOIN line LEFT JOIN taken AS j ON true

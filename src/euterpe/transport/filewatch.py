@@ -1,0 +1,50 @@
+"""The kernel's word that a file was written, where there is one: Linux's inotify, without a package for it."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from typing import Final
+
+IN_MODIFY: Final = 0x2
+IN_NONBLOCK: Final = os.O_NONBLOCK
+IN_CLOEXEC: Final = os.O_CLOEXEC if hasattr(os, "O_CLOEXEC") else 0
+EVENTS_AT_ONCE: Final = 64 * 1024
+
+
+class FileWatch:
+    """Calls `changed` on this loop when the file is written. OSError where that cannot be had."""
+
+    def __init__(self, path: str, changed: Callable[[], None]) -> None:
+        if not sys.platform.startswith("linux"):
+            raise OSError("only Linux has inotify")
+        library = ctypes.CDLL(None, use_errno=True)
+        self._descriptor: int = library.inotify_init1(IN_NONBLOCK | IN_CLOEXEC)
+        if self._descriptor < 0:
+            raise _last_error("inotify_init1")
+        if library.inotify_add_watch(self._descriptor, os.fsencode(path), IN_MODIFY) < 0:
+            error = _last_error("inotify_add_watch")
+            os.close(self._descriptor)
+            raise error
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._descriptor, self._read)
+
+    def _read(self) -> None:
+        try:
+            os.read(self._descriptor, EVENTS_AT_ONCE)  # Which event it was does not matter.
+        except BlockingIOError:
+            return
+        self._changed()
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._descriptor)
+        os.close(self._descriptor)
+
+
+def _last_error(call: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{call}: {os.strerror(number)}")

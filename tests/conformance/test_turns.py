@@ -1,0 +1,77 @@
+"""A turn, which settles and claims at once: as careful as a settle and a claim apart."""
+
+from __future__ import annotations
+
+from euterpe.model.outcome import Success
+from euterpe.model.state import State
+from euterpe.ports import ClaimRequest, Finished
+from euterpe.store.sql import SqlStore
+from tests.conformance.acts import MINUTE, job, state_of, submit, take, taken
+from tests.conformance.clock import FrozenClock
+
+ALL = ClaimRequest(worker_id="w2", limit=10)
+
+
+async def test_a_stale_completion_in_a_turn_bounces_and_the_others_count(store: SqlStore, clock: FrozenClock) -> None:
+    lost = await taken(store)
+    clock.advance(us=2 * MINUTE)
+    await store.sweeps.reclaim()
+    clock.advance(us=2 * MINUTE)
+    await store.sweeps.promote()
+    (now_owned,) = await take(store, 1)
+    assert now_owned.job.id == lost.job.id
+    kept = await taken(store)
+    verdicts, _ = await store.turn([Finished(lost, Success(b"1")), Finished(kept, Success(b"2"))], ALL)
+    assert [verdict.accepted for verdict in verdicts] == [False, True]
+    assert await state_of(store, lost.job.id) is State.RUNNING
+    assert (await store.get(kept.job.id)).result == b"2"
+
+
+async def test_a_turn_may_be_repeated_when_its_answer_was_lost(store: SqlStore) -> None:
+    claims = [await taken(store) for _ in range(3)]
+    finished = [Finished(claim, Success(b"1")) for claim in claims]
+    for _ in range(2):
+        verdicts, _ = await store.turn(finished, ALL)
+        assert [(verdict.accepted, verdict.state) for verdict in verdicts] == [(True, State.COMPLETED)] * 3
+    assert [len(await store.attempts(claim.job.id)) for claim in claims] == [1, 1, 1]
+
+
+async def test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_them(store: SqlStore) -> None:
+    done = await taken(store)
+    keyed = [await submit(store, concurrency_key="k", concurrency_limit=1) for _ in range(3)]
+    plain = await submit(store)
+    _, claims = await store.turn([Finished(done, Success())], ALL)
+    assert {claim.job.id for claim in claims} == {keyed[0], plain}
+
+
+async def test_a_turn_that_takes_jobs_with_callbacks_tells_of_them(store: SqlStore) -> None:
+    done = await taken(store)
+    told = await submit(store, callback_url="https://receiver.example/hook")
+    plain = await submit(store)
+    _, claims = await store.turn([Finished(done, Success())], ALL)
+    assert [claim.job.id for claim in claims] == [told, plain]
+    assert [event.job_id for event in await store.outbox.claim("d1", 10)] == [told]
+
+
+async def test_turns_go_on_briefly_after_a_job_that_needed_more(store: SqlStore) -> None:
+    await submit(store, concurrency_key="k", concurrency_limit=1)
+    _, claims = await store.turn([], ALL)
+    for _ in range(3):
+        await store.submit_many([job() for _ in range(2)])
+        verdicts, claims = await store.turn([Finished(claim, Success()) for claim in claims], ALL)
+        assert all(verdict.accepted for verdict in verdicts)
+        assert len(claims) == 2
+
+
+async def test_a_turn_of_a_paused_queue_settles_and_takes_nothing(store: SqlStore) -> None:
+    done = await taken(store)
+    await submit(store)
+    await store.pause("queue", "default")
+    verdicts, claims = await store.turn([Finished(done, Success())], ALL)
+    assert ([verdict.accepted for verdict in verdicts], claims) == ([True], [])
+
+
+async def test_a_turn_takes_the_most_urgent_first_and_the_oldest_of_those(store: SqlStore) -> None:
+    ids = [await submit(store, priority=priority) for priority in (3, 1, 2, 1)]
+    _, claims = await store.turn([], ALL)
+    assert [claim.job.id for claim in claims] == [ids[1], ids[3], ids[2], ids[0]]

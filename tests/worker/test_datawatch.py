@@ -1,0 +1,88 @@
+"""Wake-ups by the WAL of a SQLite file: by the kernel's word, by looking, in bursts, and when the file is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from euterpe.transport.datawatch import DataWatch
+from tests.worker.floor import until
+
+
+@pytest.fixture
+def wal(tmp_path: Path) -> Path:
+    path = tmp_path / "jobs.db-wal"
+    path.write_bytes(b"")
+    return path
+
+
+@pytest.fixture(params=["kernel", "looking"])
+async def wakes(
+    request: pytest.FixtureRequest, wal: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[list[float]]:
+    """When the watch woke us. `looking`: as on a system whose kernel does not tell."""
+    if request.param == "looking":
+        monkeypatch.setattr("euterpe.transport.datawatch.FileWatch", no_inotify)
+    elif not sys.platform.startswith("linux"):
+        pytest.skip("only Linux has inotify")
+    watch = DataWatch(str(wal).removesuffix("-wal"))
+    woken: list[float] = []
+    unsubscribe = watch.subscribe(lambda: woken.append(time.monotonic()), ["default"])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    yield woken
+    unsubscribe()
+    await watch.close()
+
+
+def no_inotify(path: str, changed: object) -> None:
+    raise OSError("not here")
+
+
+def append(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"frame")
+
+
+async def test_a_write_wakes(wal: Path, wakes: list[float]) -> None:
+    assert wakes == []
+    append(wal)
+    await until(lambda: wakes, "the write is noticed", 10)
+
+
+async def test_a_burst_wakes_a_few_times_and_the_last_write_is_not_passed_over(wal: Path, wakes: list[float]) -> None:
+    started = time.monotonic()
+    while time.monotonic() - started < 0.3:
+        append(wal)
+        await asyncio.sleep(0.001)
+    last = time.monotonic()
+    append(wal)
+    await until(lambda: wakes and wakes[-1] >= last, "the last write is noticed", 10)
+    assert len(wakes) < 40
+
+
+async def test_a_file_that_is_replaced_is_watched_on(wal: Path, wakes: list[float]) -> None:
+    await asyncio.to_thread(wal.unlink)
+    await until(lambda: wakes, "its absence is noticed", 10)
+    await asyncio.to_thread(wal.write_bytes, b"new")
+    seen = len(wakes)
+    append(wal)
+    await until(lambda: len(wakes) > seen, "the new file is watched", 10)
+
+
+async def test_nothing_is_watched_while_nobody_listens(wal: Path) -> None:
+    watch = DataWatch(str(wal).removesuffix("-wal"))
+    before = len(asyncio.all_tasks())
+    first = watch.subscribe(lambda: None, ["a"])
+    second = watch.subscribe(lambda: None, ["b"])
+    assert len(asyncio.all_tasks()) == before + 1
+    first()
+    second()
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == before
+    await watch.close()

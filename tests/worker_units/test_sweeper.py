@@ -1,0 +1,61 @@
+"""What a sweep ends may have a callback: whoever delivers is told at once and need not find out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.store.sweeper import Swept
+from euterpe.worker.sweeper import Sweeper
+
+
+class Recovering:
+    """Sweeps whose recovery did this."""
+
+    def __init__(self, did: Swept) -> None:
+        self.sweeps = self
+        self._did = did
+        self.looked = asyncio.Event()
+
+    async def recover(self) -> Swept:
+        return self._did
+
+    async def promote(self) -> list[str]:
+        return []
+
+    async def next_due_in_us(self) -> int | None:
+        self.looked.set()
+        return None
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.channels: list[str] = []
+
+    def announce(self, queues: Iterable[str]) -> None:
+        self.channels += queues
+
+
+@pytest.mark.parametrize(
+    ("did", "told"),
+    [
+        (Swept([], 1, 0, 0, 0, 0), [OUTBOX_CHANNEL]),
+        (Swept([], 0, 1, 0, 0, 0), [OUTBOX_CHANNEL]),
+        (Swept([], 0, 0, 1, 0, 0), [OUTBOX_CHANNEL]),
+        (Swept([], 0, 0, 0, 0, 1), [OUTBOX_CHANNEL]),
+        (Swept([], 0, 0, 0, 3, 0), []),
+        (Swept([], 0, 0, 0, 0, 0), []),
+    ],
+    ids=["reclaimed", "buried", "lifetime", "event", "unparked", "nothing"],
+)
+async def test_what_a_sweep_ended_is_told_to_whoever_delivers(did: Swept, told: list[str]) -> None:
+    store, heard = Recovering(did), Heard()
+    sweeper = Sweeper(store, heard)
+    sweeping = asyncio.get_running_loop().create_task(sweeper.run())
+    await store.looked.wait()
+    sweeper.stop()
+    await sweeping
+    assert heard.channels == told
