@@ -26,7 +26,7 @@ class OverHttp(HttpStore):
     def __init__(self, url: str, behind: SqlStore) -> None:
         super().__init__(url, payload_limit=behind.payload_limit)
         self.engine = behind.engine
-        self.outbox = behind.outbox
+        self.outbox = behind.outbox  # type: ignore[assignment]
         self.sweeps = behind.sweeps  # type: ignore[assignment]
         for name in ("bury", "pause", "resume", "paused", "depths", "unknown_types"):
             setattr(self, name, getattr(behind, name))

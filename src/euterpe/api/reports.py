@@ -22,7 +22,7 @@ from euterpe.model.job import parse_attempt_id
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.store.claiming import hash_token
-from euterpe.store.wire import News, Report, TokenBeat
+from euterpe.store.wire_words import News, Report, TokenBeat
 
 _NOTHING: Final = (b"null", None)
 

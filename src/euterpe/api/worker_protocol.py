@@ -39,11 +39,12 @@ from euterpe.api.wire_worker import (
 )
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import IllegalTransition
-from euterpe.model.job import Claim, Job
+from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed
 from euterpe.model.state import State
 from euterpe.ports import OUTBOX_CHANNEL, Telemetry, Wakeups
-from euterpe.store.wire import REFUSED, News, Renewed, Reply, Report, TokenBeat, WireClaims
+from euterpe.store.wire import WireClaims
+from euterpe.store.wire_words import REFUSED, News, Renewed, Reply, Report, TokenBeat
 
 COMPLETED: Final = msgspec.json.encode(CompleteAnswer(ok=True, ack=True))
 _NOTHING: Final = Answer(200, msgspec.json.encode(NothingClaimed()))
@@ -132,7 +133,7 @@ class WorkerRoutes:
         if waiter.gone:
             self._coordinator.give_back(claims)
             raise ClientGone
-        self._tell_outbox(claim.job for claim in claims)
+        self._tell_outbox(claim.job.callback_url is not None for claim in claims)
         self._count_claims(claims)
         return claims
 
@@ -172,7 +173,7 @@ class WorkerRoutes:
         replies = await self._claims.finish(reports)
         if any(reply.stirs for reply in replies):
             self._coordinator.wake_all()
-        self._tell_outbox(reply.settled for reply in replies if reply.settled is not None)
+        self._tell_outbox(reply.settled is not None and reply.settled.has_callback for reply in replies)
         if self._telemetry is not None:
             _count_ends(self._telemetry, reports, replies)
         return replies
@@ -183,9 +184,9 @@ class WorkerRoutes:
         except IllegalTransition as error:
             raise Refusal(422, "illegal_transition", str(error), pointer="/stage") from None
 
-    def _tell_outbox(self, jobs: Iterable[Job]) -> None:
+    def _tell_outbox(self, have_callbacks: Iterable[bool]) -> None:
         """Events were written beside these changes; their delivery need not wait for a poll."""
-        if any(job.callback_url is not None for job in jobs):
+        if any(have_callbacks):
             self._wakeups.announce([OUTBOX_CHANNEL])
 
     def _count_claims(self, claims: Sequence[Claim]) -> None:

@@ -172,15 +172,59 @@ async def test_all_reports_of_a_turn_are_one_transaction(
     plane: Plane, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = await claimed(plane, client, 100)
-    engine, writes = plane.store.engine, 0
-    real = engine.write
+    writes: list[str] = []
 
-    async def counted(*arguments: Any, **more: Any) -> Any:
-        nonlocal writes
-        writes += 1
-        return await real(*arguments, **more)
+    def count(name: str) -> None:
+        real = getattr(plane.store.engine, name)
 
-    monkeypatch.setattr(engine, "write", counted)
+        async def counted(*arguments: Any, **more: Any) -> Any:
+            writes.append(name)
+            return await real(*arguments, **more)
+
+        monkeypatch.setattr(plane.store.engine, name, counted)
+
+    count("write")
+    count("write_one")
     answer = await turn(client, complete=[entry(job) for job in jobs])
     assert [said["ok"] for said in answer["complete"]] == [True] * 100
-    assert writes == 1
+    assert len(writes) == 1
+
+
+async def test_plain_jobs_and_others_are_claimed_and_completed_side_by_side(
+    plane: Plane, client: httpx.AsyncClient
+) -> None:
+    """On Postgres plain ones go by a statement of their own, until one that is not plain comes; and again later."""
+    for _ in range(2):
+        plain = await claimed(plane, client, 2)
+        hooked = await claimed(plane, client, 1, callback_url="https://example.com/hook")
+        keyed = await claimed(plane, client, 1, concurrency_key="k", concurrency_limit=1)
+        waited_for = await claimed(plane, client, 1)
+        dependent = await plane.store.submit(
+            Submission(type="after", requester_id="vesta", depends_on=(waited_for[0]["job_id"],))
+        )
+        jobs = [plain[0], *hooked, *keyed, *waited_for, plain[1]]
+        said = [entry(job, result=i) for i, job in enumerate(jobs)]
+        strange = entry(plain[0], result=0) | {"lease_token": "guess"}
+        answer = await turn(client, complete=[strange, *said, said[0]], claim=CLAIM)
+        assert [one["ok"] for one in answer["complete"]] == [False, *[True] * 5, True]
+        assert [job["job_id"] for job in answer["jobs"]] == [dependent.job_id]
+        for i, job in enumerate(jobs):
+            stored = await plane.store.get(job["job_id"])
+            assert (stored.state, stored.result) == (State.COMPLETED, str(i).encode())
+            assert [a.outcome for a in await plane.store.attempts(stored.id)] == ["completed"]
+        events = await plane.store.outbox.search(job_id=hooked[0]["job_id"])
+        assert "job.completed" in {event.type for _, event in events}
+        assert (await turn(client, complete=said))["complete"] == [DONE] * 5
+        other = [entry(job, result="other") for job in jobs]
+        assert [one["ok"] for one in (await turn(client, complete=other))["complete"]] == [False] * 5
+        assert (await turn(client, complete=[entry(answer["jobs"][0])]))["complete"] == [DONE]
+
+
+async def test_the_tokens_of_one_claim_are_each_others_strangers(plane: Plane, client: httpx.AsyncClient) -> None:
+    one, two, three = await claimed(plane, client, 3)
+    assert len({job["lease_token"] for job in (one, two, three)}) == 3
+    swapped = entry(one) | {"lease_token": two["lease_token"]}
+    assert [said["ok"] for said in (await turn(client, complete=[swapped]))["complete"]] == [False]
+    later = entry(one) | {"attempt_id": f"{one['job_id']}:2"}
+    assert [said["ok"] for said in (await turn(client, complete=[later]))["complete"]] == [False]
+    assert await state_of(plane, one) is State.RUNNING
