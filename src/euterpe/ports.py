@@ -55,7 +55,7 @@ class Advance(msgspec.Struct, frozen=True):
     checkpoint: bytes | None = None
 
 
-class Finished(msgspec.Struct, frozen=True):
+class Finished(msgspec.Struct, frozen=True, gc=False):
     """An attempt and what came of it."""
 
     claim: Claim
@@ -63,7 +63,7 @@ class Finished(msgspec.Struct, frozen=True):
     took_s: float = 0.0
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What a settled attempt's job became. Not accepted: the claim was stale and nothing was written."""
 
     accepted: bool

@@ -10,11 +10,12 @@ from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_from_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES, State, status
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True, gc=False):
     """One row of `inbox_jobs`, field for field in the order of `queries/job_columns.sql`.
 
     A msgspec.Struct and not a dataclass because a claim makes a thousand of these at once, and this
-    is built in C. Times are integer microseconds since the epoch, UTC.
+    is built in C; without `gc`, the collector does not look through them. Times are integer microseconds
+    since the epoch, UTC.
     """
 
     seq: int
@@ -117,7 +118,7 @@ def parse_attempt_id(value: str) -> tuple[str, int] | None:
     return (job_id, int(version)) if job_id and version.isascii() and version.isdigit() else None
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(msgspec.Struct, frozen=True, gc=False):
     """The exclusive right to run a job until it expires. The version fences; the token authenticates."""
 
     job_id: str
@@ -130,7 +131,7 @@ class Lease(msgspec.Struct, frozen=True):
         return attempt_id(self.job_id, self.claim_version)
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """What a worker gets: the job and the lease that lets it write."""
 
     job: Job

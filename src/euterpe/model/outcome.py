@@ -19,7 +19,7 @@ MAX_RELEASES: Final = 20
 check_move(State.RUNNING, State.COMPLETED, By.WORKER)  # What `settle` does without asking.
 
 
-class Success(msgspec.Struct, frozen=True, tag="success"):
+class Success(msgspec.Struct, frozen=True, tag="success", gc=False):
     """The handler returned; `result` is its JSON."""
 
     result: bytes | None = None
@@ -44,7 +44,7 @@ class Cancelled(msgspec.Struct, frozen=True, tag="cancelled"):
 Outcome = Success | Failed | Released | Cancelled
 
 
-class Settlement(msgspec.Struct, frozen=True):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """The write that ends an attempt. `delay_us` is how long a retry waits; `refund` gives the attempt back."""
 
     job_id: str

@@ -12,7 +12,7 @@ from euterpe.ports import ClaimRequest
 from euterpe.store.dialect import Family
 from euterpe.store.following import tell
 from euterpe.store.program import Program, Row, each, one
-from euterpe.store.rows import jobs_from
+from euterpe.store.rows import URGENCY, jobs_from
 
 FOLDED_LIMIT: Final = 8_000_000
 """Jobs with more bytes than this in all are fetched row by row: SQLite has a limit for one value."""
@@ -32,7 +32,7 @@ def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Pr
             take = _take if family == "postgres" else _take_in_steps
             rows = yield from take(request, queue, asked)
             # An UPDATE returns rows in any order.
-            jobs = sorted(jobs_from(rows), key=lambda job: (job.priority, job.seq))
+            jobs = sorted(jobs_from(rows), key=URGENCY)
             again = len(jobs) == asked
             if any(job.concurrency_key is not None for job in jobs):
                 busy = yield from _hold_keys(jobs, held, may_wait=may_wait and not held)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
+from typing import Final
 
 import msgspec
 
@@ -20,6 +22,10 @@ def job_from(row: Row) -> Job:
     values[_STATE] = _STATES[values[_STATE]]
     values[_HAS_DEPENDENTS] = bool(values[_HAS_DEPENDENTS])
     return Job(*values)
+
+
+URGENCY: Final = attrgetter("priority", "seq")
+"""Sorts jobs as they are claimed: the most urgent first, the oldest first among those."""
 
 
 def jobs_from(rows: Iterable[Row]) -> list[Job]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from euterpe.model.job import Job
 from euterpe.model.outcome import Settlement
@@ -28,8 +27,6 @@ def settle(
     outcome_hashes = list(hashes) or [None] * len(settlements)
     if hashes or any(s.state is not State.COMPLETED for s in settlements):
         rows = yield _settle_any(settlements, outcome_hashes)
-    elif family == "sqlite" and (results := _as_text(settlements)) is not None:
-        rows = yield from _complete_in_steps(settlements, results)
     else:
         rows = yield each(
             "settle_completed",
@@ -44,26 +41,6 @@ def settle(
         yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
     yield from follow(rows)
     return {row[0] for row in rows}
-
-
-def _complete_in_steps(settlements: Sequence[Settlement], results: Sequence[str | None]) -> Program[list[Row]]:
-    """SQLite's one writer may look first and write then; in one statement, it would answer row by row."""
-    columns: dict[str, Sequence[Any]] = {
-        "id": [s.job_id for s in settlements],
-        "claim_version": [s.claim_version for s in settlements],
-        "result": results,
-    }
-    rows = yield each("completing", **columns)
-    yield each("complete", **columns)
-    return rows
-
-
-def _as_text(settlements: Sequence[Settlement]) -> list[str | None] | None:
-    """The results as text, if all of them are: a handler's are JSON, and JSON is how SQLite is given a batch."""
-    try:
-        return [s.result.decode() if s.result is not None else None for s in settlements]
-    except UnicodeDecodeError:
-        return None
 
 
 def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[bytes | None]) -> Each:

@@ -174,8 +174,8 @@ class SqlStore:
         """A settle and the next claim: a busy worker commits once for both."""
         settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
         states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
-        if self.wakeups is not None and (_has_callback(f.claim for f in finished) or _has_callback(claims)):
-            self.wakeups.announce([OUTBOX_CHANNEL])
+        if _has_callback(f.claim for f in finished) or _has_callback(claims):
+            self._hint_of_events()
         return [
             Verdict(False) if state is None else Verdict(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)
@@ -185,7 +185,9 @@ class SqlStore:
 
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
         family = self.engine.family
-        return await self.engine.write(lambda: operating.cancel(job_id, requester_id, family, force=force))
+        state = await self.engine.write(lambda: operating.cancel(job_id, requester_id, family, force=force))
+        self._hint_of_events()
+        return state
 
     async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> Job:
         """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
@@ -196,7 +198,14 @@ class SqlStore:
         return await self.get(receipt.job_id)
 
     async def bury(self, job_id: str, requester_id: str | None = None) -> State:
-        return await self.engine.write(lambda: operating.bury(job_id, requester_id))
+        state = await self.engine.write(lambda: operating.bury(job_id, requester_id))
+        self._hint_of_events()
+        return state
+
+    def _hint_of_events(self) -> None:
+        """There may be events for whoever delivers them: of this job, or of those that depended on it."""
+        if self.wakeups is not None:
+            self.wakeups.announce([OUTBOX_CHANNEL])
 
     async def pause(self, kind: str, name: str) -> None:
         await self.engine.write(lambda: operating.pause(kind, name))

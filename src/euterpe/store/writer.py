@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.dialect import Family
+from euterpe.store.handover import sooner
 from euterpe.store.library import LOCK_PATIENCE_S, Library, Session, patiently, system_clock
 from euterpe.store.migrations import APPLIED, LEDGER, missing
 from euterpe.store.program import MakeProgram, run_sync
@@ -231,7 +232,7 @@ class GroupCommitEngine:
         _tell(started, None)
         while not isinstance(item := tickets.get(), Stop):
             group, stop = self._gather(item, tickets)
-            with desk.lock:
+            with desk.lock, sooner:
                 self._commit_together(desk, group)
             hand_back(group)
             if stop:

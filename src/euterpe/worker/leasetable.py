@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from euterpe.model.job import Lease
 
-_SLOT: Final = struct.Struct("<?7x16sqdq64s")
+_SLOT: Final = struct.Struct("<?3x36sqdq64s")
 
 
 class Entry(NamedTuple):
@@ -38,10 +38,8 @@ class LeaseTable:
 
     def hold(self, lease: Lease, keep_until: float, ttl_us: int) -> int:
         slot = self._free.pop()
-        raw_id = bytes.fromhex(lease.job_id.replace("-", ""))
-        token = (lease.token or "").encode()
-        at = slot * _SLOT.size
-        _SLOT.pack_into(self._memory, at, True, raw_id, lease.claim_version, keep_until, ttl_us, token)
+        job_id, token = lease.job_id.encode(), (lease.token or "").encode()
+        _SLOT.pack_into(self._memory, slot * _SLOT.size, True, job_id, lease.claim_version, keep_until, ttl_us, token)
         return slot
 
     def release(self, slot: int) -> None:
@@ -50,11 +48,10 @@ class LeaseTable:
 
     def entries(self) -> Iterator[Entry]:
         """The keeper's view."""
-        for held, raw_id, version, keep_until, ttl_us, token in _SLOT.iter_unpack(self._memory[:]):
+        for held, job_id, version, keep_until, ttl_us, token in _SLOT.iter_unpack(self._memory[:]):
             if held:
-                h = raw_id.hex()
-                job_id = f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
-                yield Entry(Lease(job_id, version, 0, token.rstrip(b"\0").decode() or None), keep_until, ttl_us)
+                lease = Lease(job_id.decode(), version, 0, token.rstrip(b"\0").decode() or None)
+                yield Entry(lease, keep_until, ttl_us)
 
     def close(self) -> None:
         self._memory.close()

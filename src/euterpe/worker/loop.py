@@ -94,7 +94,7 @@ class Worker:
         self._stopping = False
         self._leave_at: float | None = None
         self._grace: asyncio.TimerHandle | None = None
-        self._news: list[asyncio.Event] = []
+        self._asleep: list[asyncio.Event] = []
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -157,8 +157,6 @@ class Worker:
     # --- turns --------------------------------------------------------------------------------------
 
     async def _lane(self) -> None:
-        news = asyncio.Event()
-        self._news.append(news)
         roster = self._roster
         while True:
             ended = roster.take_ended()
@@ -169,7 +167,7 @@ class Worker:
                 self._wake()
                 return
             else:
-                await self._wait(news)
+                await self._wait()
 
     def _request(self) -> ClaimRequest | None:
         """Claim for the slots that are free, in halves, so that one lane's jobs run while the other claims."""
@@ -266,19 +264,21 @@ class Worker:
             await asyncio.sleep(pause_s)
         self._wake()
 
-    async def _wait(self, news: asyncio.Event) -> None:
+    async def _wait(self) -> None:
         """Until something happens, or a jittered while: polling is the fallback for every kind of wake-up."""
+        news = asyncio.Event()
+        self._asleep.append(news)
         alarm = self._loop.call_later(self._settings.poll_s * random.uniform(0.75, 1.25), self._wake)
         try:
             await news.wait()
-            news.clear()
         finally:
             alarm.cancel()
 
     def _wake(self) -> None:
         self._hungry = True
-        for news in self._news:
-            if not news.is_set():
+        if self._asleep:
+            woken, self._asleep = self._asleep, []
+            for news in woken:
                 news.set()
 
     async def _advance(self, news: Advance) -> None:

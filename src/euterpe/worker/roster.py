@@ -99,7 +99,7 @@ class Roster:
 
     def _admit(self, claim: Claim, lease_ttl_us: int) -> Attempt:
         job = claim.job
-        handler = self._handlers[job.type]
+        handler = self._handlers.by_type[job.type]
         timeout_us = min(job.execution_timeout_us, handler.timeout_us or job.execution_timeout_us)
         now = time.monotonic()
         stops_at = now + timeout_us / 1_000_000

@@ -29,6 +29,7 @@ class Signature:
     is_async: bool
     arguments: type[msgspec.Struct] | None
     returns: Any
+    decoder: msgspec.json.Decoder[Any]
 
     def encode(self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         """The payload of a call; InvalidInput names the argument that does not fit."""
@@ -40,7 +41,7 @@ class Signature:
             raise InvalidInput(name, f"cannot be written as JSON: {error} (an argument of {job_type})") from error
         if self.arguments is not None:
             try:
-                msgspec.json.decode(payload, type=self.arguments)
+                self.decoder.decode(payload)
             except msgspec.ValidationError as error:
                 name, reason = _culprit(str(error))
                 raise InvalidInput(name, f"{reason} (an argument of {job_type})") from error
@@ -53,8 +54,7 @@ class Signature:
             if not isinstance(decoded, dict):
                 raise InvalidInput("payload", "is not a JSON object")
             return decoded
-        struct = msgspec.json.decode(payload, type=self.arguments)
-        return {name: getattr(struct, name) for name in self.arguments.__struct_fields__}
+        return msgspec.structs.asdict(self.decoder.decode(payload))
 
     def take_bytes(self, payload: bytes) -> dict[str, Any]:
         """A payload that is no JSON goes to the argument named `payload`, as it is."""
@@ -86,12 +86,14 @@ def read_signature(job_type: str, function: Any) -> Signature:
     hints = _hints(function)
     takes_context = bool(parameters) and _is_context(parameters[0], hints)
     rest = parameters[1:] if takes_context else parameters
+    arguments = _arguments_struct(job_type, function, rest, hints)
     return Signature(
         inspect.Signature(rest),
         takes_context,
         inspect.iscoroutinefunction(function),
-        _arguments_struct(job_type, function, rest, hints),
+        arguments,
         hints.get("return", Any),
+        msgspec.json.Decoder(dict[str, Any] if arguments is None else arguments),
     )
 
 

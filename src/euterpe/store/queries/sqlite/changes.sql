@@ -1,0 +1,2 @@
+-- How many rows the statement before this one wrote.
+SELECT changes()
