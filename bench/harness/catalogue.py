@@ -30,6 +30,8 @@ class Subject:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     keeps: str = ""
     """What is left of a finished job, for the table's notes."""
+    scenarios: frozenset[str] | None = None
+    """The only ones that say something about it; None: all."""
 
 
 def _python(name: str) -> Environment:
@@ -67,8 +69,39 @@ OURS = (
     ),
 )
 
+OVER_HTTP = (
+    Subject(
+        name="euterpe-http",
+        store="postgres",
+        environment=Environment("repository", "euterpe"),
+        distribution="euterpe-queue",
+        adapter="bench.peers.euterpe_http",
+        drain_jobs=40_000,
+        single_jobs=0,
+        bulk_jobs=0,
+        settings={"concurrency": 1000, "batch": 500, "submit_batch": 1000},
+        keeps="the row with its result, and each attempt",
+        scenarios=frozenset({"drain-x1", "latency"}),
+    ),
+    Subject(
+        name="euterpe-http-single",
+        store="postgres",
+        environment=Environment("repository", "euterpe"),
+        distribution="euterpe-queue",
+        adapter="bench.peers.euterpe_http_single",
+        drain_jobs=10_000,
+        single_jobs=0,
+        bulk_jobs=0,
+        settings={"connections": 32, "submit_batch": 1000},
+        keeps="the row with its result, and each attempt",
+        scenarios=frozenset({"drain-x1", "latency"}),
+    ),
+)
+"""Our worker through one API process: `--ratio euterpe-http:euterpe` says what HTTP costs."""
+
 PEERS = (
     *OURS,
+    *OVER_HTTP,
     Subject(
         name="graphile-worker",
         store="postgres",

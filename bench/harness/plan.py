@@ -77,5 +77,5 @@ def make_plan(choice: Choice, stores: Stores, sizes: Sizes) -> list[Measurement]
         Measurement(subject.name, scenario.name, functools.partial(scenario.measure, subject, stores, sizes))
         for scenario in choice.scenarios
         for subject in choice.subjects
-        if scenario.fits(subject)
+        if scenario.fits(subject) and (subject.scenarios is None or scenario.name in subject.scenarios)
     ]

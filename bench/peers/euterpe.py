@@ -18,8 +18,11 @@ class Euterpe(Peer):
     def run(main: Coroutine[Any, Any, None]) -> None:
         uvloop.run(main)
 
+    token: str | None = None
+    """The key for a control plane, where the URL names one."""
+
     def _make_queue(self) -> None:
-        self.queue = euterpe.Queue(self.url)
+        self.queue = euterpe.Queue(self.url, token=self.token)
 
         @self.queue.job("noop")
         async def noop(_ctx: euterpe.Context, number: int, sent_ns: int, padding: str) -> None:

@@ -164,5 +164,7 @@ def transport_of(config: Config) -> str | None:
     if config.transport.kind != "streams":
         return None
     redis = config.redis
-    user = f"{quote(redis.username, safe='')}:{quote(redis.password, safe='')}@" if redis.password else ""
-    return f"redis://{user}{redis.addr}/{redis.db}"
+    user = quote(redis.username, safe="")
+    if redis.password:
+        user += f":{quote(redis.password, safe='')}"
+    return f"redis://{user}{'@' if user else ''}{redis.addr}/{redis.db}"

@@ -6,14 +6,15 @@ import importlib.util
 import json
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from bench.harness.catalogue import PEERS, Subject
 from bench.harness.environments import BENCH, PINS, REPOSITORY
-from bench.harness.plan import UnknownName, choose, with_settings
-from bench.harness.scenarios import SCENARIOS
-from bench.harness.stores import NotDurable, require_durable
+from bench.harness.plan import UnknownName, choose, make_plan, with_settings
+from bench.harness.scenarios import SCENARIOS, Sizes
+from bench.harness.stores import NotDurable, Stores, require_durable
 from bench.raw.registry import PROBES
 
 
@@ -60,6 +61,14 @@ def test_a_peer_without_a_bulk_call_is_not_measured_for_it() -> None:
 
     assert "graphile-worker" in fitting
     assert "dramatiq" not in fitting
+
+
+def test_a_subject_that_says_something_in_some_scenarios_only_is_measured_in_those() -> None:
+    plan = make_plan(choose(PEERS, PROBES, ["euterpe", "euterpe-http"], []), cast(Stores, None), Sizes())
+    measured = {name: {m.scenario for m in plan if m.subject == name} for name in ("euterpe", "euterpe-http")}
+
+    assert measured["euterpe-http"] == {"drain-x1", "latency"}
+    assert measured["euterpe"] == {scenario.name for scenario in SCENARIOS}
 
 
 def test_an_unknown_peer_or_scenario_is_answered_with_the_known_ones() -> None:

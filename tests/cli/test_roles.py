@@ -117,6 +117,20 @@ def test_the_whole_system_on_postgres_with_an_app_and_a_key_of_the_operators(
     assert system.ended() == 0
 
 
+def test_the_configured_rate_limit_holds_for_each_key(bare_shell: Shell, start: Start) -> None:
+    shell = Shell(bare_shell.folder, bare_shell.environ | {"API_RATE_LIMIT": "1", "API_RATE_BURST": "3"})
+    system = start(shell, "--role=api")
+    system.until_said(GOOD_BYE)
+    key, other = (
+        shell.json("keys", "create", "--requester", name, "--scope", "read")["key"] for name in ("vesta", "ceres")
+    )
+    with httpx.Client(base_url=address_of(system)) as client:
+        answers = [client.get("/jobs", headers={"Authorization": f"Bearer {key}"}) for _ in range(20)]
+        assert [answer.status_code for answer in answers[:3]] == [200, 200, 200]
+        assert 429 in {answer.status_code for answer in answers}
+        assert client.get("/jobs", headers={"Authorization": f"Bearer {other}"}).status_code == 200
+
+
 def test_a_subsystem_that_cannot_start_is_exit_1(bare_shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

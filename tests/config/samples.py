@@ -125,6 +125,8 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "api.host": Sample("10.0.0.1", "10.0.0.1", "api.host", "10.0.0.1", _NOT_A_NAME),
     "api.port": Sample(9000, "9000", "api.port", 9000, _NOT_A_PORT),
     "api.max_body": Sample("8MiB", "8MiB", "api.max_body_bytes", 8 * 1024**2, (0, "big", -5, True)),
+    "api.rate_limit": Sample(50, "50", "api.rate_limit", 50, (-1, "fast", 1_000_001, True)),
+    "api.rate_burst": Sample(10, "10", "api.rate_burst", 10, (*_NOT_A_COUNT, 0)),
     "transport.kind": Sample("streams", "streams", "transport.kind", "streams", ("kafka", False, "")),
     "outbox.poll_min": Sample("1s", "1s", "outbox.poll_min_us", SECOND, (*_NOT_A_DURATION, 0)),
     "outbox.poll_max": Sample("2s", "2s", "outbox.poll_max_us", 2 * SECOND, (*_NOT_A_DURATION, 0)),

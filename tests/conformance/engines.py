@@ -1,8 +1,7 @@
 """The engines under test: for each, how to open an empty store on a frozen clock, and how to look at its tables.
 
-To add one, write an opener and put it into `ENGINES`; every behaviour of this folder then runs against it. An engine
-that cannot do something by design says so with `Unsupported`, which the test of that behaviour asserts: engines are
-never skipped.
+To add one, write an opener and put it into `ENGINES`; every behaviour of this folder then runs against it. Engines are
+never skipped: what cannot hold over HTTP is named in `not_over_http.py` with its reason, and must fail there.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from euterpe.store.sql import SqlStore
 from euterpe.store.sqlite import SqliteEngine
 from euterpe.store.writer import GroupCommitEngine
 from tests.conformance.clock import FrozenClock
+from tests.conformance.over_http import served
 
 SEED = 20_260_101
 
@@ -147,7 +147,20 @@ async def open_libsql(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]
         yield Opened(store, SqliteTables(engine), lambda: opened(LibsqlEngine(f"libsql:///{path}", clock)))
 
 
-ENGINES: dict[str, Opener] = {"sqlite": open_sqlite, "postgres": open_postgres}
+@asynccontextmanager
+async def open_http(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
+    """A control plane on SQLite. Another process has a control plane of its own on the same data."""
+
+    @asynccontextmanager
+    async def another() -> AsyncIterator[SqlStore]:
+        async with behind.another() as store, served(store) as client:
+            yield client
+
+    async with open_sqlite(place, clock) as behind, served(behind.store) as client:
+        yield Opened(client, behind.tables, another)
+
+
+ENGINES: dict[str, Opener] = {"sqlite": open_sqlite, "postgres": open_postgres, "http over sqlite": open_http}
 
 if importlib.util.find_spec("euterpe.store.libsql") is not None:
     ENGINES["libsql"] = open_libsql

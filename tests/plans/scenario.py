@@ -10,10 +10,13 @@ from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import Advance, ClaimRequest, Finished
+from euterpe.store.claiming import hash_token
 from euterpe.store.outbox import Delivery
 from euterpe.store.reading import Search
 from euterpe.store.sql import SqlStore
 from euterpe.store.sweeper import Retention
+from euterpe.store.wire import WireClaims
+from euterpe.store.wire_words import Report, TokenBeat
 
 AT_ONCE = RetryPolicy(Backoff(Strategy.CONSTANT, initial_us=0, jitter=0.0))
 CALLBACK = "http://receiver.invalid/"
@@ -27,6 +30,7 @@ async def live_a_day(store: SqlStore) -> None:
 async def work_a_day(store: SqlStore) -> None:
     await _submit(store)
     await _work(store)
+    await _work_over_http(store)
     await _sweep(store)
     await _deliver(store)
 
@@ -65,6 +69,21 @@ async def _work(store: SqlStore) -> None:
     await store.settle(finished)
     keyed = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("keyed",)))
     await store.settle([Finished(claim, Success()) for claim in keyed])
+
+
+async def _work_over_http(store: SqlStore) -> None:
+    """Plain jobs in a queue of their own: on Postgres they go by the brief statements."""
+    await store.submit_many([Submission(type="t", queue="http") for _ in range(3)])
+    wire = WireClaims(store.engine, store.rng)
+    claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3, queues=("http",)), ["w", "v", "u"])
+    tokens = [hash_token(claim.lease.token or "") for claim in claims]
+    await wire.beat([TokenBeat(c.job.id, token) for c, token in zip(claims, tokens, strict=True)], 60_000_000)
+    await wire.finish(
+        [
+            Report(claim.job.id, claim.lease.claim_version, token, Success(), b"hash")
+            for claim, token in zip(claims, tokens, strict=True)
+        ]
+    )
 
 
 async def _sweep(store: SqlStore) -> None:

@@ -31,9 +31,11 @@ WASTE_LIMIT = 200
 
 BY_PRIMARY_KEY = {
     "settle", "settle_completed", "heartbeat", "advance", "park", "resolve_dependent", "hold_claim", "get_jobs",
+    "heartbeat_by_token", "complete_by_token",
 }  # fmt: skip
 BY = {
     "claim": {"inbox_jobs_claim", "inbox_jobs_pkey"},
+    "claim_for": {"inbox_jobs_claim"},
     "promote_due": {"inbox_jobs_due", "inbox_jobs_pkey"},
     "spent_retries": {"inbox_jobs_due"},
     "next_due": {"inbox_jobs_due"},

@@ -34,6 +34,8 @@ TENANTS = "tests/faults/test_concurrency_keys.py::test_a_key_at_its_limit_does_n
 FULL_DISK = (
     "tests/faults/test_sqlite_outages.py::test_a_full_disk_refuses_whole_writes_and_works_again_when_there_is_space"
 )
+TURNS = "tests/service/api/test_worker_turns.py::test_another_report_on_a_closed_attempt_is_refused"
+STRANGERS = "tests/service/api/test_worker_turns.py::test_the_tokens_of_one_claim_are_each_others_strangers"
 SQLITE_PLANS = "tests/plans/test_sqlite_plans.py::test_every_hot_statement_goes_by_its_index"
 POSTGRES_PLANS = "tests/plans/test_postgres_plans.py::test_every_hot_statement_goes_by_its_index"
 KEPT_PLANS = (
@@ -248,6 +250,18 @@ BUGS = (
         (Edit("store/following.py", "    yield from _free_keys(keys)\n", ""),),
         f"{TENANTS}[sqlite]",
         "nobody took the free place",
+    ),
+    Bug(
+        "any_report_counts_as_the_replay_of_a_closed_attempt",
+        (Edit("store/wire.py", "same_token and bytes(outcome_hash) == report.outcome_hash", "same_token"),),
+        f"{TURNS}[sqlite]",
+        "assert [True, True, True] == [True, False, True]",
+    ),
+    Bug(
+        "a_completion_over_http_is_fenced_by_its_version_alone",
+        (Edit(f"{QUERIES}/postgres/complete_by_token.sql", " AND j.lease_token_hash = i.token_hash", ""),),
+        f"{STRANGERS}[postgres]",
+        "assert [True] == [False]",
     ),
     Bug(
         "a_full_disk_is_an_error_of_the_driver",

@@ -294,6 +294,10 @@ def test_the_configuration_names_the_redis_of_the_transport() -> None:
         "REDIS_DB": "3",
     }
     assert transport_of(load_config(None, environ)) == "redis://:p%40ss%2Fword@10.0.0.9:6380/3"
+    named = environ | {"REDIS_USERNAME": "eu:terpe"}
+    assert transport_of(load_config(None, named)) == "redis://eu%3Aterpe:p%40ss%2Fword@10.0.0.9:6380/3"
+    named["REDIS_PASSWORD"] = ""
+    assert transport_of(load_config(None, named)) == "redis://eu%3Aterpe@10.0.0.9:6380/3"
 
 
 def test_a_transport_that_is_no_redis_is_refused(sqlite_url: str) -> None:

@@ -1,55 +1,39 @@
 """A control plane as a store: `Queue("http://control-plane", token=...)` submits and works over plain HTTP.
 
-Claims are taken in batches and reports are sent side by side over a few kept connections; the server gathers them.
-One claim at a time waits at the server for work to come. What HTTP cannot carry raises `Unsupported`.
+A worker reports and claims in batches, one request for both. One claim at a time waits at the server for work to come.
+What HTTP cannot carry raises `Unsupported`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final, NoReturn, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from euterpe.api.client_session import AccessRefused, ControlPlaneSession, Subject, with_token
-from euterpe.api.client_words import (
-    AttemptDocument,
-    Claimed,
-    JobDocument,
-    JobPage,
-    attempt_of,
-    body_of,
-    claim_of,
-    error_body,
-    job_of,
-    stored_to_wire,
-)
-from euterpe.model.errors import JobNotFound, StaleLease, StoreUnavailable, Unsupported
-from euterpe.model.failure import Category, Failure
+from euterpe.api.client_turns import Turns
+from euterpe.api.client_words import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
+from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.job import Attempt, Claim, Job, Lease
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.state import State, check_advance
 from euterpe.model.submission import PAYLOAD_LIMIT, Submission, check, check_key
 from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict, Wakeups
+from euterpe.store import reading
 from euterpe.store.reading import Page, Search, Stats
 from euterpe.store.sweeper import Swept
 from euterpe.store.units import Draft, Receipt, Unit, as_stored, drafts_of
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
 
-T = TypeVar("T")
-
-WORKER: Final = "/internal/worker"
 WAIT_MS: Final = 2_000
 """How long a claim waits for work. A worker that stops waits for it to return, so it is short."""
-CLAIM_LIMIT: Final = 1_000
 PAGE_LIMIT: Final = 200
 AT_ONCE: Final = 24
-"""Reports and beats under way: some connections stay free for claims."""
+"""News under way: some connections stay free for claims and reports."""
 PATIENCE_S: Final = 10.0
-NAMELESS: Final = "lease-keeper"
 JOIN: Final = "join the transaction of a connection"
 SPAWN: Final = "spawn jobs from a running one"
 
@@ -75,6 +59,7 @@ class HttpStore:
         """The control plane delivers its webhooks itself."""
         self.wakeups: Wakeups | None = None
         self._session = ControlPlaneSession(url)
+        self._turns = Turns(self._session)
         self._waiting: set[str] = set()
         """Workers that have a claim waiting at the server."""
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -140,118 +125,59 @@ class HttpStore:
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        if request.limit < 1 or not request.queues or request.types == ():
-            return []
-        return await self._claim(request, wait_ms=0)
+        return (await self._turns.take((), request))[1] if _asks(request) else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:  # noqa: ARG002
         """The control plane decides how long a lease lasts."""
-        return await self._side_by_side(leases, self._beat)
+        return await self._turns.beat(leases)
 
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         for n in news:
             if n.stage is not None:
                 check_advance(n.claim.job.stages, n.claim.job.current_stage, n.stage)
-        return await self._side_by_side(news, self._tell)
+        if not news:
+            return []
+        async with self._slots:
+            return await self._turns.tell(news)
 
     async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
         """Safe to repeat: the same report gets the first answer."""
-        return await self._side_by_side(finished, self._report)
+        return (await self.turn(finished, None))[0]
 
     async def turn(
         self, finished: Sequence[Finished], request: ClaimRequest | None
     ) -> tuple[list[Verdict], list[Claim]]:
-        """Not one transaction: what was reported stays reported when the claim fails, and can be reported again."""
-        verdicts = await self.settle(finished)
-        if request is None or request.limit < 1 or not request.queues or request.types == ():
-            return verdicts, []
+        """What ended and the next claim in one request. Who has nothing to report waits at the server for work."""
+        if request is not None and not _asks(request):
+            request = None
+        if request is None and not finished:
+            return [], []
+        if request is None:
+            return await self._turns.take(finished, None)
         if finished or request.worker_id in self._waiting:
-            return verdicts, await self._claim(request, wait_ms=0)
-        return verdicts, await self._claim_waiting(request)
+            verdicts, claims = await self._turns.take(finished, request)
+            self._ask_for_more(request, claims)
+            return verdicts, claims
+        return [], await self._claim_waiting(request)
 
     async def _claim_waiting(self, request: ClaimRequest) -> list[Claim]:
         """One claim of a worker waits at the server; its other lane stays free to report."""
         self._waiting.add(request.worker_id)
         began = time.monotonic()
         try:
-            claims = await self._claim(request, wait_ms=WAIT_MS)
+            _, claims = await self._turns.take((), request, WAIT_MS)
         finally:
             self._waiting.discard(request.worker_id)
         waited_ms = (time.monotonic() - began) * 1000
-        if not claims and self.wakeups is not None and waited_ms > WAIT_MS / 2:
-            # It goes on waiting. A server that does not wait (it drains) is asked at the worker's own pace.
-            self.wakeups.announce(request.queues)
+        if claims or waited_ms > WAIT_MS / 2:
+            # A server that does not wait (it drains) is asked again at the worker's own pace.
+            self._ask_for_more(request, claims)
         return claims
 
-    async def _claim(self, request: ClaimRequest, wait_ms: int) -> list[Claim]:
-        said: dict[str, Any] = {
-            "worker_id": request.worker_id,
-            "streams": request.queues,
-            "max_jobs": min(request.limit, CLAIM_LIMIT),
-            "max_wait_ms": wait_ms,
-        }
-        if request.types is not None:
-            said["types"] = request.types
-        reply = await self._session.post(f"{WORKER}/claim", said, answer_s=30.0 + wait_ms / 1000)
-        answer = msgspec.json.decode(reply.body, type=Claimed)
-        return [claim_of(job, request.worker_id) for job in answer.jobs]
-
-    async def _beat(self, lease: Lease) -> Beat:
-        said = {"worker_id": NAMELESS, "job_id": lease.job_id, "lease_token": lease.token or "none"}
-        said["attempt_id"] = lease.attempt_id
-        try:
-            reply = await self._post_of(lease, "heartbeat", said)
-        except StaleLease:
-            return Beat(lease, alive=False)
-        answer = msgspec.json.decode(reply.body)
-        return Beat(lease, alive=True, cancel_requested=answer.get("cancel_requested", False))
-
-    async def _tell(self, news: Advance) -> bool:
-        said = _lease_fields(news.claim)
-        if news.stage is not None:
-            said["stage"] = news.stage
-        if news.progress is not None or news.message is not None:
-            said["progress"] = {"percent": news.progress or 0.0, "message": news.message}
-        if news.checkpoint is not None:
-            form = "json" if news.checkpoint[:1] == b"j" else "bytes"
-            said["checkpoint"] = stored_to_wire(news.checkpoint[1:], form)
-            said["checkpoint_format"] = form
-        try:
-            await self._post_of(news.claim.lease, "heartbeat", said)
-        except StaleLease:
-            return False
-        return True
-
-    async def _report(self, finished: Finished) -> Verdict:
-        claim, outcome = finished.claim, finished.outcome
-        said = _lease_fields(claim)
-        said["stream"], said["message_id"] = claim.job.queue, claim.lease.attempt_id
-        try:
-            if isinstance(outcome, Success):
-                said["result"] = msgspec.Raw(outcome.result or b"null")
-                await self._post_of(claim.lease, "complete", said)
-                return Verdict(True, State.COMPLETED)
-            said.update(_failure_fields(outcome))
-            reply = await self._post_of(claim.lease, "fail", said)
-        except StaleLease:
-            return Verdict(False)
-        return Verdict(True, _state_after(outcome, msgspec.json.decode(reply.body)))
-
-    async def _post_of(self, lease: Lease, route: str, said: Any) -> Any:
-        async with self._slots:
-            return await self._session.post(f"{WORKER}/{route}", said, Subject(lease.job_id, lease.attempt_id))
-
-    async def _side_by_side(self, asks: Sequence[Any], send: Callable[[Any], Awaitable[T]]) -> list[T]:
-        """Every one is sent, whatever becomes of the others; then the first error is raised."""
-        if len(asks) == 1:
-            return [await send(asks[0])]
-        answers = await asyncio.gather(*map(send, asks), return_exceptions=True)
-        good: list[T] = []
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-            good.append(answer)
-        return good
+    def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
+        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way."""
+        if self.wakeups is not None and len(claims) < request.limit and request.worker_id not in self._waiting:
+            self.wakeups.announce(request.queues)
 
     # --- look and steer -------------------------------------------------------------------------------
 
@@ -266,6 +192,7 @@ class HttpStore:
 
     async def search(self, query: Search) -> Page:
         """Pages of the server are put together up to the limit that was asked for."""
+        next(reading.search(query))  # It checks the query before its first statement; the rest of it runs over there.
         jobs: list[Job] = []
         params = _whose(query.requester_id)
         for name in ("state", "type", "queue", "cursor"):
@@ -281,12 +208,13 @@ class HttpStore:
                 return Page(jobs, page.cursor)
             params["cursor"] = page.cursor
 
-    async def cancel(self, job_id: str, *, force: bool = False) -> State:
-        reply = await self._session.post(_path(job_id, "/cancel"), {"force": force}, Subject(job_id))
+    async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
+        said = {"force": force} | _whose(requester_id)
+        reply = await self._session.post(_path(job_id, "/cancel"), said, Subject(job_id))
         return State(msgspec.json.decode(reply.body)["state"])
 
-    async def retry(self, job_id: str) -> Job:
-        reply = await self._session.post(_path(job_id, "/retry"), {}, Subject(job_id))
+    async def retry(self, job_id: str, requester_id: str | None = None) -> Job:
+        reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobDocument))
 
     async def stats(self, requester_id: str | None = None) -> Stats:
@@ -352,35 +280,6 @@ def _batch(unit: Unit) -> dict[str, Any]:
     return {"jobs": jobs} if unit.key is None else {"jobs": jobs, "idempotency_key": unit.key}
 
 
-def _lease_fields(claim: Claim) -> dict[str, Any]:
-    lease = claim.lease
-    return {
-        "worker_id": claim.job.worker_id or NAMELESS,
-        "job_id": lease.job_id,
-        "attempt_id": lease.attempt_id,
-        "lease_token": lease.token or "none",
-    }
-
-
-def _failure_fields(outcome: Outcome) -> dict[str, Any]:
-    match outcome:
-        case Released():
-            return {"released": True}
-        case Cancelled(reason):
-            return {"error": error_body(Failure(Category.CANCELLED, reason, code="cancelled"))}
-        case Failed(failure):
-            return {"error": error_body(failure)}
-        case _:
-            raise TypeError(f"{outcome!r} is no failure")
-
-
-def _state_after(outcome: Outcome, answer: dict[str, Any]) -> State:
-    """What a job became, as far as the answer to `fail` tells."""
-    if answer.get("dlq"):
-        return State.DEAD_LETTER
-    if answer.get("requeued"):
-        return State.SCHEDULED if isinstance(outcome, Released) else State.RETRYING
-    cancelled = isinstance(outcome, Cancelled) or (
-        isinstance(outcome, Failed) and outcome.failure.category is Category.CANCELLED
-    )
-    return State.CANCELLED if cancelled else State.FAILED
+def _asks(request: ClaimRequest) -> bool:
+    """Whether there can be an answer to it."""
+    return request.limit >= 1 and bool(request.queues) and request.types != ()

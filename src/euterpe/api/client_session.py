@@ -162,10 +162,11 @@ def error_of(status: int, body: bytes, about: Subject) -> EuterpeError:
             found = _JOB_ID.search(detail)
             return IdempotencyConflict(about.key, found.group(1) if found else "")
         case "illegal_transition":
-            move = _MOVE.match(detail)
-            return IllegalTransition(*(move.group(1), move.group(2), move.group(3) or "") if move else ("", detail))
+            return illegal_move(detail)
         case "job_pruned":
             return JobPruned(about.job_id)
+        case "no_such_route":
+            return EuterpeError("the control plane has no such route: it is older than this client; upgrade it first")
         case "not_found" if about.job_id:
             return JobNotFound(about.job_id)
         case "stale_lease":
@@ -174,6 +175,11 @@ def error_of(status: int, body: bytes, about: Subject) -> EuterpeError:
         case "unsupported":
             return Unsupported(detail)
     return _refused(status, detail)
+
+
+def illegal_move(detail: str) -> IllegalTransition:
+    move = _MOVE.match(detail)
+    return IllegalTransition(*(move.group(1), move.group(2), move.group(3) or "") if move else ("", detail))
 
 
 def _refused(status: int, detail: str) -> EuterpeError:

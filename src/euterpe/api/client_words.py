@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.duration import format_duration
+from euterpe.duration import LONGEST_US, format_duration
 from euterpe.model.backoff import Backoff
 from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
 from euterpe.model.job import Attempt, Claim, Job, Lease, parse_attempt_id
@@ -28,15 +28,15 @@ Blank = msgspec.Raw(_NULL)
 class Timed(msgspec.Struct, frozen=True, kw_only=True):
     """The times of a job's document."""
 
-    created_at: str
-    updated_at: str | None = None
-    run_at: str | None = None
-    scheduled_at: str | None = None
-    started_at: str | None = None
-    completed_at: str | None = None
-    expires_at: str | None = None
-    heartbeat_at: str | None = None
-    lease_expires_at: str | None = None
+    created_at: datetime
+    updated_at: datetime | None = None
+    run_at: datetime | None = None
+    scheduled_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    expires_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    lease_expires_at: datetime | None = None
 
 
 class ProgressSaid(msgspec.Struct, frozen=True):
@@ -84,9 +84,9 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     max_attempts: int
     timeout_seconds: float
-    lease_expires_at: str
+    lease_expires_at: datetime
     priority: str
-    created_at: str
+    created_at: datetime
     payload_format: str = "json"
     tags: dict[str, str] | None = None
     correlation_id: str | None = None
@@ -95,16 +95,12 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_format: str = "json"
 
 
-class Claimed(msgspec.Struct, frozen=True):
-    jobs: list[ClaimedDocument] = []
-
-
 class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: str
     attempt: int
     worker_id: str | None
-    started_at: str
-    ended_at: str | None
+    started_at: datetime
+    ended_at: datetime | None
     outcome: str | None
     error: msgspec.Raw = Blank
 
@@ -114,8 +110,8 @@ class JobPage(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
-def microseconds(said: str | None) -> int | None:
-    return None if said is None else (datetime.fromisoformat(said) - _EPOCH) // _MICROSECOND
+def microseconds(at: datetime | None) -> int | None:
+    return None if at is None else (at - _EPOCH) // _MICROSECOND
 
 
 def body_of(submission: Submission) -> dict[str, Any]:
@@ -191,7 +187,7 @@ def error_body(failure: Failure) -> dict[str, Any]:
     if failure.stack:
         said["stack"] = _clean(failure.stack[-STACK_LIMIT:])
     if failure.retry_after_us is not None:
-        said["retry_after"] = _duration(failure.retry_after_us)
+        said["retry_after"] = _duration(min(failure.retry_after_us, LONGEST_US))
     if failure.http_status is not None and 100 <= failure.http_status <= 599:
         said["http_status"] = failure.http_status
     return said
@@ -294,7 +290,7 @@ def attempt_of(job_id: str, document: AttemptDocument) -> Attempt:
     )
 
 
-_UNTOLD: Final[Mapping[str, Any]] = {
+_DEFAULTS: Final[Mapping[str, Any]] = {
     **dict.fromkeys(Job.__struct_fields__),
     "seq": 0,
     "requester_id": "",
@@ -308,10 +304,11 @@ _UNTOLD: Final[Mapping[str, Any]] = {
     "has_dependents": False,
     "transitions": 0,
 }
+_UNTOLD: Final = Job(**_DEFAULTS)
 
 
 def _job(**told: Any) -> Job:
-    return Job(**{**_UNTOLD, **told})
+    return msgspec.structs.replace(_UNTOLD, **told)
 
 
 def _or_none(raw: msgspec.Raw) -> bytes | None:

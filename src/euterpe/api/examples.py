@@ -65,6 +65,7 @@ JOB: Final[Json] = {
     "heartbeat_at": AT,
     "lease_expires_at": None,
     "payload": {"report_id": 7},
+    "payload_format": "json",
     "result": {"pages": 3},
     "error": None,
     "dependency": None,
@@ -151,5 +152,21 @@ FAIL: Final[Json] = (
     _LEASE | _MESSAGE | {"error": {"code": "upstream", "message": "503 from the printer", "retryable": True}}
 )
 FAIL_ANSWER: Final[Json] = {"ok": True, "ack": True, "requeued": True, "dlq": False}
+_ENTRY: Final[Json] = {"job_id": JOB_ID, "attempt_id": ATTEMPT_ID, "lease_token": TOKEN}
+TURN: Final[Json] = {
+    "worker_id": "shell-1",
+    "complete": [_ENTRY | {"result": {"pages": 3}}, _ENTRY | {"attempt_id": f"{JOB_ID}:2"}],
+    "claim": {"streams": ["default"], "max_jobs": 100},
+}
+TURN_ANSWER: Final[Json] = {
+    "complete": [
+        {"ok": True, "ack": True},
+        {"ok": False, "ack": False, "code": "stale_lease", "detail": "this attempt is closed with another result"},
+    ],
+    "fail": [],
+    "heartbeat": [],
+    "claimed": True,
+    "jobs": [{key: value for key, value in CLAIMED.items() if key != "claimed"}],
+}
 READY: Final[Json] = {"status": "ready", "checks": {"store": "ok"}, "failing": []}
 UNREADY: Final[Json] = {"status": "unavailable", "checks": {"store": "StoreUnavailable"}, "failing": ["store"]}

@@ -17,17 +17,21 @@ GROUP_LIMIT: Final = 500
 
 
 class Gathering(Generic[Ask, Answer]):
-    """Each caller gets the answer to its own ask, once that is durable."""
+    """Each caller gets the answers to its own asks, once these are durable."""
 
     def __init__(self, write: Callable[[Sequence[Ask]], Awaitable[list[Answer]]]) -> None:
         self._write = write
-        self._waiting: list[tuple[Ask, asyncio.Future[Answer]]] = []
+        self._waiting: list[tuple[Sequence[Ask], asyncio.Future[list[Answer]]]] = []
         self._writer: asyncio.Task[None] | None = None
 
     async def ask(self, ask: Ask) -> Answer:
+        return (await self.ask_all((ask,)))[0]
+
+    async def ask_all(self, asks: Sequence[Ask]) -> list[Answer]:
+        """They are written together, and with whatever else waits."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
-        self._waiting.append((ask, future))
+        future: asyncio.Future[list[Answer]] = loop.create_future()
+        self._waiting.append((asks, future))
         if self._writer is None:
             # A task of its own: a caller that is cancelled must not take the others' write down with it.
             self._writer = loop.create_task(self._write_all())
@@ -36,17 +40,27 @@ class Gathering(Generic[Ask, Answer]):
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                group, self._waiting = self._waiting[:GROUP_LIMIT], self._waiting[GROUP_LIMIT:]
-                await self._write_group(group)
+                await self._write_group(self._take_group())
         finally:
             self._writer = None
             for _, future in self._waiting:  # only a cancelled writer leaves any
                 future.cancel()
             self._waiting = []
 
-    async def _write_group(self, group: list[tuple[Ask, asyncio.Future[Answer]]]) -> None:
+    def _take_group(self) -> list[tuple[Sequence[Ask], asyncio.Future[list[Answer]]]]:
+        """As many callers as fit; the first always does."""
+        count = taken = 0
+        for asks, _ in self._waiting:
+            if taken and count + len(asks) > GROUP_LIMIT:
+                break
+            count += len(asks)
+            taken += 1
+        group, self._waiting = self._waiting[:taken], self._waiting[taken:]
+        return group
+
+    async def _write_group(self, group: list[tuple[Sequence[Ask], asyncio.Future[list[Answer]]]]) -> None:
         try:
-            answers = await self._write([ask for ask, _ in group])
+            answers = await self._write([ask for asks, _ in group for ask in asks])
         except asyncio.CancelledError:
             for _, future in group:
                 future.cancel()
@@ -56,6 +70,8 @@ class Gathering(Generic[Ask, Answer]):
                 if not future.done():
                     future.set_exception(error)
             return
-        for (_, future), answer in zip(group, answers, strict=True):
+        at = 0
+        for asks, future in group:
             if not future.done():
-                future.set_result(answer)
+                future.set_result(answers[at : at + len(asks)])
+            at += len(asks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
 import msgspec
@@ -15,14 +16,13 @@ from euterpe.api.submissions import (
     job_id_of,
     submission_of,
 )
-from euterpe.api.watching import Watch
 from euterpe.api.wire import (
     AttemptDocument,
     BatchBody,
     CancelAnswer,
     CancelBody,
     JobQuery,
-    NoInput,
+    RetryBody,
     StatsDocument,
     SubmissionBody,
     Whose,
@@ -49,7 +49,6 @@ class JobRoutes:
     def __init__(self, store: SqlStore, wakeups: Wakeups) -> None:
         self._store = store
         self._wakeups = wakeups
-        self._watch = Watch(store.engine)
 
     async def submit(self, request: Request, body: SubmissionBody) -> Answer:
         submission = submission_of(
@@ -94,19 +93,22 @@ class JobRoutes:
 
     async def cancel(self, request: Request, body: CancelBody) -> Answer:
         job_id = _job_id(request)
-        state = await self._store.cancel(job_id, request.identity.requester_id, force=body.force)
+        state = await self._store.cancel(job_id, whose_jobs(request, body), force=body.force)
         answer = CancelAnswer(job_id, state.value, cancel_requested=state is State.RUNNING)
         return Answer(200, msgspec.json.encode(answer))
 
-    async def retry(self, request: Request, _: NoInput) -> Answer:
-        job = await self._store.retry(_job_id(request), request.identity.requester_id)
+    async def retry(self, request: Request, body: RetryBody) -> Answer:
+        job_id, key = _job_id(request), _key_header(request)
+        if key is not None:
+            # Of its own kind: the same text may be the key of a submission, or of another job's retry.
+            key = f"retry:{job_id}:{hashlib.sha256(key.encode()).hexdigest()}"
+        job = await self._store.retry(job_id, whose_jobs(request, body), key)
         self._wakeups.announce([job.queue])
         location = (b"location", b"/jobs/" + job.id.encode())
         return Answer(202, msgspec.json.encode(job_document(job)), headers=(location,))
 
     async def stats(self, request: Request, whose: Whose) -> Answer:
-        requester_id = whose_jobs(request, whose)
-        stats = await (self._store.stats() if requester_id is None else self._watch.stats(requester_id))
+        stats = await self._store.stats(whose_jobs(request, whose))
         return Answer(200, msgspec.json.encode(_stats_document(stats)))
 
 

@@ -32,11 +32,14 @@ def _post(path: str, handler: Any, takes: Any, summary: str, reply: tuple[int, R
 
 
 def job_routes(jobs: JobRoutes) -> list[AnyRoute]:
+    return [*_submitting(jobs), *_looking(jobs), *_steering(jobs)]
+
+
+def _submitting(jobs: JobRoutes) -> list[AnyRoute]:
     accepted = Reply("Stored.", wire.Accepted, example=e.ACCEPTED, headers=("Location", "Idempotency-Replayed"))
     batch_accepted = Reply(
         "All stored.", wire.BatchAccepted, example=e.BATCH_ACCEPTED, headers=("Idempotency-Replayed",)
     )
-    again = Reply("The job, scheduled again, or the new job that replays it.", wire.JobDocument, example=e.JOB)
     return [
         _post(
             "/jobs",
@@ -60,6 +63,11 @@ def job_routes(jobs: JobRoutes) -> list[AnyRoute]:
             request_headers=("Idempotency-Key",),
             problems=_SAME_KEY,
         ),
+    ]
+
+
+def _looking(jobs: JobRoutes) -> list[AnyRoute]:
+    return [
         _get("/jobs", jobs.search, wire.JobQuery, "Find jobs", Reply("A page.", wire.JobPage, example=e.PAGE), "Jobs"),
         _get(
             "/jobs/{job_id}",
@@ -79,6 +87,20 @@ def job_routes(jobs: JobRoutes) -> list[AnyRoute]:
             "Jobs",
             problems=_NO_JOB,
         ),
+        _get(
+            "/stats",
+            jobs.stats,
+            wire.Whose,
+            "Counts, ages and rates",
+            Reply("Of one's own jobs.", wire.StatsDocument, example=e.STATS),
+            "Jobs",
+        ),
+    ]
+
+
+def _steering(jobs: JobRoutes) -> list[AnyRoute]:
+    again = Reply("The job, scheduled again, or the new job that replays it.", wire.JobDocument, example=e.JOB)
+    return [
         _post(
             "/jobs/{job_id}/cancel",
             jobs.cancel,
@@ -92,19 +114,14 @@ def job_routes(jobs: JobRoutes) -> list[AnyRoute]:
         _post(
             "/jobs/{job_id}/retry",
             jobs.retry,
-            wire.NoInput,
+            wire.RetryBody,
             "Run an ended job again",
             (202, again),
-            says="A failed job with budget left goes on; any other ended job is replayed as a new one.",
+            says="A failed job with budget left goes on; any other ended job is replayed as a new one, "
+            "and with a key only once.",
+            example={},
+            request_headers=("Idempotency-Key",),
             problems=_NO_JOB | _ENDED,
-        ),
-        _get(
-            "/stats",
-            jobs.stats,
-            wire.Whose,
-            "Counts, ages and rates",
-            Reply("Of one's own jobs.", wire.StatsDocument, example=e.STATS),
-            "Jobs",
         ),
     ]
 
@@ -155,6 +172,7 @@ def worker_routes(workers: WorkerRoutes) -> list[AnyRoute]:
     beat_reply = Reply("The lease lives on.", wire_worker.HeartbeatAnswer, example=e.HEARTBEAT_ANSWER)
     done_reply = Reply("Written, now or before.", wire_worker.CompleteAnswer, example=e.COMPLETE_ANSWER)
     fail_reply = Reply("Written, now or before.", wire_worker.FailAnswer, example=e.FAIL_ANSWER)
+    turn_reply = Reply("An answer for each entry.", wire_worker.TurnAnswer, example=e.TURN_ANSWER)
     worker: dict[str, Any] = {"scope": Scope.WORKER, "tag": "Worker protocol"}
     return [
         _post(
@@ -198,6 +216,16 @@ def worker_routes(workers: WorkerRoutes) -> list[AnyRoute]:
             says="Safe to repeat. `retryable` false ends the job; `released` gives it back unharmed.",
             example=e.FAIL,
             problems=_STALE,
+            **worker,
+        ),
+        _post(
+            "/internal/worker/turn",
+            workers.turn,
+            wire_worker.TurnBody,
+            "Many at once: reports, heartbeats and the next claim",
+            (200, turn_reply),
+            says="Each entry is safe to repeat. One that is refused has `ok` false; the others are written.",
+            example=e.TURN,
             **worker,
         ),
     ]

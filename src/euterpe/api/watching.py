@@ -1,4 +1,4 @@
-"""What one requester may see of the whole: its own counts, and the changes of its own jobs as they happen.
+"""What one requester may see of the whole: the changes of its own jobs as they happen.
 
 There is no change log to read. The newest jobs of each state and those the caller follows by id are looked at, so the
 cost of a look is bounded whatever the history; a caller that follows its live jobs misses none of their ends.
@@ -6,7 +6,6 @@ cost of a look is bounded whatever the history; a caller that follows its live j
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,10 +14,8 @@ import msgspec
 from euterpe.model.state import State
 from euterpe.store.engine import Engine
 from euterpe.store.program import Program, Row, one
-from euterpe.store.reading import Stats
 
 NEWEST_OF_A_STATE: Final = 500
-_MINUTE_US: Final = 60_000_000
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -48,9 +45,6 @@ class Watch:
     async def now(self) -> int:
         return await self._engine.read(_now)
 
-    async def stats(self, requester_id: str) -> Stats:
-        return await self._engine.read(lambda: stats_of(requester_id))
-
 
 def changes(requesters: Sequence[str], since: int, followed: Sequence[str]) -> Program[list[Change]]:
     found: dict[str, Change] = {}
@@ -62,26 +56,6 @@ def changes(requesters: Sequence[str], since: int, followed: Sequence[str]) -> P
         rows = yield one("changes_of", ids=list(followed))
         found.update((row[0], _change(row)) for row in rows)
     return sorted(found.values(), key=lambda change: (change.updated_at, change.sequence))
-
-
-def stats_of(requester_id: str) -> Program[Stats]:
-    """Like the store's own stats, but nothing in it tells of anybody else's jobs."""
-    by_state: Counter[str] = Counter()
-    by_queue: dict[str, dict[str, int]] = {}
-    by_type: dict[str, dict[str, int]] = {}
-    for state, queue, job_type, count in (yield one("count_jobs", requester_id=requester_id)):
-        by_state[state] += count
-        for by_name, name in ((by_queue, queue), (by_type, job_type)):
-            counts = by_name.setdefault(name, {})
-            counts[state] = counts.get(state, 0) + count
-    waiting = yield one("waiting_of", requester_id=requester_id)
-    oldest = {row[0]: max(0, row[4] - row[3]) for row in waiting if row[1] == State.SCHEDULED}
-    per_minute: dict[str, int] = {}
-    for state in (State.COMPLETED, State.FAILED, State.DEAD_LETTER):
-        ended = yield one("recent_ends_of", state=state, window_us=_MINUTE_US, requester_id=requester_id)
-        per_minute[str(state)] = ended[0][1] if ended else 0
-    outbox = {row[0]: row[1] for row in (yield one("outbox_depth_of", requester_id=requester_id))}
-    return Stats(dict(by_state), by_queue, by_type, oldest, per_minute, outbox)
 
 
 def _change(row: Row) -> Change:

@@ -159,6 +159,7 @@ class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_at: Timestamp | None
     lease_expires_at: Timestamp | None
     payload: Any
+    payload_format: Annotated[Literal["json", "bytes"], Meta(description='`bytes`: the payload is {"base64": "..."}')]
     result: Any
     error: ErrorDocument | None
     dependency: str | None
@@ -210,10 +211,14 @@ class JobQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 50
 
 
-class CancelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`force` takes a running job away from its worker at once."""
+class CancelBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`force` takes a running job away from its worker at once. An admin says whose job it is, or `*`."""
 
     force: bool = False
+
+
+class RetryBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An admin says whose job it is, or `*`."""
 
 
 class CancelAnswer(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from euterpe.api.wire import Duration, Timestamp
+from euterpe.api.wire import Duration, StateName, Timestamp
 from euterpe.model.submission import NAME_LIMIT
 
 WorkerId = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
@@ -19,6 +19,8 @@ QueueName = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
 Token = Annotated[str, Meta(min_length=1, max_length=200)]
 AttemptId = Annotated[str, Meta(min_length=1, max_length=100)]
 CLAIM_LIMIT = 1000
+TURN_LIMIT = 1000
+"""How many completions, failures or heartbeats one turn may carry, each."""
 ABSENT = (b"", b"null")
 """A raw field that says nothing: it was left out, or is null."""
 
@@ -34,14 +36,19 @@ StreamSaid = StreamRef | Annotated[str, Meta(max_length=NAME_LIMIT)] | None
 MessageId = Annotated[str, Meta(max_length=NAME_LIMIT)] | None
 
 
-class ClaimBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for work. With `max_jobs` the answer is a list."""
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which work is asked for."""
 
-    worker_id: WorkerId
     streams: Annotated[list[QueueName], Meta(min_length=1, max_length=50)]
     max_wait_ms: Annotated[int, Meta(ge=0, description="How long to wait for a job; capped by the server")] = 0
     types: Annotated[list[QueueName], Meta(min_length=1, max_length=200)] | None = None
     max_jobs: Annotated[int, Meta(ge=1, le=CLAIM_LIMIT)] | None = None
+
+
+class ClaimBody(Wanted, frozen=True, kw_only=True):
+    """Ask for work. With `max_jobs` the answer is a list."""
+
+    worker_id: WorkerId
 
 
 class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,10 +97,9 @@ class ManyClaimed(msgspec.Struct, frozen=True, kw_only=True):
 CLAIM_ANSWERS = (OneClaimed, ManyClaimed, NothingClaimed)
 
 
-class HeartbeatBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Keep the lease, and tell how far the work is."""
+class Beating(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease to keep, and how far its work is."""
 
-    worker_id: WorkerId
     job_id: UUID
     lease_token: Token
     attempt_id: AttemptId | None = None
@@ -103,6 +109,12 @@ class HeartbeatBody(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
     checkpoint: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     checkpoint_format: Literal["json", "bytes"] = "json"
+
+
+class HeartbeatBody(Beating, frozen=True, kw_only=True):
+    """Keep the lease, and tell how far the work is."""
+
+    worker_id: WorkerId
 
 
 class ProgressSaid(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,16 +130,21 @@ class HeartbeatAnswer(msgspec.Struct, frozen=True):
     cancel_requested: bool
 
 
-class CompleteBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The job is done."""
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is done."""
 
-    worker_id: WorkerId
     job_id: UUID
     attempt_id: AttemptId
     lease_token: Token
     stream: StreamSaid = None
     message_id: MessageId = None
     result: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
+class CompleteBody(Completion, frozen=True, kw_only=True):
+    """The job is done."""
+
+    worker_id: WorkerId
 
 
 class CompleteAnswer(msgspec.Struct, frozen=True):
@@ -149,10 +166,9 @@ class WorkerError(msgspec.Struct, frozen=True, kw_only=True):
     http_status: Annotated[int, Meta(ge=100, le=599)] | None = None
 
 
-class FailBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempt failed; or, with `released`, is given back unharmed (the worker shuts down)."""
+class Failing(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that failed; or, with `released`, is given back unharmed (the worker shuts down)."""
 
-    worker_id: WorkerId
     job_id: UUID
     attempt_id: AttemptId
     lease_token: Token
@@ -162,6 +178,12 @@ class FailBody(msgspec.Struct, frozen=True, kw_only=True):
     released: bool = False
 
 
+class FailBody(Failing, frozen=True, kw_only=True):
+    """The attempt failed; or, with `released`, is given back unharmed (the worker shuts down)."""
+
+    worker_id: WorkerId
+
+
 class FailAnswer(msgspec.Struct, frozen=True):
     """`requeued`: there will be another attempt. `dlq`: the job is a dead letter now. Neither: it ended."""
 
@@ -169,3 +191,53 @@ class FailAnswer(msgspec.Struct, frozen=True):
     ack: bool
     requeued: bool
     dlq: bool
+
+
+class TurnBody(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a worker has to say at once. Every entry is what its own route takes, without the worker's name."""
+
+    worker_id: WorkerId
+    complete: Annotated[list[Completion], Meta(max_length=TURN_LIMIT)] = []
+    fail: Annotated[list[Failing], Meta(max_length=TURN_LIMIT)] = []
+    heartbeat: Annotated[list[Beating], Meta(max_length=TURN_LIMIT)] = []
+    claim: Wanted | None = None
+
+
+Code = Literal["stale_lease", "illegal_transition"] | msgspec.UnsetType
+Detail = str | msgspec.UnsetType
+"""Of an entry that was refused, `code` and `detail` are those of the problem that its own route would answer."""
+
+
+class CompletionAnswer(CompleteAnswer, frozen=True, kw_only=True):
+    """What `complete` answers; with `ok` false nothing was written, and `code` says why."""
+
+    code: Code = msgspec.UNSET
+    detail: Detail = msgspec.UNSET
+
+
+class FailingAnswer(FailAnswer, frozen=True, kw_only=True):
+    """What `fail` answers, and what the job became; with `ok` false nothing was written, and `code` says why."""
+
+    state: StateName | msgspec.UnsetType = msgspec.UNSET
+    code: Code = msgspec.UNSET
+    detail: Detail = msgspec.UNSET
+
+
+class BeatingAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What `heartbeat` answers; with `ok` false nothing was written, and `code` says why."""
+
+    ok: bool
+    lease_expires_at: Timestamp | msgspec.UnsetType = msgspec.UNSET
+    cancel_requested: bool | msgspec.UnsetType = msgspec.UNSET
+    code: Code = msgspec.UNSET
+    detail: Detail = msgspec.UNSET
+
+
+class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer for every entry, in its order, and the jobs that were claimed."""
+
+    complete: list[CompletionAnswer]
+    fail: list[FailingAnswer]
+    heartbeat: list[BeatingAnswer]
+    claimed: bool
+    jobs: list[ClaimedJob]

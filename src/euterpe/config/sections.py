@@ -190,6 +190,10 @@ class ApiConfig(Section):
     max_body_bytes: int = setting(
         size(1_000), 4_000_000, "The largest request body; a larger one gets 413.", key="max_body"
     )
+    rate_limit: int = setting(
+        whole(0, 1_000_000), 0, "Requests a second for each key, in each process; 0: no limit. One more gets 429."
+    )
+    rate_burst: int = setting(whole(1, 1_000_000), 100, "Requests that a key may send at once after a quiet while.")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

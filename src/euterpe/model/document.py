@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 
 from euterpe.model.job import Job
 from euterpe.model.priority import PRIORITY_NAMES
 
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # in UTC, as everything here
 
+
+@lru_cache(maxsize=1024)  # Jobs of a batch were created, and are leased, at the same moment.
 def rfc3339(at_us: int | None) -> str | None:
     if at_us is None:
         return None
-    seconds, micros = divmod(at_us, 1_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
+    return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds") + "Z"
 
 
 def status_document(job: Job) -> dict[str, Any]:
@@ -58,6 +61,7 @@ def job_document(job: Job) -> dict[str, Any]:
     document["payload"] = (
         msgspec.Raw(job.payload) if job.payload_format == "json" else {"base64": msgspec.to_builtins(job.payload)}
     )
+    document["payload_format"] = job.payload_format
     document["result"] = None if job.result is None else msgspec.Raw(job.result)
     document["error"] = None if job.error is None else msgspec.Raw(job.error.encode())
     document["dependency"] = job.dependency

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, Final
 
+import msgspec
+
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
@@ -187,12 +189,12 @@ class SqlStore:
         self._hint_of_events()
         return state
 
-    async def retry(self, job_id: str, requester_id: str | None = None) -> Job:
-        """The job, scheduled again, or a new job that replays it."""
+    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> Job:
+        """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
         again = await self.engine.write(lambda: operating.retry(job_id, requester_id))
         if isinstance(again, Job):
             return again
-        receipt = await self.submit(again)
+        receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
         return await self.get(receipt.job_id)
 
     async def bury(self, job_id: str, requester_id: str | None = None) -> State:

@@ -15,7 +15,7 @@ import msgspec
 
 from euterpe.model.errors import CommitUnknown
 from euterpe.model.job import Claim, Job, Lease
-from euterpe.model.outcome import Outcome, Settlement
+from euterpe.model.outcome import Settlement
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
 from euterpe.ports import Advance, ClaimRequest
@@ -26,58 +26,12 @@ from euterpe.store.engine import Engine
 from euterpe.store.following import tell
 from euterpe.store.program import Program, Row, each, one
 from euterpe.store.rows import job_from
+from euterpe.store.wire_brief import BriefWire, is_plain
+from euterpe.store.wire_words import REFUSED, News, Renewed, Reply, Report, Settled, TokenBeat
 
 T = TypeVar("T")
 
 CONFIRM_TRIES: Final = 3
-
-
-class TokenBeat(msgspec.Struct, frozen=True):
-    """Whose lease to renew. A claim version is checked too when it is given."""
-
-    job_id: str
-    token_hash: bytes
-    claim_version: int | None = None
-
-
-class Renewed(msgspec.Struct, frozen=True):
-    """A lease that lives on."""
-
-    claim_version: int
-    expires_at: int
-    cancel_requested: bool
-
-
-class News(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a running attempt got; None leaves a field as it is."""
-
-    stage: str | None = None
-    progress: float | None = None
-    message: str | None = None
-    checkpoint: bytes | None = None
-
-
-class Report(msgspec.Struct, frozen=True):
-    """An attempt's end as a worker tells it. The hash says whether a later report is the same one."""
-
-    job_id: str
-    claim_version: int
-    token_hash: bytes
-    outcome: Outcome
-    outcome_hash: bytes
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """What the job became. Without a state the report was refused and nothing was written."""
-
-    state: State | None = None
-    settled: Job | None = None
-    """The job as it ran, when this report settled it; None for a replay."""
-    stirs: bool = False
-    """Whether other jobs may have become claimable by it."""
-
-
-REFUSED: Final = Reply()
 
 
 class WireClaims:
@@ -86,10 +40,15 @@ class WireClaims:
     def __init__(self, engine: Engine, rng: Random) -> None:
         self._engine = engine
         self._rng = rng
+        self._brief = BriefWire(engine)
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
         """At most one job for each of these workers (a worker may stand there several times), in their order."""
-        return await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
+        claims = await self._brief.claim_for(request, worker_ids)
+        if claims is None:
+            claims = await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
+            self._brief.saw_claims(request, claims)
+        return claims
 
     async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""
@@ -108,7 +67,16 @@ class WireClaims:
         return await self._finish(reports)
 
     async def _finish(self, reports: Sequence[Report]) -> list[Reply]:
-        return await self._engine.write(lambda: finish(reports, self._engine.family, self._rng))
+        brief = await self._brief.complete(reports)
+        left = [report for place, report in enumerate(reports) if place not in brief]
+        rest: list[Reply] = []
+        if left:
+            rest = await self._engine.write(lambda: finish(left, self._engine.family, self._rng))
+            self._brief.saw_ends(rest)
+        replies = iter(rest)
+        return [
+            Reply(State.COMPLETED, brief[place]) if place in brief else next(replies) for place in range(len(reports))
+        ]
 
 
 def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) -> Program[list[Claim]]:
@@ -199,7 +167,9 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
     for row in moved:
         i = chosen[row[0]][0]
         stirs = bool(row[2]) or row[5] is not None
-        replies[i] = Reply(State(row[1]), running[(reports[i].job_id, reports[i].token_hash)], stirs)
+        job = running[(reports[i].job_id, reports[i].token_hash)]
+        settled = Settled(job.queue, job.started_at, job.callback_url is not None, is_plain(job) and not stirs)
+        replies[i] = Reply(State(row[1]), settled, stirs)
     for i, report in enumerate(reports):
         if i not in replies:
             replies[i] = yield from _first_answer(report)

@@ -168,7 +168,12 @@ class Parts:
             ApiKeys(queue.store.engine),
             metrics_render=metrics.render,
             telemetry=metrics,
-            limits=Limits(max_body_bytes=config.api.max_body_bytes, lease_ttl_us=config.worker.heartbeat_ttl_us),
+            limits=Limits(
+                max_body_bytes=config.api.max_body_bytes,
+                rate_per_s=config.api.rate_limit,
+                rate_burst=config.api.rate_burst,
+                lease_ttl_us=config.worker.heartbeat_ttl_us,
+            ),
         )
         host, wanted = config.api.host, config.api.port
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()

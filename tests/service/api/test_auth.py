@@ -34,6 +34,7 @@ NEEDS = {
     "POST /internal/worker/heartbeat": "worker",
     "POST /internal/worker/complete": "worker",
     "POST /internal/worker/fail": "worker",
+    "POST /internal/worker/turn": "worker",
 }
 GRANTS = {"submit": {"submit"}, "read": {"read"}, "worker": {"worker"}, "admin": {"submit", "read"}}
 SOME_ID = "3f0c2a5e-8a54-4a0e-9d5b-6a2f5f6f4f11"

@@ -46,5 +46,6 @@ def test_the_lines_of_the_page_work_as_pasted(sqlite_url: str, tmp_path: object)
     assert '"cancel_requested":false' in out
     assert out.count('{"ok":true,"ack":true}') == 2
     assert '{"ok":true,"ack":true,"requeued":true,"dlq":false}' in out
+    assert '{"complete":[],"fail":[],"heartbeat":[],"claimed":false,"jobs":[]}' in out
     assert '"pointer": "/delay"' in out
     assert ": listening" in out

@@ -283,6 +283,36 @@ async def test_only_an_admin_looks_at_other_requesters(plane: Plane) -> None:
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
 
 
+async def test_an_admin_cancels_and_retries_for_others_when_it_says_whose(plane: Plane) -> None:
+    async with plane.client(requester="one") as one, plane.client("admin", requester="ops") as admin:
+        first, second = [(await submit(one))["job_id"] for _ in range(2)]
+        assert (await admin.post(f"/jobs/{first}/cancel")).status_code == 404
+        assert (await admin.post(f"/jobs/{first}/cancel", json={"requester": "two"})).status_code == 404
+        for action, body in (("cancel", {"requester": "one"}), ("retry", {"requester": "one"})):
+            refused = await one.post(f"/jobs/{first}/{action}", json={"requester": "ops"})
+            assert (refused.status_code, refused.json()["pointer"]) == (403, "/requester")
+            assert (await admin.post(f"/jobs/{first}/{action}", json=body)).status_code in (200, 202)
+        assert (await one.get(f"/jobs/{first}")).json()["state"] == "cancelled"
+        assert (await admin.post(f"/jobs/{second}/cancel", json={"requester": "*"})).json()["state"] == "cancelled"
+        replays = [job for job in (await one.get("/jobs")).json()["jobs"] if job["replay_of"]]
+        assert [job["replay_of"] for job in replays] == [first]  # it is the requester's, not the admin's
+
+
+async def test_a_retry_with_a_key_replays_a_job_once(client: httpx.AsyncClient) -> None:
+    first, second = [(await submit(client, idempotency_key=f"k{i}"))["job_id"] for i in range(2)]
+    for job_id in (first, second):
+        await client.post(f"/jobs/{job_id}/cancel")
+    key = {"idempotency-key": "k0"}
+    replay = await client.post(f"/jobs/{first}/retry", headers=key)
+    again = await client.post(f"/jobs/{first}/retry", headers=key)
+    assert (replay.status_code, again.status_code) == (202, 202)
+    assert again.json()["job_id"] == replay.json()["job_id"] not in (first, second)
+    other = (await client.post(f"/jobs/{second}/retry", headers=key)).json()
+    assert (other["replay_of"], replay.json()["replay_of"]) == (second, first)
+    unkeyed = (await client.post(f"/jobs/{first}/retry")).json()
+    assert len({replay.json()["job_id"], other["job_id"], unkeyed["job_id"]}) == 3
+
+
 @pytest.mark.parametrize("job_id", ["nope", "%00", "..%2f..", "{}", "1" * 5000, "48ded630-41fa-4c1c-bd83-b07dae185e2Z"])
 async def test_an_id_that_is_none_is_not_found(sqlite_client: httpx.AsyncClient, job_id: str) -> None:
     assert (await sqlite_client.get(f"/jobs/{job_id}")).status_code == 404

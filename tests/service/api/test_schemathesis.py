@@ -44,4 +44,4 @@ def test_the_document_is_true_and_no_input_makes_a_5xx(url: str, tmp_path: Path)
             timeout=280,
         )  # fmt: skip
     assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-    assert "Tested: 19" in run.stdout, run.stdout[-2000:]
+    assert "Tested: 20" in run.stdout, run.stdout[-2000:]

@@ -182,15 +182,18 @@ class Gate:
     """Counts the store's transactions and holds the first of them back until the test lets it go."""
 
     def __init__(self, plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._real = plane.store.engine.write
         self.writes = 0
         self._open = asyncio.Event()
-        monkeypatch.setattr(plane.store.engine, "write", self._write)
+        for name in ("write", "write_one"):
+            monkeypatch.setattr(plane.store.engine, name, self._gated(getattr(plane.store.engine, name)))
 
-    async def _write(self, *arguments: Any, **more: Any) -> Any:
-        self.writes += 1
-        await self._open.wait()
-        return await self._real(*arguments, **more)
+    def _gated(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        async def write(*arguments: Any, **more: Any) -> Any:
+            self.writes += 1
+            await self._open.wait()
+            return await real(*arguments, **more)
+
+        return write
 
     async def pass_when(self, everybody_is_here: Callable[[], bool]) -> None:
         async def here() -> bool:

@@ -46,6 +46,25 @@ async def test_handlers_run_and_their_results_come_back(queue: Queue) -> None:
         assert await (await plain.submit(n=1)).result("30s") == 2
 
 
+async def test_a_payload_of_bytes_reaches_its_handler_and_is_read_back_whole(queue: Queue) -> None:
+    everything = bytes(range(256))
+    looks_like_json = b'{"base64": "AA=="}'
+    got: list[bytes] = []
+
+    @queue.job("raw")
+    async def raw(ctx: Context, payload: bytes) -> int:
+        got.append(payload)
+        return len(payload)
+
+    async with working(queue):
+        for payload in (everything, looks_like_json, b""):
+            job = await queue.submit("raw", payload)
+            stored = await queue.get(job.id)
+            assert (stored.payload, stored.payload_format) == (payload, "bytes")
+            assert await job.result("30s") == len(payload)
+    assert got == [everything, looks_like_json, b""]
+
+
 async def test_failures_are_retried_or_end_as_they_say(queue: Queue) -> None:
     seen: Counter[str] = Counter()
 
@@ -83,6 +102,28 @@ async def test_a_job_is_taken_up_soon_after_an_idle_while(queue: Queue, capsys: 
     with capsys.disabled():
         print(f"\n  submit to start over HTTP: {', '.join(f'{s * 1000:.1f}' for s in started)} ms")
     assert max(started) < 2
+
+
+async def test_a_worker_with_free_slots_hears_of_work_from_elsewhere_after_and_beside_a_job(
+    queue: Queue, remote: Remote
+) -> None:
+    """It polls only every ten minutes: what is quick here was waited for at the server."""
+    started: asyncio.Queue[int] = asyncio.Queue()
+    release = asyncio.Event()
+
+    @queue.job("t")
+    async def note(ctx: Context, n: int) -> None:
+        started.put_nowait(n)
+        if n == 3:
+            await release.wait()
+
+    async with remote.queue() as elsewhere, working(queue, concurrency=4, poll="10m"):
+        for n in range(6):  # the job 3 goes on while the later ones come
+            job = await elsewhere.submit("t", {"n": n})
+            assert await asyncio.wait_for(started.get(), 10) == n
+            if n != 3:
+                await job.wait("30s")
+        release.set()
 
 
 class TestShortLeases:
