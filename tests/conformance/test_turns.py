@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
-from euterpe.ports import ClaimRequest, Finished
+from euterpe.ports import Advance, ClaimRequest, Finished
 from euterpe.store.sql import SqlStore
-from tests.conformance.acts import MINUTE, job, state_of, submit, take, taken
+from tests.conformance.acts import MINUTE, fail, job, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock
 
 ALL = ClaimRequest(worker_id="w2", limit=10)
@@ -75,3 +75,22 @@ async def test_a_turn_takes_the_most_urgent_first_and_the_oldest_of_those(store:
     ids = [await submit(store, priority=priority) for priority in (3, 1, 2, 1)]
     _, claims = await store.turn([], ALL)
     assert [claim.job.id for claim in claims] == [ids[1], ids[3], ids[2], ids[0]]
+
+
+async def test_a_job_that_a_turn_gives_out_is_the_job_that_is_stored(store: SqlStore, clock: FrozenClock) -> None:
+    job_id = await submit(
+        store, tags={"a": "b"}, correlation_id="c", priority=1, payload=b'{"x": 1}', visibility_us=MINUTE // 2
+    )
+    (first,) = (await store.turn([], ALL))[1]
+    assert first.job == await store.get(job_id)
+    await store.advance([Advance(first, progress=0.5, message="half", checkpoint=b"\x00")])
+    await fail(store, first)
+    clock.advance(us=2 * MINUTE)
+    await store.sweeps.promote()
+    dependent = await submit(store, depends_on=(job_id,))
+    (second,) = (await store.turn([], ALL))[1]
+    assert second.job == await store.get(job_id)
+    assert second.job.has_dependents
+    await store.settle([Finished(second, Success())])
+    (third,) = (await store.turn([], ALL))[1]
+    assert (third.job.id, third.job) == (dependent, await store.get(dependent))

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.job import Job
-from euterpe.model.state import State
+from euterpe.model.state import CLAIMED, State
 from euterpe.store.program import Row
 
 _STATES = {str(state): state for state in State}
@@ -22,6 +22,24 @@ def job_from(row: Row) -> Job:
     values[_STATE] = _STATES[values[_STATE]]
     values[_HAS_DEPENDENTS] = bool(values[_HAS_DEPENDENTS])
     return Job(*values)
+
+
+def taken_from(row: Row, worker_id: str, lease_ttl_us: int) -> Job:
+    """A plain job that was just claimed (`taken_columns.sql`): what all such jobs have in common does not travel."""
+    (
+        seq, id_, requester_id, queue, type_, priority, payload, payload_format, attempt_count, max_attempts,
+        release_count, claim_version, run_at, created_at, scheduled_at, started_at, expires_at, execution_timeout_us,
+        visibility_us, retry_policy, stages, error, checkpoint, tags, correlation_id, callback_events, idempotency_key,
+        dependency, depth, has_dependents, parent_id, replay_of, cancel_version, transitions,
+    ) = row  # fmt: skip
+    return Job(
+        seq, id_, requester_id, queue, type_, State.RUNNING, CLAIMED, priority, payload, payload_format, attempt_count,
+        max_attempts, release_count, claim_version, worker_id, started_at + min(lease_ttl_us, visibility_us),
+        started_at, run_at, created_at, started_at, scheduled_at, started_at, None, expires_at, execution_timeout_us,
+        visibility_us, retry_policy, stages, None, error, None, None, checkpoint, tags, correlation_id, None,
+        callback_events, idempotency_key, dependency, 0, depth, has_dependents, parent_id, replay_of, cancel_version,
+        transitions, None, None,
+    )  # fmt: skip
 
 
 URGENCY: Final = attrgetter("priority", "seq")

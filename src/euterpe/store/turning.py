@@ -19,7 +19,7 @@ from euterpe.ports import ClaimRequest
 from euterpe.store.claiming import claim
 from euterpe.store.engine import Engine
 from euterpe.store.program import Program, each, one
-from euterpe.store.rows import URGENCY, job_from
+from euterpe.store.rows import URGENCY, taken_from
 from euterpe.store.settling import settle_or_confirm
 
 Turn = tuple[list[State | None], list[Claim]]
@@ -112,7 +112,8 @@ def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[B
     if settled < len(settlements):
         done = set(zip(ids or (), versions or (), strict=True))
         left = [s for s in settlements if (s.job_id, s.claim_version) not in done]
-    jobs = [job_from(row[FRONT:]) for row in rows if row[FRONT] is not None]
+    worker_id, ttl_us = request.worker_id, request.lease_ttl_us
+    jobs = [taken_from(row[FRONT:], worker_id, ttl_us) for row in rows if row[FRONT] is not None]
     jobs.sort(key=URGENCY)
     claims = [Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0)) for job in jobs]
     return Brief(claims, left, line_was_plain is not False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,6 +12,7 @@ import msgspec
 
 from euterpe.model.submission import Submission
 
+_VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 _ID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -55,14 +57,17 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_ids(count: int) -> list[str]:
-    """UUID v4s. One read of the system's randomness serves a whole batch."""
-    noise = os.urandom(16 * count).hex()
-    ids = []
-    for i in range(0, 32 * count, 32):
-        h = noise[i : i + 32]
-        variant = "89ab"[int(h[16], 16) & 3]
-        ids.append(f"{h[:8]}-{h[8:12]}-4{h[13:16]}-{variant}{h[17:20]}-{h[20:]}")
-    return ids
+    """UUIDs of version 4 that begin with the time in milliseconds, the other 74 bits random.
+
+    Jobs that are submitted together are settled together, so they should be neighbours in the index of ids too; ids
+    that are random all over touch a page of it each. One read of the system's randomness serves a whole batch."""
+    time_ms = f"{time.time_ns() // 1_000_000:012x}"[-12:]
+    front = f"{time_ms[:8]}-{time_ms[8:]}-4"
+    noise = os.urandom(10 * count).hex()
+    return [
+        f"{front}{noise[i : i + 3]}-{_VARIANT[noise[i + 3]]}{noise[i + 4 : i + 7]}-{noise[i + 7 : i + 19]}"
+        for i in range(0, 20 * count, 20)
+    ]
 
 
 def as_stored(given_id: str) -> str | None:

@@ -39,6 +39,6 @@ WITH settled AS (
         transitions = j.transitions + 1
     FROM picked
     WHERE j.ctid = picked.at AND (SELECT plain FROM line)
-    RETURNING {{job_columns}}
+    RETURNING {{taken_columns}}
 )
 SELECT done.count, done.ids, done.versions, line.plain, j.* FROM done CROSS JOIN line LEFT JOIN taken AS j ON true
