@@ -22,7 +22,7 @@ from bench.harness.stores import NotDurable, open_stores
 from bench.raw.registry import PROBES
 from tests.servers import ServerFailed
 
-QUICK = Sizes(jobs_scale=0.1, latency_s=3.0, idle_s=3.0)
+QUICK = Sizes(jobs_scale=0.1, latency_s=3.0, idle_s=3.0, history_jobs=100_000)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -56,7 +56,7 @@ def make_environments(choice: Choice) -> None:
 
 def tell(outcome: Outcome) -> None:
     shown = outcome.error or ", ".join(f"{metric} {value:,.2f}" for metric, value in outcome.figures.items())
-    name = f"[{outcome.round}] {outcome.scenario:12} {outcome.subject:42}"
+    name = f"[{outcome.round}] {outcome.scenario:15} {outcome.subject:42}"
     print(f"{name} {shown} (others: {outcome.others_cores:.1f} cores)", file=sys.stderr)
 
 

@@ -12,7 +12,8 @@ from typing import Literal
 from bench.harness.environments import Environment
 from bench.peers.adapter import Setting
 
-StoreKind = Literal["postgres", "redis", "sqlite"]
+StoreKind = Literal["postgres", "postgres+redis", "redis", "sqlite"]
+"""`postgres+redis`: the jobs in Postgres, a Redis beside it; the URL is the one, `#` and the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ OURS = (
         drain_jobs=80_000,
         single_jobs=2_000,
         bulk_jobs=50_000,
-        settings={"concurrency": 1000, "batch": 500, "submit_batch": 1000},
+        settings={"concurrency": 2000, "batch": 1000, "submit_batch": 1000},
         keeps="the row with its result, and each attempt",
     ),
     Subject(
@@ -64,8 +65,20 @@ OURS = (
         drain_jobs=80_000,
         single_jobs=3_000,
         bulk_jobs=50_000,
-        settings={"concurrency": 1000, "batch": 500, "submit_batch": 1000},
+        settings={"concurrency": 2000, "batch": 1000, "submit_batch": 1000},
         keeps="the row with its result, and each attempt",
+    ),
+    Subject(
+        name="euterpe-streams",
+        store="postgres+redis",
+        environment=Environment("repository", "euterpe"),
+        distribution="euterpe-queue",
+        adapter="bench.peers.euterpe",
+        drain_jobs=80_000,
+        single_jobs=2_000,
+        bulk_jobs=50_000,
+        settings={"concurrency": 2000, "batch": 1000, "submit_batch": 1000},
+        keeps="the row with its result, and each attempt; Redis Streams only wake",
     ),
 )
 
@@ -79,7 +92,7 @@ OVER_HTTP = (
         drain_jobs=40_000,
         single_jobs=0,
         bulk_jobs=0,
-        settings={"concurrency": 1000, "batch": 500, "submit_batch": 1000},
+        settings={"concurrency": 2000, "batch": 1000, "submit_batch": 1000},
         keeps="the row with its result, and each attempt",
         scenarios=frozenset({"drain-x1", "latency"}),
     ),

@@ -11,6 +11,8 @@ class Metric:
     title: str
     unit: str
     higher_is_better: bool
+    ours_alone: bool = False
+    """Measured for our own subjects only, so it has a table of its own and no column in the peers'."""
 
     def format(self, value: float) -> str:
         if self.unit == "jobs/s" or self.unit == "/s":
@@ -20,11 +22,20 @@ class Metric:
 
 METRICS = (
     Metric("submit_one", "submit one by one", "jobs/s", True),
+    Metric("submit_64", "64 single submits at once", "jobs/s", True, ours_alone=True),
     Metric("submit_bulk", "bulk submit", "jobs/s", True),
     Metric("drain_x1", "drain, 1 worker process", "jobs/s", True),
     Metric("drain_x2", "drain, 2 worker processes", "jobs/s", True),
+    Metric("drain_x4", "drain, 4 worker processes", "jobs/s", True, ours_alone=True),
+    Metric("drain_x8", "drain, 8 worker processes", "jobs/s", True, ours_alone=True),
+    Metric("drain_callbacks", "drain, a callback each", "jobs/s", True, ours_alone=True),
+    Metric("drain_chains", "drain, chains of 10", "jobs/s", True, ours_alone=True),
+    Metric("drain_history", "drain beside a long history", "jobs/s", True, ours_alone=True),
+    Metric("drain_snapshot", "drain under an old snapshot", "jobs/s", True, ours_alone=True),
     Metric("latency_p50", "latency p50", "ms", False),
     Metric("latency_p99", "latency p99", "ms", False),
+    Metric("latency_local_p50", "latency in one process p50", "ms", False, ours_alone=True),
+    Metric("latency_local_p99", "latency in one process p99", "ms", False, ours_alone=True),
     Metric("idle_cpu", "idle CPU", "% of a core", False),
     Metric("idle_rss", "idle RSS", "MB", False),
     Metric("drain_wal", "WAL in the drain (x1)", "bytes/job", False),

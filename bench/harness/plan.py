@@ -7,13 +7,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from bench.harness.catalogue import StoreKind, Subject
+from bench.harness.own_scenarios import OWN_SCENARIOS
 from bench.harness.rounds import Figures, Measurement
 from bench.harness.scenarios import SCENARIOS, Scenario, Sizes
 from bench.harness.stores import Stores
 from bench.raw.probe import Probe
 
 RAW = "raw"
-SCENARIO_NAMES = (*(scenario.name for scenario in SCENARIOS), RAW)
+ALL_SCENARIOS = (*SCENARIOS, *OWN_SCENARIOS)
+SCENARIO_NAMES = (*(scenario.name for scenario in ALL_SCENARIOS), RAW)
 
 
 class UnknownName(Exception):
@@ -43,7 +45,7 @@ def choose(
     """Empty `peers` or `scenarios` mean all of them."""
     require_known("--peer", peers, [subject.name for subject in subjects])
     require_known("--scenario", scenarios, SCENARIO_NAMES)
-    picked = [scenario for scenario in SCENARIOS if not scenarios or scenario.name in scenarios]
+    picked = [scenario for scenario in ALL_SCENARIOS if not scenarios or scenario.name in scenarios]
     return Choice(
         subjects=[subject for subject in subjects if picked and (not peers or subject.name in peers)],
         scenarios=picked,

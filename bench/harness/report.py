@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.harness.catalogue import OURS
 from bench.harness.chart import render_chart
 from bench.harness.environments import BENCH
 from bench.harness.plan import Choice
@@ -20,10 +21,15 @@ from bench.harness.rounds import Outcome
 from bench.harness.scenarios import Sizes
 from bench.harness.statistics import spread
 from bench.harness.summary import Summary, summarise
-from bench.harness.table import Section, render_failures, render_ratios, render_table
+from bench.harness.table import Section, render_failures, render_ours, render_ratios, render_table
 
 OUT = BENCH / "out"
-STORE_TITLES = {"postgres": "On Postgres", "redis": "On Redis", "sqlite": "On SQLite"}
+STORE_TITLES = {
+    "postgres": "On Postgres",
+    "postgres+redis": "On Postgres, woken by Redis Streams",
+    "redis": "On Redis",
+    "sqlite": "On SQLite",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,8 @@ def render_markdown(run: Run, summary: Summary) -> str:
         ]
         if rows:
             parts.append(render_table(Section(title, rows), summary))
+    if (ours := render_ours([subject.name for subject in OURS], summary)) is not None:
+        parts.append(ours)
     if run.choice.probes:
         rows = [(probe.name, probe.name) for probe in run.choice.probes]
         parts.append(render_table(Section("Raw limits", rows), summary))

@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from bench.harness.catalogue import Subject
 from bench.harness.peer_process import PeerProcess
 from bench.harness.statistics import percentile
-from bench.harness.stores import Stores
+from bench.harness.stores import PostgresWork, Stores
 
 Figures = dict[str, float]
+Circumstance = Callable[[str], AbstractAsyncContextManager[None]]
+"""What a measurement takes place in: entered with the store's URL once the schema is there, left at the very end."""
 WARM_UP_JOBS = 50
 STALL_TIMEOUT_S = 60.0
 
@@ -35,6 +38,8 @@ class Sizes:
     settle_s: float = 3.0
     """Between a worker's last job and the idle measurement."""
     idle_s: float = 10.0
+    history_jobs: int = 1_000_000
+    """How many finished jobs lie in the table of which a drain is to be as fast as of an empty one."""
 
     def count(self, usual: int) -> int:
         return self.jobs if self.jobs is not None else max(100, round(usual * self.jobs_scale))
@@ -49,13 +54,21 @@ class Scenario:
 
 
 @contextlib.asynccontextmanager
-async def submitting(subject: Subject, stores: Stores) -> AsyncIterator[tuple[str, PeerProcess]]:
+async def nothing_special(_url: str) -> AsyncIterator[None]:
+    yield
+
+
+@contextlib.asynccontextmanager
+async def submitting(
+    subject: Subject, stores: Stores, circumstance: Circumstance = nothing_special
+) -> AsyncIterator[tuple[str, PeerProcess]]:
     """A fresh store with the peer's schema: its URL, and a process that is connected to it."""
     url = await stores.fresh(subject.store)
     async with PeerProcess(subject, url) as client:
         await client.call("setup")
-        await client.call("open")
-        yield url, client
+        async with circumstance(url):
+            await client.call("open")
+            yield url, client
 
 
 async def submit_one(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
@@ -88,11 +101,20 @@ async def all_started(workers: Sequence[PeerProcess], reported: asyncio.Event, j
             raise Stalled(f"{started} of {jobs} jobs started, and none for {STALL_TIMEOUT_S:.0f} s") from None
 
 
-async def drain(subject: Subject, stores: Stores, sizes: Sizes, processes: int) -> Figures:
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """What a drain came to: jobs a second, and the server's work for it where the store is a Postgres."""
+
+    rate: float
+    jobs: int
+    work: PostgresWork | None
+
+
+async def drain(
+    subject: Subject, stores: Stores, jobs: int, processes: int = 1, circumstance: Circumstance = nothing_special
+) -> Drain:
     """From the first handler start to the moment at which the peer's own store holds nothing unfinished."""
-    jobs = sizes.count(subject.drain_jobs)
-    async with contextlib.AsyncExitStack() as stack:
-        url, client = await stack.enter_async_context(submitting(subject, stores))
+    async with submitting(subject, stores, circumstance) as (url, client):
         await client.call("submit_bulk", jobs=jobs)
         before = await stores.postgres_work() if subject.store == "postgres" else None
         async with contextlib.AsyncExitStack() as at_work:
@@ -104,21 +126,22 @@ async def drain(subject: Subject, stores: Stores, sizes: Sizes, processes: int) 
             await all_started(workers, reported, jobs)
             drained = await client.call("await_drained", timeout_s=STALL_TIMEOUT_S)
         first_ns = min(worker.first_ns for worker in workers if worker.started)
-        figures = {f"drain_x{processes}": jobs / ((drained["drained_ns"] - first_ns) / 1e9)}
-        if before is not None and processes == 1:
-            # Only now: a backend adds its commits to the statistics when it ends.
-            after = await stores.postgres_work()
-            figures["drain_wal"] = (after.wal_bytes - before.wal_bytes) / jobs
-            figures["drain_commits"] = 1000 * (after.commits - before.commits) / jobs
-    return figures
+        # Only now: a backend adds its commits to the statistics when it ends.
+        work = None if before is None else (await stores.postgres_work()).since(before)
+    return Drain(jobs / ((drained["drained_ns"] - first_ns) / 1e9), jobs, work)
 
 
 async def drain_x1(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
-    return await drain(subject, stores, sizes, processes=1)
+    drained = await drain(subject, stores, sizes.count(subject.drain_jobs))
+    figures = {"drain_x1": drained.rate}
+    if drained.work is not None:
+        figures["drain_wal"] = drained.work.wal_bytes / drained.jobs
+        figures["drain_commits"] = 1000 * drained.work.commits / drained.jobs
+    return figures
 
 
 async def drain_x2(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
-    return await drain(subject, stores, sizes, processes=2)
+    return {"drain_x2": (await drain(subject, stores, sizes.count(subject.drain_jobs), processes=2)).rate}
 
 
 @contextlib.asynccontextmanager

@@ -45,6 +45,9 @@ class PostgresWork:
     wal_bytes: int
     commits: int
 
+    def since(self, before: PostgresWork) -> PostgresWork:
+        return PostgresWork(self.wal_bytes - before.wal_bytes, self.commits - before.commits)
+
 
 class Stores:
     """`fresh` empties the store and returns its URL; what was there before is gone."""
@@ -60,10 +63,9 @@ class Stores:
             case "postgres":
                 url = await self._fresh_database()
             case "redis":
-                assert self._redis is not None, "no redis-server was started for this run"
-                with contextlib.closing(redis.Redis.from_url(self._redis.url)) as connection:
-                    connection.flushall()
-                url = self._redis.url
+                url = self._flushed_redis()
+            case "postgres+redis":
+                url = f"{await self._fresh_database()}#{self._flushed_redis()}"
             case "sqlite":
                 url = f"sqlite:///{self.fresh_folder() / 'bench.db'}"
             case _:
@@ -116,6 +118,12 @@ class Stores:
         assert self._postgres is not None
         return self._postgres.url.rpartition("/")[0] + f"/bench{self._number}"
 
+    def _flushed_redis(self) -> str:
+        assert self._redis is not None, "no redis-server was started for this run"
+        with contextlib.closing(redis.Redis.from_url(self._redis.url)) as connection:
+            connection.flushall()
+        return self._redis.url
+
     async def _admin(self) -> asyncpg.Connection[asyncpg.Record]:
         assert self._postgres is not None, "no Postgres was started for this run"
         return await asyncpg.connect(self._postgres.url)
@@ -136,11 +144,12 @@ def require_durable(folder: Path, mounts: Mapping[Path, str]) -> None:
 @contextlib.contextmanager
 def open_stores(kinds: set[StoreKind]) -> Iterator[Stores]:
     """Starts only the servers that the run needs."""
+    servers = {server for kind in kinds for server in kind.split("+")}
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="euterpe-bench-")))
         require_durable(folder, mounted())
-        postgres = stack.enter_context(PostgresServer(POSTGRES_SETTINGS)) if "postgres" in kinds else None
+        postgres = stack.enter_context(PostgresServer(POSTGRES_SETTINGS)) if "postgres" in servers else None
         if postgres is not None:
             require_durable(postgres.directory, mounted())
-        redis_server = stack.enter_context(BenchRedisServer()) if "redis" in kinds else None
+        redis_server = stack.enter_context(BenchRedisServer()) if "redis" in servers else None
         yield Stores(postgres, redis_server, folder)

@@ -31,7 +31,7 @@ def render_table(section: Section, summary: Summary) -> str:
     columns = [
         metric
         for metric in METRICS
-        if any(summary.spread(subject, metric.key) is not None for subject, _ in section.rows)
+        if not metric.ours_alone and any(summary.spread(subject, metric.key) is not None for subject, _ in section.rows)
     ]
     lines = [
         f"### {section.heading}",
@@ -43,6 +43,19 @@ def render_table(section: Section, summary: Summary) -> str:
         cells = [render_cell(metric, summary.spread(subject, metric.key)) for metric in columns]
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def render_ours(subjects: Sequence[str], summary: Summary) -> str | None:
+    """What only our own subjects are measured by, a line a figure; None where nothing of that was measured."""
+    lines = []
+    for metric in METRICS:
+        cells = [render_cell(metric, summary.spread(subject, metric.key)) for subject in subjects]
+        if metric.ours_alone and set(cells) != {ABSENT}:
+            lines.append(f"| {metric.title}, {metric.unit} | " + " | ".join(cells) + " |")
+    if not lines:
+        return None
+    head = ["### Ours alone", "", "| | " + " | ".join(subjects) + " |", "|---" * (len(subjects) + 1) + "|"]
+    return "\n".join(head + lines)
 
 
 def render_ratios(pairs: Sequence[tuple[str, str]], summary: Summary) -> str:

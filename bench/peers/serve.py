@@ -20,6 +20,7 @@ from typing import Any, TextIO
 from bench.peers.adapter import Payload, Peer, Seen, make_payload, seen
 
 POLL_EVERY_S = 0.002
+LOCAL_TIMEOUT_S = 30.0
 Figures = dict[str, Any]
 
 
@@ -53,6 +54,38 @@ async def submit_paced(peer: Peer, per_second: float, jobs: int) -> Figures:
     return {"seconds": time.monotonic() - start_s}
 
 
+async def submit_at_once(peer: Peer, jobs: int, submitters: int) -> Figures:
+    """So many tasks, each awaiting its own share one by one."""
+    payloads = [make_payload(number) for number in range(jobs)]
+    shares = [payloads[first::submitters] for first in range(submitters)]
+    start_ns = time.monotonic_ns()
+    await asyncio.gather(*(peer.submit_one(share) for share in shares))
+    return {"seconds": (time.monotonic_ns() - start_ns) / 1e9}
+
+
+async def latency_local(peer: Peer, warm_up: int, per_second: float, jobs: int) -> Figures:
+    """Submits and works in this one process; the peer is open already."""
+    working = asyncio.create_task(peer.work())
+    try:
+        await peer.submit_one([make_payload(number) for number in range(warm_up)])
+        await until_started(working, seen, warm_up)
+        await await_drained(peer, LOCAL_TIMEOUT_S)
+        await submit_paced(peer, per_second, jobs)
+        await until_started(working, seen, warm_up + jobs)
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+    return {"latencies_us": seen.latencies_us}
+
+
+async def until_started(working: asyncio.Task[None], counter: Seen, jobs: int) -> None:
+    async with asyncio.timeout(LOCAL_TIMEOUT_S):
+        while len(counter.starts_ns) < jobs:
+            if working.done():
+                raise RuntimeError("the worker ended by itself") from working.exception()
+            await asyncio.sleep(POLL_EVERY_S)
+
+
 async def await_drained(peer: Peer, timeout_s: float) -> Figures:
     deadline_s = time.monotonic() + timeout_s
     while left := await peer.unfinished():
@@ -78,6 +111,10 @@ async def obey(peer: Peer, command: Figures) -> Figures:
             return await timed_submit(peer, command["jobs"], bulk=True)
         case "submit_paced":
             return await submit_paced(peer, command["per_second"], command["jobs"])
+        case "submit_at_once":
+            return await submit_at_once(peer, command["jobs"], command["submitters"])
+        case "latency_local":
+            return await latency_local(peer, command["warm_up"], command["per_second"], command["jobs"])
         case "await_drained":
             return await await_drained(peer, command["timeout_s"])
         case unknown:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bench.raw import disk, euterpe_statements, postgres, sqlite
+from bench.raw import disk, euterpe_rows, euterpe_statements, postgres, sqlite
 
-PROBES = (*disk.PROBES, *postgres.PROBES, *sqlite.PROBES, *euterpe_statements.PROBES)
+PROBES = (*disk.PROBES, *postgres.PROBES, *sqlite.PROBES, *euterpe_rows.PROBES, *euterpe_statements.PROBES)

@@ -68,7 +68,7 @@ def test_a_subject_that_says_something_in_some_scenarios_only_is_measured_in_tho
     measured = {name: {m.scenario for m in plan if m.subject == name} for name in ("euterpe", "euterpe-http")}
 
     assert measured["euterpe-http"] == {"drain-x1", "latency"}
-    assert measured["euterpe"] == {scenario.name for scenario in SCENARIOS}
+    assert measured["euterpe"] >= {scenario.name for scenario in SCENARIOS}
 
 
 def test_an_unknown_peer_or_scenario_is_answered_with_the_known_ones() -> None:

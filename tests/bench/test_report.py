@@ -17,7 +17,7 @@ from bench.harness.rounds import Outcome, Pace, run_rounds
 from bench.harness.scenarios import SCENARIOS, Sizes
 from bench.harness.stores import Stores
 from bench.harness.summary import summarise
-from bench.harness.table import Section, render_ratios, render_table
+from bench.harness.table import Section, render_ours, render_ratios, render_table
 from bench.raw.registry import PROBES
 
 OUTCOMES = [
@@ -44,6 +44,16 @@ def test_a_table_shows_median_and_spread_and_only_columns_with_figures() -> None
         "| fast 1.0 | 26,000 (20,000-30,000) | 1.23 |",
         "| slow 2.0 | 450 (400-500) | - |",
     ]
+
+
+def test_what_is_measured_for_us_alone_stands_in_a_table_of_its_own() -> None:
+    summary = summarise([*OUTCOMES, Outcome(1, "fast", "submit-64", {"submit_64": 10_000.0})])
+
+    assert "64 single" not in render_table(Section("On Postgres", [("fast", "fast 1.0")]), summary)
+    assert render_ours(["fast", "slow"], summary) == (
+        "### Ours alone\n\n| | fast | slow |\n|---|---|---|\n| 64 single submits at once, jobs/s | 10,000 | - |"
+    )
+    assert render_ours(["slow"], summary) is None
 
 
 def test_ratios_are_taken_inside_the_rounds_that_both_finished() -> None:
