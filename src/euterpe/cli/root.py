@@ -18,6 +18,7 @@ COMMANDS = {
     "peek": Known("euterpe.cli.operate:peek", "Show what a worker would claim next, without claiming it.", OPERATE),
     "pause": Known("euterpe.cli.operate:pause", "Stop every worker from claiming a queue or a job type.", OPERATE),
     "resume": Known("euterpe.cli.operate:resume", "Let workers claim a paused queue or job type again.", OPERATE),
+    "bench": Known("euterpe.cli.bench:bench", "Measure the queue's speed on your own database.", OPERATE),
     "migrate": Known("euterpe.cli.operate:migrate", "Bring the database's schema up to date.", OPERATE),
     "keys": Known("euterpe.cli.keys:keys", "Create, list, rotate and revoke API keys and webhook secrets.", WEBHOOKS),
     "outbox": Known("euterpe.cli.outbox:outbox", "List webhook events and send them again.", WEBHOOKS),
