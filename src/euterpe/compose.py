@@ -7,15 +7,17 @@ import tempfile
 import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 from urllib.parse import quote, unquote, urlsplit
 
-from euterpe.config import Config
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock, Wakeups
 from euterpe.store.engine import Engine
 from euterpe.store.sql import SqlStore
+
+if TYPE_CHECKING:
+    from euterpe.config import Config  # Not at run time: a lease keeper has no use for it, and starts a third sooner.
 
 EMBEDDED_FOLDER: Final = Path(".euterpe")
 """Where the embedded default keeps its database and keys."""
