@@ -18,8 +18,6 @@ from euterpe.model.state import State
 from euterpe.ports import ClaimRequest
 from euterpe.store.claiming import claim
 from euterpe.store.engine import Engine
-from euterpe.store.line import FRONT as AT_THE_FRONT
-from euterpe.store.line import Lines, Place
 from euterpe.store.program import Program, each, one
 from euterpe.store.rows import URGENCY, taken_from
 from euterpe.store.settling import settle_or_confirm
@@ -38,18 +36,14 @@ class Turns:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._not_plain: set[str] = set()
-        self._lines = Lines()
 
     async def take(self, settlements: Sequence[Settlement], jobs: Sequence[Job], request: ClaimRequest | None) -> Turn:
         """`jobs` are those of the settlements, as they were claimed."""
         plain = all(s.state is State.COMPLETED for s in settlements) and all(is_plain(job) for job in jobs)
         if not (plain and self._engine.family == "postgres" and self._may_claim_briefly(request)):
             return await self._take_all(settlements, jobs, request, plain=plain)
-        start = self._lines.place(request)
-        done = await self._engine.write_one(lambda: brief(settlements, request or NOTHING, start))
-        self._lines.went(request, start, done.claims)
-        may_be_more = start != AT_THE_FRONT and request is not None and len(done.claims) < request.limit
-        if not done.left and done.line_was_plain and not may_be_more:
+        done = await self._engine.write_one(lambda: brief(settlements, request or NOTHING))
+        if not done.left and done.line_was_plain:
             return [s.state for s in settlements], done.claims
         if request is not None:
             if not done.line_was_plain:
@@ -99,7 +93,7 @@ def is_plain(job: Job) -> bool:
     return job.callback_url is None and job.concurrency_key is None and not job.has_dependents
 
 
-def brief(settlements: Sequence[Settlement], request: ClaimRequest, start: Place = AT_THE_FRONT) -> Program[Brief]:
+def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[Brief]:
     # In the order of ids, as heartbeats: two statements that lock the same rows in two orders wait for each other.
     ordered = sorted(settlements, key=BY_JOB)
     rows = yield one(
@@ -110,8 +104,6 @@ def brief(settlements: Sequence[Settlement], request: ClaimRequest, start: Place
         queue=request.queues[0],
         types=None if request.types is None else list(request.types),
         limit=request.limit,
-        after_priority=start[0],
-        after_seq=start[1],
         worker_id=request.worker_id,
         lease_ttl_us=request.lease_ttl_us,
     )

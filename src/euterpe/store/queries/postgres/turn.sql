@@ -19,7 +19,6 @@ WITH settled AS (
       AND type NOT IN (SELECT name FROM pauses WHERE kind = 'type')
       AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'queue' AND name = :queue)
       AND expires_at > {{now}}
-      AND (priority, seq) > (CAST(:after_priority AS smallint), CAST(:after_seq AS bigint))
     ORDER BY priority, seq
     LIMIT :limit
     FOR UPDATE OF w SKIP LOCKED
