@@ -22,6 +22,7 @@ BY = {
     "take": {ROWID},
     "taken": {ROWID},
     "taken_large": {ROWID},
+    "completing": {BY_ID},
     "complete": {BY_ID},
     "settle": {BY_ID},
     "settle_completed": {BY_ID},

@@ -23,8 +23,10 @@ def row_source(names: Sequence[str]) -> str:
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:
-    """What goes into `:rows`: text, numbers and nothing."""
-    return msgspec.json.encode(list(zip(*(columns[name] for name in names), strict=True))).decode()
+    """What goes into `:rows`: text, numbers and nothing. Bytes must be text, which the statement casts back."""
+    given = (columns[name] for name in names)
+    texts = ([v.decode() for v in column] if column and isinstance(column[0], bytes) else column for column in given)
+    return msgspec.json.encode(list(zip(*texts, strict=True))).decode()
 
 
 def fold(columns: str) -> str:

@@ -18,9 +18,9 @@ from euterpe.model.state import State
 from euterpe.ports import ClaimRequest
 from euterpe.store.claiming import claim
 from euterpe.store.engine import Engine
-from euterpe.store.program import Program, each, one
+from euterpe.store.program import Program, one
 from euterpe.store.rows import URGENCY, taken_from
-from euterpe.store.settling import settle_or_confirm
+from euterpe.store.settling import as_text, complete, settle_or_confirm
 
 Turn = tuple[list[State | None], list[Claim]]
 """What each settlement made of its job (None: it was stale), and what was claimed."""
@@ -62,7 +62,7 @@ class Turns:
         keyed = not plain and any(job.concurrency_key is not None for job in jobs)
 
         def program() -> Program[Turn]:
-            briefly = plain and family == "sqlite" and (yield from complete(settlements))
+            briefly = plain and family == "sqlite" and (yield from complete_plain(settlements))
             states: list[State | None] = [s.state for s in settlements]
             if not briefly:
                 states = yield from settle_or_confirm(settlements, family)
@@ -119,19 +119,13 @@ def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[B
     return Brief(claims, left, line_was_plain is not False)
 
 
-def complete(settlements: Sequence[Settlement]) -> Program[bool]:
+def complete_plain(settlements: Sequence[Settlement]) -> Program[bool]:
     """End plain jobs on SQLite; whether that was all of them. What it left, `settle_or_confirm` finds and confirms."""
-    try:
-        results = [None if s.result is None else s.result.decode() for s in settlements]
-    except UnicodeDecodeError:
-        return False  # A batch travels as JSON. Results of handlers are JSON too, but a store takes any bytes.
     if not settlements:
         return True
-    yield each(
-        "complete",
-        id=[s.job_id for s in settlements],
-        claim_version=[s.claim_version for s in settlements],
-        result=results,
-    )
+    results = as_text(settlements)
+    if results is None:
+        return False
+    yield complete(settlements, results, plain=True)
     ((written,),) = yield one("changes")
     return bool(written == len(settlements))

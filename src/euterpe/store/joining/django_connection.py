@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -63,4 +64,4 @@ def formatted(family: Family, name: str, schema: str | None) -> Text:
     """The text with a `%s` for each use of a parameter, and the names in that order."""
     text = numbered(family, name, schema, "$")
     names = tuple(text.names[int(number) - 1] for number in re.findall(r"\$(\d+)", text.sql))
-    return Text(re.sub(r"\$\d+", "%s", text.sql.replace("%", "%%")), names, text.batched)
+    return replace(text, sql=re.sub(r"\$\d+", "%s", text.sql.replace("%", "%%")), names=names)

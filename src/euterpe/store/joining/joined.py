@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from euterpe.model.errors import InvalidInput, SchemaMismatch
 from euterpe.store.dialect import Family, Text
+from euterpe.store.folding import rows_of
 from euterpe.store.joining.home import Home
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
@@ -177,6 +178,8 @@ def rows_of_values(statement: Statement, text: Text, home: Home) -> Iterator[Map
     """The values of each call by name: all at once for a statement that takes arrays, else row by row."""
     if not isinstance(statement, Each):
         yield {**statement.params, "now": home.now()}
+    elif text.row_names:
+        yield {"rows": rows_of(statement.columns, text.row_names), "now": home.now()}
     elif text.batched:
         yield {**statement.columns, "now": home.now()}
     else:

@@ -1,0 +1,13 @@
+-- One dependency less to wait for; the last one lets the job go, a bad end ends it.
+-- The guard is not the state: see pending_means_waiting in the schema.
+UPDATE inbox_jobs AS j
+SET pending_dependencies = i.pending,
+    state = CASE WHEN i.state <> 'scheduled' THEN i.state
+                 WHEN j.run_at > :now THEN 'delayed' ELSE 'scheduled' END,
+    scheduled_at = CASE WHEN i.state = 'scheduled' AND j.run_at <= :now THEN :now ELSE j.scheduled_at END,
+    completed_at = CASE WHEN i.state IN ('pending', 'scheduled') THEN NULL ELSE :now END,
+    error = COALESCE(i.error, j.error), updated_at = :now,
+    transitions = j.transitions + CASE i.state WHEN 'pending' THEN 0 ELSE 1 END
+FROM {{rows id pending state error}} AS i
+WHERE j.id = i.id AND j.pending_dependencies > 0
+RETURNING {{moved_columns}}
