@@ -9,17 +9,17 @@ from bench.peers.adapter import make_payload
 from bench.raw.probe import Probe
 from euterpe.compose import connect, sqlite_path
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Success, settle
+from euterpe.model.outcome import Settlement, Success, settle
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
 from euterpe.queue.options import encode_payload
-from euterpe.store import claiming, settling
-from euterpe.store.dialect import Family
+from euterpe.store.claiming import claim
 from euterpe.store.postgres import PostgresEngine
 from euterpe.store.program import Program, run_sync
 from euterpe.store.sqlite import APSW, system_clock
+from euterpe.store.turning import brief, complete_plain
 
-BATCH = 500
+BATCH = 1000
 
 
 async def fill(url: str, count: int) -> None:
@@ -34,11 +34,9 @@ async def fill(url: str, count: int) -> None:
 REQUEST = ClaimRequest(worker_id="bare:00000000-0000-0000-0000-000000000000", limit=BATCH, types=("noop",))
 
 
-def turn(taken: list[Claim], family: Family) -> Program[list[Claim]]:
+def settled(taken: list[Claim]) -> list[Settlement]:
     rng = Random(1)
-    ended = [settle(claim.job, Success(b"null"), rng) for claim in taken]
-    yield from settling.settle_or_confirm(ended, family)
-    return (yield from claiming.claim(REQUEST, family))
+    return [settle(one.job, Success(b"null"), rng) for one in taken]
 
 
 async def on_postgres(url: str, count: int) -> float:
@@ -50,13 +48,17 @@ async def on_postgres(url: str, count: int) -> float:
         start_s = time.monotonic()
         done = 0
         while True:
-            async with connection.transaction():
-                taken = await engine.pump(connection, turn(taken, "postgres"))
+            taken = (await engine.pump(connection, brief(settled(taken), REQUEST))).claims
             if not taken:
                 return done / (time.monotonic() - start_s)
             done += len(taken)
     finally:
         await connection.close()
+
+
+def turn(taken: list[Claim]) -> Program[list[Claim]]:
+    assert (yield from complete_plain(settled(taken)))
+    return (yield from claim(REQUEST, "sqlite"))
 
 
 async def on_sqlite(url: str, count: int) -> float:
@@ -67,7 +69,7 @@ async def on_sqlite(url: str, count: int) -> float:
     done = 0
     while True:
         session.begin()
-        taken = run_sync(turn(taken, "sqlite"), lambda statement: session.execute(statement, system_clock))
+        taken = run_sync(turn(taken), lambda statement: session.execute(statement, system_clock))
         session.run("COMMIT")
         if not taken:
             return done / (time.monotonic() - start_s)
@@ -75,6 +77,6 @@ async def on_sqlite(url: str, count: int) -> float:
 
 
 PROBES = (
-    Probe("asyncpg: our claim + settle, 500 a commit", "postgres", 50_000, on_postgres),
-    Probe("apsw: our claim + settle, 500 a commit", "sqlite", 50_000, on_sqlite),
+    Probe("asyncpg: our claim + settle, 1000 a commit", "postgres", 50_000, on_postgres),
+    Probe("apsw: our claim + settle, 1000 a commit", "sqlite", 50_000, on_sqlite),
 )
