@@ -54,8 +54,9 @@ def run(url: str, plan: Plan, *, as_json: bool) -> Report:
     async def main() -> None:
         task = asyncio.current_task()
         assert task is not None
-        # A signal must not leave the schema behind; Ctrl-C cancels this task by itself.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        # A signal must not leave the schema behind. SIGINT too: Python leaves it ignored in a shell's background.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         reports.append(await measure(url, plan, begin, tell))
 
     try:
