@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -14,6 +12,7 @@ from euterpe.model.errors import JobFailed, StoreUnavailable
 from euterpe.model.job import Job
 from euterpe.model.state import TERMINAL, State
 from euterpe.queue.home import Home
+from euterpe.waiting import happens_within
 
 R = TypeVar("R")
 
@@ -79,10 +78,7 @@ class JobHandle(Generic[R]):
                 if left <= 0:
                     raise TimeoutError(f"job {self.id} is still {seen} after {timeout}")
                 pause = min(pause * 1.5, LAST_LOOK_S)
-                with suppress(TimeoutError):
-                    # Not wait_for: in Python 3.11 it swallows a cancel that comes together with the event.
-                    async with asyncio.timeout(left):
-                        await ended.wait()
+                if await happens_within(left, ended):
                     ended.clear()
 
 

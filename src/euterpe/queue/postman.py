@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError
 from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.waiting import happens_within
 from euterpe.worker.loop import WorkerSettings
 
 log = logging.getLogger("euterpe.outbox")
@@ -73,7 +74,7 @@ class Postman:
                     await self._deliver(*means)
             except Exception as error:  # a postman who stays away is worse than one who complains
                 log.error("the delivery of webhooks failed and begins anew", exc_info=error)
-                await _within(LOOK_S, self._leaving)
+                await happens_within(LOOK_S, self._leaving)
 
     async def _until_needed(self) -> tuple[Any, Any] | None:
         """The configuration and the opened secrets, once there is an event; None when the worker leaves."""
@@ -83,8 +84,8 @@ class Postman:
                 self._hint.clear()
                 if await self._has_events() and (means := self._means()) is not None:
                     return means
-                await _within(SPACING_S, self._leaving)
-                await _within(LOOK_S * random.uniform(0.5, 1.0), self._hint)
+                await happens_within(SPACING_S, self._leaving)
+                await happens_within(LOOK_S * random.uniform(0.5, 1.0), self._hint)
             return None
         finally:
             unsubscribe()
@@ -128,13 +129,3 @@ class Postman:
                     await dispatcher.run()
             finally:
                 self._dispatcher = None
-
-
-async def _within(seconds: float, event: asyncio.Event) -> None:
-    """Until the event, or so long."""
-    try:
-        # Not wait_for: in Python 3.11 it swallows a cancel that comes together with the event.
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return

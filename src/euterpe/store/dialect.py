@@ -3,7 +3,7 @@
 Inside a text, `:name` is a parameter and `{{...}}` one of a few words that engines spell differently:
 `{{now}}` (the clock that decides), `{{in ids uuid}}` (a list parameter), `{{lock j}}` and `{{skip_locked}}`
 (row locks; SQLite has one writer and needs none), `{{by some_index}}` (SQLite is told which index to go by, where it
-would read all that wait), and `{{some_columns}}` (the text of that file).
+would read all that wait), and `{{some_columns}}` or `{{claimable}}` (the text of that file).
 
 SQLite's drivers let go of the interpreter's lock at every row that they bind or fetch, and a busy event loop is slow to
 give it back. So texts that run for hundreds of rows take them in one JSON value, `{{rows id result}}`, and give them
@@ -129,8 +129,8 @@ def _expand(sql: str, family: Family) -> str:
                 return row_source(names)
             case ["folded", columns]:
                 return fold(_read(family, columns)) if family == "sqlite" else _read(family, columns).strip()
-            case [columns]:
-                return _read(family, columns).strip()
+            case [part]:
+                return _expand(_read(family, part).strip(), family)
             case unknown:
                 raise LookupError(f"unknown word {unknown} in a SQL text")
 

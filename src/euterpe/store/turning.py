@@ -18,6 +18,7 @@ from euterpe.model.state import State
 from euterpe.ports import ClaimRequest
 from euterpe.store.claiming import claim
 from euterpe.store.engine import Engine
+from euterpe.store.plain import PlainLines, is_plain
 from euterpe.store.program import Program, one
 from euterpe.store.rows import URGENCY, taken_from
 from euterpe.store.settling import as_text, complete, settle_or_confirm
@@ -35,11 +36,11 @@ class Turns:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._not_plain: set[str] = set()
+        self._lines = PlainLines()
 
     async def take(self, settlements: Sequence[Settlement], jobs: Sequence[Job], request: ClaimRequest | None) -> Turn:
         """`jobs` are those of the settlements, as they were claimed."""
-        plain = all(s.state is State.COMPLETED for s in settlements) and all(is_plain(job) for job in jobs)
+        plain = all(s.state is State.COMPLETED for s in settlements) and all(has_no_more(job) for job in jobs)
         if not (plain and self._engine.family == "postgres" and self._may_claim_briefly(request)):
             return await self._take_all(settlements, jobs, request, plain=plain)
         done = await self._engine.write_one(lambda: brief(settlements, request or NOTHING))
@@ -47,7 +48,7 @@ class Turns:
             return [s.state for s in settlements], done.claims
         if request is not None:
             if not done.line_was_plain:
-                self._not_plain.add(request.queues[0])
+                self._lines.was_not(request)
             # What is settled now may release what this worker can take at once.
             room = request.limit - len(done.claims)
             request = msgspec.structs.replace(request, limit=room) if room else None
@@ -70,14 +71,12 @@ class Turns:
             return states, claims
 
         states, claims = await self._engine.write(program)
-        if request is not None and all(is_plain(c.job) for c in claims):
-            self._not_plain.difference_update(request.queues)
+        if request is not None:
+            self._lines.saw(request, claims)
         return states, claims
 
     def _may_claim_briefly(self, request: ClaimRequest | None) -> bool:
-        if request is None:
-            return True
-        return len(request.queues) == 1 and request.queues[0] not in self._not_plain and not request.with_tokens
+        return request is None or (self._lines.may_be(request) and not request.with_tokens)
 
 
 class Brief(msgspec.Struct, frozen=True):
@@ -88,9 +87,9 @@ class Brief(msgspec.Struct, frozen=True):
     line_was_plain: bool
 
 
-def is_plain(job: Job) -> bool:
-    """Nothing follows from its moves, as far as its claim could tell: dependents may come at any time."""
-    return job.callback_url is None and job.concurrency_key is None and not job.has_dependents
+def has_no_more(job: Job) -> bool:
+    """Nothing follows from its end, as far as its claim could tell: dependents may come at any time."""
+    return is_plain(job) and not job.has_dependents
 
 
 def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[Brief]:

@@ -24,9 +24,10 @@ from euterpe.store.claiming import hash_token
 from euterpe.store.dialect import Family
 from euterpe.store.engine import Engine
 from euterpe.store.following import tell
+from euterpe.store.plain import is_plain
 from euterpe.store.program import Program, Row, each, one
 from euterpe.store.rows import job_from
-from euterpe.store.wire_brief import BriefWire, is_plain
+from euterpe.store.wire_brief import BriefWire
 from euterpe.store.wire_words import REFUSED, News, Renewed, Reply, Report, Settled, TokenBeat
 
 T = TypeVar("T")

@@ -15,8 +15,9 @@ from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Success
 from euterpe.ports import ClaimRequest
 from euterpe.store.engine import Engine
+from euterpe.store.plain import PlainLines
 from euterpe.store.program import Program, each, one
-from euterpe.store.rows import job_from
+from euterpe.store.rows import URGENCY, job_from
 from euterpe.store.wire_words import Reply, Report, Settled
 
 
@@ -27,21 +28,20 @@ class BriefWire:
         self._engine = engine
         self._can = engine.family == "postgres"
         self._completions_are_plain = True
-        self._not_plain: set[str] = set()
+        self._lines = PlainLines()
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim] | None:
         """None: the general way has to be taken."""
-        if not self._can or len(request.queues) != 1 or request.queues[0] in self._not_plain:
+        if not self._can or not self._lines.may_be(request):
             return None
         claims = await self._engine.write_one(lambda: claim_plain(request, worker_ids))
         if claims is None:
-            self._not_plain.add(request.queues[0])
+            self._lines.was_not(request)
         return claims
 
     def saw_claims(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
         """The general way brought these."""
-        if all(is_plain(claim.job) for claim in claims):
-            self._not_plain.difference_update(request.queues)
+        self._lines.saw(request, claims)
 
     async def complete(self, reports: Sequence[Report]) -> dict[int, Settled]:
         """What could be written briefly, by its place among the reports."""
@@ -65,10 +65,6 @@ class BriefWire:
             self._completions_are_plain = True
 
 
-def is_plain(job: Job) -> bool:
-    return job.callback_url is None and job.concurrency_key is None
-
-
 def claim_plain(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[list[Claim] | None]:
     """None: the line was not plain, and nothing was taken."""
     secret = secrets.token_bytes(32)
@@ -83,7 +79,7 @@ def claim_plain(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[lis
     if rows[0][0] is False:
         return None
     jobs = [job_from(row[1:]) for row in rows if row[1] is not None]
-    jobs.sort(key=lambda job: (job.priority, job.seq))
+    jobs.sort(key=URGENCY)
     return [
         Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0, token_of(secret, job))) for job in jobs
     ]

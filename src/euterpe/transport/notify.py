@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Final
 
 from euterpe.transport.local import LocalWakeups
+from euterpe.waiting import happens_within
 
 log = logging.getLogger("euterpe.transport")
 
@@ -73,7 +74,7 @@ class NotifyWakeups:
                 await self._listen_and_send()
             except Exception as error:  # any way a listener can die ends in listening again
                 log.info("the listener is reconnecting", exc_info=error)
-            if await _within(random.uniform(0.2, 1.0), self._leaving):
+            if await happens_within(random.uniform(0.2, 1.0), self._leaving):
                 return  # What could not be sent costs a poll interval.
 
     async def _listen_and_send(self) -> None:
@@ -97,7 +98,7 @@ class NotifyWakeups:
                     await asyncio.sleep(GATHER_S)
             elif self._leaving.is_set():
                 return
-            elif await _within(PULSE_S, self._attention):
+            elif await happens_within(PULSE_S, self._attention):
                 self._attention.clear()
             else:
                 async with asyncio.timeout(PATIENCE_S):
@@ -118,16 +119,6 @@ class NotifyWakeups:
 
     def _hung_up(self, _connection: Any) -> None:
         self._attention.set()
-
-
-async def _within(seconds: float, event: asyncio.Event) -> bool:
-    # Not wait_for: in Python 3.11 it swallows a cancel that meets the end of what it waits for.
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def channel_name(wanted: str) -> str:

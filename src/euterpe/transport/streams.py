@@ -23,6 +23,7 @@ from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.transport.local import LocalWakeups
 from euterpe.transport.stream_messages import Arrived, Held, Note, StreamMessages
+from euterpe.waiting import happens_within
 
 log = logging.getLogger("euterpe.transport")
 
@@ -277,7 +278,7 @@ class StreamWakeups:
         while True:
             _heed_cancellation()
             pause_s = look_s if self._held else idle_s
-            if await _set_within(self._stir, pause_s):
+            if await happens_within(pause_s, self._stir):
                 self._stir.clear()
                 look_s = soonest_s
                 await asyncio.sleep(soonest_s)  # Time for the claim that the message led to.
@@ -372,12 +373,3 @@ def _heed_cancellation() -> None:
 def _is_nogroup(error: Any) -> bool:
     """FLUSHALL, or a Redis that came back empty, takes the groups along; the next read makes them again."""
     return isinstance(error, ResponseError) and "NOGROUP" in str(error)
-
-
-async def _set_within(event: asyncio.Event, timeout_s: float) -> bool:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True

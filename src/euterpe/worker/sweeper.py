@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError
 from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.waiting import happens_within
 
 log = logging.getLogger("euterpe.sweep")
 
@@ -89,12 +90,7 @@ class Sweeper:
             return
         pause_s = max(pause_s, SOONEST_S)
         self._next_at = time.monotonic() + pause_s
-        try:
-            # Not wait_for: in Python 3.11 it swallows a cancel that comes together with the event.
-            async with asyncio.timeout(pause_s):
-                await self._sooner.wait()
-        except TimeoutError:
-            return
+        await happens_within(pause_s, self._sooner)
 
 
 async def sweep_forever(store: Any, wakeups: Any, telemetry: Any = None, interval_s: float = PROMOTE_S) -> None:

@@ -5,11 +5,8 @@
 WITH picked AS MATERIALIZED (
     SELECT w.ctid AS at, w.priority, w.seq, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain
     FROM inbox_jobs AS w
-    WHERE state || '' = 'scheduled' AND NOT parked AND queue = :queue
+    WHERE {{claimable}}
       AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))
-      AND type NOT IN (SELECT name FROM pauses WHERE kind = 'type')
-      AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'queue' AND name = :queue)
-      AND expires_at > {{now}}
     ORDER BY priority, seq
     LIMIT cardinality(CAST(:worker_ids AS text[]))
     FOR UPDATE OF w SKIP LOCKED
@@ -19,14 +16,10 @@ WITH picked AS MATERIALIZED (
     SELECT at, row_number() OVER (ORDER BY priority, seq) AS place FROM picked
 ), taken AS (
     UPDATE inbox_jobs AS j
-    SET state = 'running', stage = 'claimed', stage_ordinal = 0,
-        claim_version = j.claim_version + 1, attempt_count = j.attempt_count + 1,
+    SET {{claimed}},
         worker_id = (CAST(:worker_ids AS text[]))[placed.place],
         lease_token_hash = sha256(convert_to(encode(
-            sha256(CAST(:secret AS bytea) || uuid_send(j.id) || int8send(j.claim_version + 1)), 'hex'), 'UTF8')),
-        lease_expires_at = {{now}} + LEAST(:lease_ttl_us, j.visibility_us), heartbeat_at = {{now}},
-        started_at = {{now}}, updated_at = {{now}}, progress = NULL, progress_message = NULL,
-        transitions = j.transitions + 1
+            sha256(CAST(:secret AS bytea) || uuid_send(j.id) || int8send(j.claim_version + 1)), 'hex'), 'UTF8'))
     FROM placed
     WHERE j.ctid = placed.at AND (SELECT plain FROM line)
     RETURNING {{job_columns}}

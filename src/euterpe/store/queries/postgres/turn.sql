@@ -14,11 +14,8 @@ WITH settled AS (
 ), picked AS MATERIALIZED (
     SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain
     FROM inbox_jobs AS w
-    WHERE state || '' = 'scheduled' AND NOT parked AND queue = :queue
+    WHERE {{claimable}}
       AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))
-      AND type NOT IN (SELECT name FROM pauses WHERE kind = 'type')
-      AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'queue' AND name = :queue)
-      AND expires_at > {{now}}
     ORDER BY priority, seq
     LIMIT :limit
     FOR UPDATE OF w SKIP LOCKED
@@ -31,12 +28,8 @@ WITH settled AS (
     FROM settled
 ), taken AS (
     UPDATE inbox_jobs AS j
-    SET state = 'running', stage = 'claimed', stage_ordinal = 0,
-        claim_version = j.claim_version + 1, attempt_count = j.attempt_count + 1,
-        worker_id = :worker_id, lease_token_hash = NULL,
-        lease_expires_at = {{now}} + LEAST(:lease_ttl_us, j.visibility_us), heartbeat_at = {{now}},
-        started_at = {{now}}, updated_at = {{now}}, progress = NULL, progress_message = NULL,
-        transitions = j.transitions + 1
+    SET {{claimed}},
+        worker_id = :worker_id, lease_token_hash = NULL
     FROM picked
     WHERE j.ctid = picked.at AND (SELECT plain FROM line)
     RETURNING {{taken_columns}}

@@ -3,11 +3,8 @@ SELECT json_group_array(seq), COALESCE(SUM(size), 0)
 FROM (
     SELECT seq, LENGTH(payload) + COALESCE(LENGTH(checkpoint), 0) + COALESCE(LENGTH(error), 0) AS size
     FROM inbox_jobs
-    WHERE state || '' = 'scheduled' AND NOT parked AND queue = :queue
+    WHERE {{claimable}}
       AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
-      AND type NOT IN (SELECT name FROM pauses WHERE kind = 'type')
-      AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'queue' AND name = :queue)
-      AND expires_at > :now
     ORDER BY priority, seq
     LIMIT :limit
 )

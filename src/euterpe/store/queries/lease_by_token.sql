@@ -1,3 +1,0 @@
--- The running claim a wire token speaks for.
-SELECT {{job_columns}} FROM inbox_jobs AS j
-WHERE j.id = :id AND j.lease_token_hash = :token_hash AND j.lease_expires_at IS NOT NULL
