@@ -61,7 +61,7 @@ async def holds_the_write_lock(line: Line, url: str) -> None:
         [draft] = drafts_of([Submission(type="unfinished")])
 
         def program() -> Program[None]:
-            yield from submit_plain([Unit((draft,))])
+            yield from submit_plain([Unit((draft,))], store.engine.family)
             line.report("holding")
             line.stand_still()
 

@@ -68,6 +68,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     concurrency_limit: int | None = None
     replay_of: str | None = None
 
+    def with_payload(self, payload: bytes) -> Submission:
+        return msgspec.structs.replace(self, payload=payload)
+
     @property
     def stages_json(self) -> str | None:
         """None for a job without declared stages: the common row stays lean."""
@@ -91,10 +94,7 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     check_name("type", s.type)
     check_name("queue", s.queue)
     check_name("requester_id", s.requester_id)
-    if not isinstance(s.payload, bytes):
-        raise InvalidInput("payload", f"must be bytes, not {type(s.payload).__name__}")
-    if len(s.payload) > payload_limit:
-        raise PayloadTooLarge("payload", f"{len(s.payload)} bytes; the limit is {payload_limit}")
+    check_payload(s.payload, payload_limit)
     if s.payload_format not in ("json", "bytes"):
         raise InvalidInput("payload_format", f"{s.payload_format!r} is not json or bytes")
     _check_range("priority", s.priority, 0, 4)
@@ -127,6 +127,13 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
         _check_range("concurrency_limit", s.concurrency_limit, 1, 1_000_000)
     if s.stages is not PLAIN_STAGES:
         _check_stages(s.stages)
+
+
+def check_payload(payload: object, limit: int) -> None:
+    if not isinstance(payload, bytes):
+        raise InvalidInput("payload", f"must be bytes, not {type(payload).__name__}")
+    if len(payload) > limit:
+        raise PayloadTooLarge("payload", f"{len(payload)} bytes; the limit is {limit}")
 
 
 def check_key(key: object) -> None:

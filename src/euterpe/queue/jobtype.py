@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from euterpe.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submission import EXECUTION_TIMEOUT_US, Submission, check
+from euterpe.model.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.home import Home
 from euterpe.queue.options import NAMES, Options, encode_payload, submission_of
@@ -34,20 +34,27 @@ class Call(Generic[R]):
     def with_options(self, **options: Unpack[Options]) -> Call[R]:
         return Call(self.jobtype, self.payload, {**self.options, **options})
 
-    def submission(self, options: Options | None = None) -> Submission:
-        merged = {**self.jobtype.defaults, **self.options, **(options or {})}
-        return submission_of(self.jobtype.type, self.payload, "json", merged)
+    def submission(self, options: Mapping[str, Any], payload_limit: int) -> Submission:
+        """Checked, with these options over its own."""
+        said = {**self.options, **options} if options else self.options
+        return self.jobtype.submission(self.payload, said, payload_limit)
+
+    def is_like(self, other: Call[Any]) -> bool:
+        """Whether they differ in the payload at most."""
+        return self.jobtype is other.jobtype and self.options == other.options
 
 
 class JobType(Generic[P, R]):
     """`render.submit(report_id=7)`, `render.with_args(report_id=7)`, `render.options(delay="5m").submit(...)`."""
 
-    def __init__(self, queue: Home, handler: Handler, defaults: Options) -> None:
+    def __init__(self, queue: Home, handler: Handler, defaults: Options, usual: Submission) -> None:
+        """`usual`: what the defaults alone come to, checked."""
         self.queue = queue
         self.handler = handler
         self.type = handler.type
         self.function = handler.function
         self.defaults = defaults
+        self._usual = usual
         self.__name__ = handler.function.__name__
         self.__qualname__ = handler.function.__qualname__
         self.__module__ = handler.function.__module__
@@ -81,6 +88,15 @@ class JobType(Generic[P, R]):
             )
         handle: JobHandle[R] = await self.queue.submit_call(self.with_args(*args, **kwargs), connection, {})
         return handle
+
+    def submission(self, payload: bytes, options: Mapping[str, Any], payload_limit: int) -> Submission:
+        """Checked; without options that is soon done, for the defaults have been checked at the decorator."""
+        if not options:
+            check_payload(payload, payload_limit)
+            return self._usual.with_payload(payload)
+        submission = submission_of(self.type, payload, "json", {**self.defaults, **options})
+        check(submission, payload_limit)
+        return submission
 
     def encode_payload(self, payload: Any) -> tuple[bytes, str]:
         """A payload given with the type's name: named arguments, checked, or bytes for a handler that takes them."""
@@ -175,8 +191,9 @@ def register(queue: Registry, name: str | None, function: Any, process: bool, op
     defaults = dict(options)
     if defaults.get("concurrency_limit") is not None and defaults.get("concurrency_key") is None:
         defaults["concurrency_key"] = f"type:{job_type}"
-    check(submission_of(job_type, b"{}", "json", defaults), queue.payload_limit)
+    usual = submission_of(job_type, b"{}", "json", defaults)
+    check(usual, queue.payload_limit)
     queue.handlers.add(handler)
-    jobtype: JobType[..., Any] = JobType(queue, handler, cast(Options, defaults))
+    jobtype: JobType[..., Any] = JobType(queue, handler, cast(Options, defaults), usual)
     queue.jobtypes[job_type] = jobtype
     return jobtype

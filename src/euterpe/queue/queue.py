@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from types import TracebackType
@@ -18,7 +18,7 @@ from euterpe.model.document import rfc3339
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.job import Attempt, Claim, Job
 from euterpe.model.state import State
-from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission, check, check_key
+from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission, check, check_key, check_payload
 from euterpe.ports import Clock, Verdict
 from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.handle import JobHandle
@@ -324,14 +324,13 @@ class Queue:
         if isinstance(what, Call):
             if payload is not None:
                 raise InvalidInput("payload", "is already part of the call made by with_args")
-            submission = what.submission(cast(Options, options))
-        elif isinstance(what, str):
-            jobtype = self.jobtypes.get(what)
-            encoded, form = encode_payload(payload) if jobtype is None else jobtype.encode_payload(payload)
-            defaults: Options = {} if jobtype is None else jobtype.defaults
-            submission = submission_of(what, encoded, form, {**defaults, **options})
-        else:
+            return what.submission(options, self.payload_limit)
+        if not isinstance(what, str):
             raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
+        jobtype = self.jobtypes.get(what)
+        encoded, form = encode_payload(payload) if jobtype is None else jobtype.encode_payload(payload)
+        defaults: Options = {} if jobtype is None else jobtype.defaults
+        submission = submission_of(what, encoded, form, {**defaults, **options})
         check(submission, self.payload_limit)
         return submission
 
@@ -341,8 +340,19 @@ class Queue:
     def make_unit(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Unit:
         rest = dict(options)
         key = rest.pop("idempotency_key", None)
-        pairs = [call if isinstance(call, tuple) else (call, None) for call in calls]
-        return Unit(drafts_of([self.make_submission(*pair, **rest) for pair in pairs]), key=key)
+        return Unit(drafts_of(list(self._submissions(calls, rest))), key=key)
+
+    def _submissions(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Iterator[Submission]:
+        """What is said of one call is read and checked once for all that follow and are like it."""
+        known: tuple[Call[Any], Submission] | None = None
+        for call in calls:
+            if isinstance(call, Call) and known is not None and call.is_like(known[0]):
+                check_payload(call.payload, self.payload_limit)
+                yield known[1].with_payload(call.payload)
+                continue
+            submission = self.make_submission(*(call if isinstance(call, tuple) else (call, None)), **options)
+            known = (call, submission) if isinstance(call, Call) else None
+            yield submission
 
     async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: Any) -> list[JobHandle[Any]]:
         return await self._store(Unit(tuple(drafts), key=key), connection) if drafts else []

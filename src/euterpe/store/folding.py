@@ -6,7 +6,7 @@ more than SQLite itself; one value in and one out is a handful of hand-overs a b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +20,15 @@ def row_source(names: Sequence[str]) -> str:
     """A table of the rows in `:rows`."""
     columns = ", ".join(f"value ->> {at} AS {name}" for at, name in enumerate(names))
     return f"(SELECT {columns} FROM json_each(:rows))"  # noqa: S608  # names out of our own files
+
+
+def as_texts(values: Iterable[bytes | None]) -> list[str | None] | None:
+    """Bytes as the text that they are; None if some are none, or none that SQLite's JSON could carry."""
+    try:
+        texts = [None if value is None else value.decode() for value in values]
+    except UnicodeDecodeError:
+        return None
+    return None if any(text is not None and "\0" in text for text in texts) else texts
 
 
 def rows_of(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:

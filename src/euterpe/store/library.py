@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -131,8 +131,7 @@ def as_sqlite(value: Any) -> Any:
 
 def bound(statement: Statement, text: Text, now: Clock) -> tuple[Any, ...]:
     """The values of a text that runs once, in the order of its numbers."""
-    if isinstance(statement, Each):
-        given: Mapping[str, Any] = {"rows": rows_of(statement.columns, text.row_names)}
-    else:
-        given = statement.params
+    given = statement.columns if isinstance(statement, Each) else statement.params
+    if text.row_names:
+        given = {**given, "rows": rows_of(given, text.row_names)}
     return tuple(now() if name == "now" else as_sqlite(given[name]) for name in text.names)

@@ -18,6 +18,7 @@ import asyncpg
 
 from euterpe.model.errors import CommitUnknown, InvalidInput, StoreUnavailable
 from euterpe.ports import Clock
+from euterpe.store.connections import Connections
 from euterpe.store.dialect import Family, numbered
 from euterpe.store.migrations import APPLIED, LEDGER, missing, no_rights, not_migrated
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
@@ -58,10 +59,10 @@ class PostgresEngine:
         self.schema = options.get("schema")
         self.pool_size = int(options.get("pool_size", "8"))
         self.clock = clock
-        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._connections: Connections | None = None
 
     async def open(self) -> None:
-        if self._pool is not None:
+        if self._connections is not None:
             return
         try:
             pool = await asyncpg.create_pool(
@@ -72,12 +73,12 @@ class PostgresEngine:
                 max_inactive_connection_lifetime=0,
                 command_timeout=ANSWER_TIMEOUT_S,
                 timeout=CONNECT_TIMEOUT_S,
-                # Every program ends its own transaction, so the usual reset at release would be a wasted round trip.
-                reset=_no_reset,
+                reset=_no_reset,  # Every program ends its own transaction.
                 server_settings=self._settings(),
             )
-            async with pool.acquire():
-                self._pool = pool
+            connections = Connections(pool, self.pool_size)
+            connections.release(await connections.acquire())
+            self._connections = connections
         except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
             raise StoreUnavailable(f"Postgres does not answer: {error}") from error
 
@@ -99,17 +100,26 @@ class PostgresEngine:
         return settings
 
     async def close(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
+        connections, self._connections = self._connections, None
+        if connections is not None:
             try:
-                await asyncio.wait_for(pool.close(), timeout=5)
+                async with asyncio.timeout(5):
+                    await connections.close()
             except (TimeoutError, *CONNECTION_LOST):
-                pool.terminate()
+                connections.terminate()
 
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection outside the pool, for a loop that holds it (LISTEN, the lease keeper)."""
+        return await self._connect_with(self._settings())
+
+    async def connect_to_notify(self) -> asyncpg.Connection[asyncpg.Record]:
+        """One that writes nothing. A NOTIFY is a commit, and waits for the disk like any other, for nothing: what was
+        told is forgotten in a crash anyway."""
+        return await self._connect_with({**self._settings(), "synchronous_commit": "off"})
+
+    async def _connect_with(self, settings: dict[str, str]) -> asyncpg.Connection[asyncpg.Record]:
         try:
-            return await asyncpg.connect(self.dsn, timeout=CONNECT_TIMEOUT_S, server_settings=self._settings())
+            return await asyncpg.connect(self.dsn, timeout=CONNECT_TIMEOUT_S, server_settings=settings)
         except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
             raise StoreUnavailable(f"Postgres does not answer: {error}") from error
 
@@ -155,16 +165,17 @@ class PostgresEngine:
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Any]:
-        if self._pool is None:
+        if self._connections is None:
             raise StoreUnavailable("the store is not open; use `async with queue:`")
+        connections = self._connections
         try:
-            connection = await self._pool.acquire()
+            connection = await connections.acquire()
         except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
             raise StoreUnavailable(f"Postgres does not answer: {error}") from error
         try:
             yield connection
         finally:
-            await self._pool.release(connection)
+            connections.release(connection)
 
     async def _persist(self, run: Callable[[], Awaitable[T]], patience_s: float) -> T:
         """Run again after a deadlock at once, and while the database is away until patience ends."""
@@ -178,7 +189,7 @@ class PostgresEngine:
             except CommitUnknown:
                 raise
             except StoreUnavailable:
-                if self._pool is None or time.monotonic() >= deadline:
+                if self._connections is None or time.monotonic() >= deadline:
                     raise
                 await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
             except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError) as error:
@@ -212,8 +223,8 @@ class PostgresEngine:
         return rows
 
     def _bind(self, sql: str, names: tuple[str, ...], params: Any) -> list[Any]:
-        now = self.clock() if self.clock is not None else None
-        return [sql, *(now if name == "now" else params[name] for name in names)]
+        values = {**params, "now": self.clock() if self.clock is not None else None}
+        return [sql, *[values[name] for name in names]]
 
     async def migrate(self) -> list[str]:
         connection = await self.connect()

@@ -8,6 +8,7 @@ from euterpe.model.job import Job
 from euterpe.model.outcome import Settlement
 from euterpe.model.state import State
 from euterpe.store.dialect import Family
+from euterpe.store.folding import as_texts
 from euterpe.store.following import follow
 from euterpe.store.program import Each, Program, Row, each, one
 
@@ -51,10 +52,7 @@ def settle(
 
 def as_text(settlements: Sequence[Settlement]) -> list[str | None] | None:
     """Their results, if all are text: a batch for SQLite travels as JSON. Those of handlers are; a store takes any."""
-    try:
-        return [None if s.result is None else s.result.decode() for s in settlements]
-    except UnicodeDecodeError:
-        return None
+    return as_texts(s.result for s in settlements)
 
 
 def complete(settlements: Sequence[Settlement], results: Sequence[str | None], *, plain: bool) -> Each:

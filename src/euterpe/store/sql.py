@@ -117,12 +117,14 @@ class SqlStore:
         """Store a unit inside the transaction that the caller has open on this connection: it is there when the
         caller commits, and never was when not. With a channel, Postgres tells its listeners at that commit."""
         self._check_unit(unit)
-        return await join(connection).run(lambda: submitting.submit_joined(unit, channel), home_of(self.engine))
+        family = self.engine.family
+        return await join(connection).run(lambda: submitting.submit_joined(unit, family, channel), home_of(self.engine))
 
     def submit_unit_on_sync(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
         """The same from code that cannot await, on a blocking connection."""
         self._check_unit(unit)
-        return join(connection).run_sync(lambda: submitting.submit_joined(unit, channel), home_of(self.engine))
+        family = self.engine.family
+        return join(connection).run_sync(lambda: submitting.submit_joined(unit, family, channel), home_of(self.engine))
 
     def _check_unit(self, unit: Unit) -> None:
         if unit.key is not None:
@@ -131,10 +133,12 @@ class SqlStore:
             check(draft.submission, self.payload_limit)
 
     async def _submit_units(self, units: Sequence[Unit]) -> list[submitting.Answer]:
-        plain = submitting.is_plain(units)
+        plain, family = submitting.is_plain(units), self.engine.family
         try:
             if plain:
-                return await self.engine.write_one(lambda: submitting.submit_plain(units), patience_s=PATIENCE_S)
+                return await self.engine.write_one(
+                    lambda: submitting.submit_plain(units, family), patience_s=PATIENCE_S
+                )
             return await self.engine.write(lambda: submitting.submit(units), patience_s=PATIENCE_S)
         except CommitUnknown:
             return await self._resolve_unknown(units)

@@ -17,6 +17,8 @@ from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, idempotency_scope, request_hash
+from euterpe.store.alike import alike, insert_alike
+from euterpe.store.dialect import Family
 from euterpe.store.following import follow
 from euterpe.store.planning import PlannedJob, plan_units
 from euterpe.store.program import Program, each, one
@@ -47,11 +49,15 @@ def is_plain(units: Iterable[Unit]) -> bool:
     )
 
 
-def submit_plain(units: Sequence[Unit]) -> Program[list[Answer]]:
+def submit_plain(units: Sequence[Unit], family: Family) -> Program[list[Answer]]:
     """The one-statement case, run without a transaction around it."""
-    planned = [PlannedJob(draft, State.SCHEDULED) for unit in units for draft in unit.drafts]
-    stored = yield from _insert(planned)
-    return [[stored[draft.id] for draft in unit.drafts] for unit in units]
+    drafts = [draft for unit in units for draft in unit.drafts]
+    statement = alike(drafts, family)
+    if statement is None:
+        stored = yield from _insert([PlannedJob(draft, State.SCHEDULED) for draft in drafts])
+        return [[stored[draft.id] for draft in unit.drafts] for unit in units]
+    state, created_at = yield from insert_alike(statement, family)
+    return [[_receipt(draft, None, state, created_at) for draft in unit.drafts] for unit in units]
 
 
 def submit(units: Sequence[Unit]) -> Program[list[Answer]]:
@@ -73,9 +79,9 @@ def submit(units: Sequence[Unit]) -> Program[list[Answer]]:
     return [answers[i] for i in range(len(units))]
 
 
-def submit_joined(unit: Unit, channel: str | None = None) -> Program[list[Receipt]]:
+def submit_joined(unit: Unit, family: Family, channel: str | None = None) -> Program[list[Receipt]]:
     """One unit in a transaction that others will end: a rejection is raised, so that its traces are rolled back."""
-    (answer,) = yield from (submit_plain([unit]) if is_plain([unit]) else submit([unit]))
+    (answer,) = yield from (submit_plain([unit], family) if is_plain([unit]) else submit([unit]))
     if isinstance(answer, EuterpeError):
         raise answer
     ready = {receipt.queue for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed}

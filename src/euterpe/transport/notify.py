@@ -19,7 +19,8 @@ from euterpe.waiting import happens_within
 
 log = logging.getLogger("euterpe.transport")
 
-GATHER_S: Final = 0.002
+GATHER_S: Final = (0.002, 0.016)
+"""How long to gather after a notification; longer, up to the second, while there is always more to tell."""
 PULSE_S: Final = 15.0
 PATIENCE_S: Final = 5.0
 FAREWELL_S: Final = 2.0
@@ -90,12 +91,15 @@ class NotifyWakeups:
             connection.terminate()
 
     async def _converse(self, connection: Any) -> None:
+        shortest_s, longest_s = GATHER_S
+        gather_s = shortest_s
         while not connection.is_closed():
             if self._pending:
                 async with asyncio.timeout(PATIENCE_S):
                     await self._send(connection)
                 if not self._leaving.is_set():
-                    await asyncio.sleep(GATHER_S)
+                    await asyncio.sleep(gather_s)
+                    gather_s = min(2 * gather_s, longest_s) if self._pending else shortest_s
             elif self._leaving.is_set():
                 return
             elif await happens_within(PULSE_S, self._attention):

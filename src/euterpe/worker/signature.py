@@ -25,6 +25,9 @@ class Signature:
 
     bound: inspect.Signature
     """The parameters without the context."""
+    names: tuple[str, ...]
+    """Theirs, in order."""
+    required: frozenset[str]
     takes_context: bool
     is_async: bool
     arguments: type[msgspec.Struct] | None
@@ -66,6 +69,11 @@ class Signature:
         return self.arguments is None or name in self.arguments.__struct_fields__
 
     def _bind(self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        if not args and self.arguments is not None:
+            # Named arguments only, the usual call: a tenth of what `bind` takes, and the same order.
+            named = {name: kwargs[name] for name in self.names if name in kwargs}
+            if len(named) == len(kwargs) and named.keys() >= self.required:
+                return named
         try:
             bound = self.bound.bind(*args, **kwargs)
         except TypeError as error:
@@ -89,6 +97,8 @@ def read_signature(job_type: str, function: Any) -> Signature:
     arguments = _arguments_struct(job_type, function, rest, hints)
     return Signature(
         inspect.Signature(rest),
+        tuple(parameter.name for parameter in rest),
+        frozenset(parameter.name for parameter in rest if parameter.default is inspect.Parameter.empty),
         takes_context,
         inspect.iscoroutinefunction(function),
         arguments,

@@ -176,12 +176,12 @@ async def _to_the_end(visit: asyncio.Future[T]) -> T:
 
 def rows_of_values(statement: Statement, text: Text, home: Home) -> Iterator[Mapping[str, Any]]:
     """The values of each call by name: all at once for a statement that takes arrays, else row by row."""
-    if not isinstance(statement, Each):
-        yield {**statement.params, "now": home.now()}
-    elif text.row_names:
-        yield {"rows": rows_of(statement.columns, text.row_names), "now": home.now()}
-    elif text.batched:
-        yield {**statement.columns, "now": home.now()}
+    given = statement.columns if isinstance(statement, Each) else statement.params
+    if text.row_names:
+        rest = {name: value for name, value in given.items() if name not in text.row_names}
+        yield {**rest, "rows": rows_of(given, text.row_names), "now": home.now()}
+    elif text.batched or not isinstance(statement, Each):
+        yield {**given, "now": home.now()}
     else:
         names = list(statement.columns)
         for values in zip(*statement.columns.values(), strict=True):

@@ -1,0 +1,59 @@
+"""Connections that stay at hand between two uses.
+
+asyncpg's pool gives a connection back by way of a task, a turn of the loop and a reset: more than a small statement
+costs. Here it only opens connections, and forgets those that broke.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import asyncpg
+
+
+class Connections:
+    """At most `size` of them, the last used first. Made inside a running event loop."""
+
+    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], size: int) -> None:
+        self._pool = pool
+        self._free = asyncio.Semaphore(size)
+        self._idle: list[Any] = []
+
+    async def acquire(self) -> Any:
+        await self._free.acquire()
+        try:
+            return self._take() or await self._pool.acquire()
+        except BaseException:
+            self._free.release()
+            raise
+
+    def release(self, connection: Any) -> None:
+        """A connection that broke is none of ours any more: the pool has let go of it."""
+        if not is_gone(connection):
+            self._idle.append(connection)
+        self._free.release()
+
+    def _take(self) -> Any | None:
+        while self._idle:
+            if not is_gone(connection := self._idle.pop()):
+                return connection
+        return None
+
+    async def close(self) -> None:
+        """Waits for those in use."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await self._pool.release(connection)
+        await self._pool.close()
+
+    def terminate(self) -> None:
+        self._pool.terminate()
+
+
+def is_gone(connection: Any) -> bool:
+    """A connection that broke has been taken away by the pool, and then any question to it is an error."""
+    try:
+        return bool(connection.is_closed())
+    except asyncpg.InterfaceError:
+        return True

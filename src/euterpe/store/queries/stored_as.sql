@@ -1,0 +1,2 @@
+-- How a job that was just stored begins, by the database's clock.
+SELECT state, created_at FROM inbox_jobs WHERE id = :id
