@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -110,6 +110,22 @@ class Wakeups(Protocol):
     def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
         """Call `wake` (on this loop) for work in these queues; returns how to stop."""
         ...
+
+
+class Foretold(NamedTuple):
+    """What a transport makes of work that is about to be committed."""
+
+    announce: Callable[[Iterable[str]], None]
+    """To be called after the commit, for whom was not told before."""
+    channel: str | None = None
+    """Where the commit itself shall notify of the queues."""
+
+
+@runtime_checkable
+class Foretelling(Protocol):
+    """Wakeups that can do something before a commit already."""
+
+    def foretell(self, queues: Collection[str]) -> Foretold: ...
 
 
 class Telemetry(Protocol):

@@ -78,7 +78,7 @@ async def test_an_unknown_dependency_leaves_the_callers_transaction_usable(scene
 
 async def test_an_error_of_the_database_leaves_nothing_behind_and_the_callers_transaction_usable(scene: Scene) -> None:
     def submit_and_fail() -> Program[list[Receipt]]:
-        receipts = yield from submit_joined(unit_of(idempotency_key="k"))
+        receipts = yield from submit_joined(unit_of(idempotency_key="k"), scene.store.engine.family)
         yield one("pause", kind="nonsense", name="x")  # the table's CHECK refuses it
         return receipts
 

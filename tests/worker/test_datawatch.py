@@ -40,7 +40,7 @@ async def wakes(
     await watch.close()
 
 
-def no_inotify(path: str, changed: object) -> None:
+def no_inotify(path: str, *, touched: object, written: object) -> None:
     raise OSError("not here")
 
 
@@ -64,6 +64,22 @@ async def test_a_burst_wakes_a_few_times_and_the_last_write_is_not_passed_over(w
     append(wal)
     await until(lambda: wakes and wakes[-1] >= last, "the last write is noticed", 10)
     assert len(wakes) < 40
+
+
+async def test_a_touch_after_a_commit_wakes_sooner_than_the_writes_before_it(wal: Path) -> None:
+    other = DataWatch(str(wal).removesuffix("-wal"))
+    watch = DataWatch(str(wal).removesuffix("-wal"))
+    woken: list[float] = []
+    unsubscribe = watch.subscribe(lambda: woken.append(time.monotonic()), ["default"])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    append(wal)
+    await asyncio.sleep(0)
+    before = len(woken)
+    other.announce(["default"])
+    await until(lambda: len(woken) > before, "the touch is noticed", 10)
+    unsubscribe()
+    await watch.close()
 
 
 async def test_a_file_that_is_replaced_is_watched_on(wal: Path, wakes: list[float]) -> None:

@@ -19,8 +19,8 @@ from euterpe.store.units import Draft
 _said: Final = attrgetter(*(name for name in Submission.__struct_fields__ if name != "payload"))
 
 
-def alike(drafts: Sequence[Draft], family: Family) -> One | None:
-    """The statement that stores them all; None where they differ in more."""
+def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -> One | None:
+    """The statement that stores them all; None where they differ in more. With a channel, its commit notifies."""
     shared = drafts[0].submission
     if len(drafts) > 1 and any(map(_said(shared).__ne__, [_said(draft.submission) for draft in drafts])):
         return None
@@ -35,6 +35,7 @@ def alike(drafts: Sequence[Draft], family: Family) -> One | None:
         stages=shared.stages_json,
         retry_policy=shared.retry_json,
         tags=shared.tags_json,
+        channel=channel,
         **dict(zip(_AS_SAID, _as_said(shared), strict=True)),
     )
 

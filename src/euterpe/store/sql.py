@@ -28,6 +28,8 @@ from euterpe.ports import (
     Beat,
     ClaimRequest,
     Finished,
+    Foretelling,
+    Foretold,
     Telemetry,
     Verdict,
     Wakeups,
@@ -104,13 +106,6 @@ class SqlStore:
         answer = await self._gate.submit(unit)
         if isinstance(answer, EuterpeError):
             raise answer
-        if self.wakeups is not None:
-            ready = [receipt for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed]
-            if ready:
-                _announce(self.wakeups, ready)
-        if self.telemetry is not None:
-            for queue, count in Counter(receipt.queue for receipt in answer if not receipt.replayed).items():
-                self.telemetry.produced(queue, count)
         return answer
 
     async def submit_unit_on(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
@@ -134,14 +129,39 @@ class SqlStore:
 
     async def _submit_units(self, units: Sequence[Unit]) -> list[submitting.Answer]:
         plain, family = submitting.is_plain(units), self.engine.family
+        told = self._foretell(units) if plain else None
+        channel = None if told is None else told.channel
         try:
             if plain:
-                return await self.engine.write_one(
-                    lambda: submitting.submit_plain(units, family), patience_s=PATIENCE_S
+                answers = await self.engine.write_one(
+                    lambda: submitting.submit_plain(units, family, channel), patience_s=PATIENCE_S
                 )
-            return await self.engine.write(lambda: submitting.submit(units), patience_s=PATIENCE_S)
+            else:
+                answers = await self.engine.write(lambda: submitting.submit(units), patience_s=PATIENCE_S)
         except CommitUnknown:
-            return await self._resolve_unknown(units)
+            answers, told = await self._resolve_unknown(units), None
+        self._tell(answers, told)
+        return answers
+
+    def _foretell(self, units: Sequence[Unit]) -> Foretold | None:
+        if not isinstance(self.wakeups, Foretelling):
+            return None
+        submissions = [draft.submission for unit in units for draft in unit.drafts]
+        if any(s.delay_us or s.run_at is not None for s in submissions):
+            return None
+        return self.wakeups.foretell({s.queue for s in submissions})
+
+    def _tell(self, answers: Sequence[submitting.Answer], told: Foretold | None) -> None:
+        """Tell workers of what is ready, once for all that was committed together."""
+        fresh = [r for answer in answers if not isinstance(answer, EuterpeError) for r in answer if not r.replayed]
+        if self.wakeups is not None and (ready := [r for r in fresh if r.state == State.SCHEDULED]):
+            if told is None:
+                _announce(self.wakeups, ready)
+            else:
+                told.announce({receipt.queue for receipt in ready})
+        if self.telemetry is not None:
+            for queue, count in Counter(receipt.queue for receipt in fresh).items():
+                self.telemetry.produced(queue, count)
 
     async def _resolve_unknown(self, units: Sequence[Unit]) -> list[submitting.Answer]:
         """The answer to a commit was lost. Ids are ours and used once, so the rows themselves tell what happened."""

@@ -49,12 +49,14 @@ def is_plain(units: Iterable[Unit]) -> bool:
     )
 
 
-def submit_plain(units: Sequence[Unit], family: Family) -> Program[list[Answer]]:
-    """The one-statement case, run without a transaction around it."""
+def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:
+    """The one-statement case, run without a transaction around it. With a channel, Postgres notifies at the commit."""
     drafts = [draft for unit in units for draft in unit.drafts]
-    statement = alike(drafts, family)
+    statement = alike(drafts, family, channel)
     if statement is None:
         stored = yield from _insert([PlannedJob(draft, State.SCHEDULED) for draft in drafts])
+        if channel is not None:
+            yield one("announce", channel=channel, queues=sorted({draft.submission.queue for draft in drafts}))
         return [[stored[draft.id] for draft in unit.drafts] for unit in units]
     state, created_at = yield from insert_alike(statement, family)
     return [[_receipt(draft, None, state, created_at) for draft in unit.drafts] for unit in units]

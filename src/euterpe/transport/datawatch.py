@@ -1,7 +1,9 @@
 """Wake-ups between processes on one SQLite file: every commit writes to its WAL, and the kernel tells of that.
 
-Beside it, and where the kernel does not tell, a look at the file's time and size. Neither opens the database: a second
-connection, by another SQLite library than the application's, would take the application's locks away when it closes.
+It tells of the write, which comes before the commit is there for others, and of our own writes too. So whoever
+submitted touches the file afterwards: a touch wakes at once, a write some time later. Beside it, and where the kernel
+does not tell, a look at the file's time and size. Neither opens the database: a second connection, by another SQLite
+library than the application's, would take the application's locks away when it closes.
 """
 
 from __future__ import annotations
@@ -10,15 +12,18 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Final
 
+from euterpe.ports import OUTBOX_CHANNEL, Foretold
 from euterpe.transport.filewatch import FileWatch
 from euterpe.transport.local import LocalWakeups
 
 LOOK_S: Final = 0.03
 LOOK_BESIDE_S: Final = 0.5
 """How often to look where the kernel tells."""
-PAUSE_S: Final = 0.03
+TOUCH_PAUSE_S: Final = 0.002
+WRITE_PAUSE_S: Final = 0.03
 """Busy processes commit hundreds of times a second; to wake everyone for each would cost more than it brings."""
 TICK_NS: Final = 20_000_000
 """File times move in steps of a few milliseconds: a second commit inside one step leaves no trace of its own."""
@@ -46,8 +51,21 @@ class DataWatch:
             watcher.cancel()
             await asyncio.gather(watcher, return_exceptions=True)
 
+    def foretell(self, queues: Collection[str]) -> Foretold:
+        """One writer takes everything in order, so who claims from now on may find the job in the same commit."""
+        told_all = self._local.announce_here(queues)
+        return Foretold(self._touch if told_all else self.announce)
+
     def announce(self, queues: Iterable[str]) -> None:
-        self._local.announce(queues)
+        named = set(queues)
+        self._local.announce(named)
+        self._touch(named)
+
+    def _touch(self, queues: Iterable[str]) -> None:
+        """For other processes. Events are written by the thousand while jobs end, and the writes tell of them."""
+        if any(queue != OUTBOX_CHANNEL for queue in queues):
+            with suppress(OSError):
+                os.utime(self._wal)
 
     def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
         stop = self._local.subscribe(wake, queues)
@@ -75,7 +93,7 @@ class DataWatch:
                 await asyncio.sleep(LOOK_S if kernel is None else LOOK_BESIDE_S)
                 trace = trace_of(self._wal)
                 if trace != seen or unsure:
-                    self._changed()
+                    self._was_touched()
                 if kernel is not None and (trace is None or seen is None or trace[2] != seen[2]):
                     kernel.close()  # The file is another one now.
                     kernel = None
@@ -90,20 +108,29 @@ class DataWatch:
 
     def _ask_kernel(self) -> FileWatch | None:
         try:
-            return FileWatch(self._wal, self._changed)
+            return FileWatch(self._wal, touched=self._was_touched, written=self._was_written)
         except OSError:
             return None
 
-    def _changed(self) -> None:
-        """At once if it was quiet, else when the pause is over: the last change is never passed over."""
-        if self._later is not None:
-            return
+    def _was_touched(self) -> None:
+        self._tell_at(self._told_at + TOUCH_PAUSE_S)
+
+    def _was_written(self) -> None:
+        """Never at once: the write that was told of is the first of a commit."""
+        self._tell_at(asyncio.get_running_loop().time() + WRITE_PAUSE_S)
+
+    def _tell_at(self, at: float) -> None:
+        """The last change is never passed over, and several are told together."""
         loop = asyncio.get_running_loop()
-        wait_s = self._told_at + PAUSE_S - loop.time()
-        if wait_s > 0:
-            self._later = loop.call_later(wait_s, self._tell)
-        else:
+        if self._later is not None:
+            if self._later.when() <= at:
+                return
+            self._later.cancel()
+            self._later = None
+        if at <= loop.time():
             self._tell()
+        else:
+            self._later = loop.call_at(at, self._tell)
 
     def _tell(self) -> None:
         self._later = None

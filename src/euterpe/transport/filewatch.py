@@ -5,40 +5,49 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import struct
 import sys
 from collections.abc import Callable
 from typing import Final
 
 IN_MODIFY: Final = 0x2
+IN_ATTRIB: Final = 0x4
+EVENT: Final = struct.Struct("iIII")
 IN_NONBLOCK: Final = os.O_NONBLOCK
 IN_CLOEXEC: Final = os.O_CLOEXEC if hasattr(os, "O_CLOEXEC") else 0
 EVENTS_AT_ONCE: Final = 64 * 1024
 
 
 class FileWatch:
-    """Calls `changed` on this loop when the file is written. OSError where that cannot be had."""
+    """Calls `written` on this loop when the file is, and `touched` when only its times are set. OSError where that
+    cannot be had."""
 
-    def __init__(self, path: str, changed: Callable[[], None]) -> None:
+    def __init__(self, path: str, *, touched: Callable[[], None], written: Callable[[], None]) -> None:
         if not sys.platform.startswith("linux"):
             raise OSError("only Linux has inotify")
         library = ctypes.CDLL(None, use_errno=True)
         self._descriptor: int = library.inotify_init1(IN_NONBLOCK | IN_CLOEXEC)
         if self._descriptor < 0:
             raise _last_error("inotify_init1")
-        if library.inotify_add_watch(self._descriptor, os.fsencode(path), IN_MODIFY) < 0:
+        if library.inotify_add_watch(self._descriptor, os.fsencode(path), IN_MODIFY | IN_ATTRIB) < 0:
             error = _last_error("inotify_add_watch")
             os.close(self._descriptor)
             raise error
-        self._changed = changed
+        self._touched = touched
+        self._written = written
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._descriptor, self._read)
 
     def _read(self) -> None:
         try:
-            os.read(self._descriptor, EVENTS_AT_ONCE)  # Which event it was does not matter.
+            events = os.read(self._descriptor, EVENTS_AT_ONCE)
         except BlockingIOError:
             return
-        self._changed()
+        masks = {mask for _, mask, _, _ in EVENT.iter_unpack(events)}  # A file's events bring no names along.
+        if any(mask & IN_ATTRIB for mask in masks):
+            self._touched()
+        else:
+            self._written()
 
     def close(self) -> None:
         self._loop.remove_reader(self._descriptor)

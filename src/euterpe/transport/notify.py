@@ -1,8 +1,9 @@
 """LISTEN/NOTIFY between processes on one Postgres.
 
 NOTIFY takes a lock over the whole server at commit, so it is never sent inside a hot transaction: announcements
-are gathered for a moment and sent by the listening connection on its own. A listener can die without a word;
-a pulse finds out, and everyone polls anyway.
+are gathered for a moment and sent by the listening connection on its own. Only a submit after a quiet moment notifies
+in its own commit, which spares a round trip. A listener can die without a word; a pulse finds out, and everyone polls
+anyway.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import asyncio
 import hashlib
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Final
 
+from euterpe.ports import Foretold
 from euterpe.transport.local import LocalWakeups
 from euterpe.waiting import happens_within
 
@@ -21,6 +24,8 @@ log = logging.getLogger("euterpe.transport")
 
 GATHER_S: Final = (0.002, 0.016)
 """How long to gather after a notification; longer, up to the second, while there is always more to tell."""
+QUIET_S: Final = 0.02
+"""After this long without an announcement a commit may notify by itself."""
 PULSE_S: Final = 15.0
 PATIENCE_S: Final = 5.0
 FAREWELL_S: Final = 2.0
@@ -37,6 +42,7 @@ class NotifyWakeups:
         self.channel = channel_name(channel)
         self._local = LocalWakeups()
         self._pending: set[str] = set()
+        self._told_at = 0.0
         self._attention = asyncio.Event()
         self._leaving = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -60,8 +66,16 @@ class NotifyWakeups:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
+    def foretell(self, queues: Collection[str]) -> Foretold:
+        quiet = time.monotonic() - self._told_at > QUIET_S
+        if not quiet or len(queues) != 1 or self._local.has_listeners(queues):
+            return Foretold(self.announce)  # Who listens here would hear of it twice.
+        self._told_at = time.monotonic()
+        return Foretold(self._local.announce, self.channel)
+
     def announce(self, queues: Iterable[str]) -> None:
         named = set(queues)
+        self._told_at = time.monotonic()
         self._local.announce(named)
         self._pending |= named
         self._attention.set()
