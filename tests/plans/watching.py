@@ -58,7 +58,7 @@ class WatchingPostgres(PostgresEngine):
 async def explain(connection: asyncpg.Connection[Any], sql: str, bound: list[Any]) -> list[Reach]:
     """The plan for these values, run and rolled back, so that it shows what it read in vain. An insert is only
     planned: what it inserted is there already."""
-    run = "" if "INSERT INTO inbox_jobs" in sql else "ANALYZE, "
+    run = "" if sql.startswith("INSERT") or "inbox_jobs (id," in sql else "ANALYZE, "
     transaction = connection.transaction()
     await transaction.start()
     try:
