@@ -43,6 +43,7 @@ class NotifyWakeups:
         self._local = LocalWakeups()
         self._pending: set[str] = set()
         self._told_at = 0.0
+        self._pid: int | None = None
         self._attention = asyncio.Event()
         self._leaving = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -97,6 +98,7 @@ class NotifyWakeups:
         connection = await self._connect()
         try:
             if not self._leaving.is_set():
+                self._pid = connection.get_server_pid()
                 connection.add_termination_listener(self._hung_up)
                 await connection.add_listener(self.channel, self._heard)
                 self._local.announce_any()  # Whatever was said while nobody listened.
@@ -131,8 +133,8 @@ class NotifyWakeups:
                 self._pending |= set(queues)
                 raise
 
-    def _heard(self, connection: Any, pid: int, _channel: str, payload: str) -> None:
-        if pid != connection.get_server_pid():  # Our own were told at once.
+    def _heard(self, _connection: Any, pid: int, _channel: str, payload: str) -> None:
+        if pid != self._pid:  # Our own were told at once.
             self._local.announce([payload])
 
     def _hung_up(self, _connection: Any) -> None:
