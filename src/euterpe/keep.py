@@ -1,72 +1,47 @@
-"""The lease keeper's process: `python -m euterpe.keep`, started by a worker, never by hand."""
+"""The lease keeper's process: `python -m euterpe.keep`, started by a worker, never by hand.
+
+Most jobs end long before their lease needs a renewal. So it only watches the table, with little code and memory, until
+one lasts; a fleet of workers that starts then does not load a database driver twice for each.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import logging
+import select
 import signal
 import sys
+import time
+from importlib import import_module
+from typing import Final
 
 import msgspec
 
-from euterpe.compose import Backend, connect
-from euterpe.model.errors import EuterpeError
-from euterpe.worker.beating import LeaseNews, beat_forever
-from euterpe.worker.keeper import KeeperOrders
-from euterpe.worker.leasetable import LeaseTable
+from euterpe.worker.leasetable import SHORT_LEASE_US, KeeperOrders, LeaseTable
 
-log = logging.getLogger("euterpe.worker")
-
-UNREAD_LIMIT = 256 * 1024
+LOOK_S: Final = 0.5
+LASTING: Final = 1 / 6
+"""A lease of which so much is over will have to be renewed: half of the time to the first renewal."""
 
 
-async def main() -> None:
-    """Beat until the worker closes our standard input, by intent or by dying."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="euterpe.keep: %(message)s")
+def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # The worker decides when we end; it still needs us while it drains.
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout.buffer)
-    orders = msgspec.json.decode(await reader.readline(), type=KeeperOrders)
-    keeping = loop.create_task(keep(orders, writer))
-    worker_gone = loop.create_task(reader.read())
-    await asyncio.wait({keeping, worker_gone}, return_when=asyncio.FIRST_COMPLETED)
-    keeping.cancel()
-    await asyncio.wait({keeping})
-    if not keeping.cancelled() and (error := keeping.exception()) is not None:
-        raise error
+    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=KeeperOrders)
+    table = LeaseTable(orders.slots, orders.descriptor)
+    if orders.lease_ttl_us < SHORT_LEASE_US or until_one_lasts(table):
+        import_module("euterpe.keeping").run(orders, table)
 
 
-async def keep(orders: KeeperOrders, writer: asyncio.WriteTransport) -> None:
-    backend = connect(orders.url)
-    await _open(backend)
-
-    def hear(news: LeaseNews) -> bool:
-        if writer.get_write_buffer_size() > UNREAD_LIMIT:
-            return False  # The worker does not read just now; the next beat says it again.
-        writer.write(msgspec.json.encode(news) + b"\n")
-        return True
-
-    try:
-        hear(LeaseNews())  # Ready.
-        table = LeaseTable(orders.slots, orders.descriptor)
-        await beat_forever(backend.store, table, orders.lease_ttl_us, hear, orders.parent)
-    finally:
-        await backend.store.close()
-
-
-async def _open(backend: Backend) -> None:
-    """The store alone: no migrations, no wake-ups. A database that is away just now will be back."""
-    while True:
-        try:
-            await backend.store.open()
-            return
-        except EuterpeError as error:
-            log.warning("the database does not answer, trying again", exc_info=error)
-            await asyncio.sleep(1)
+def until_one_lasts(table: LeaseTable) -> bool:
+    """False: the worker closed our standard input, by intent or by dying."""
+    seen_at: dict[tuple[str, int], float] = {}
+    while not select.select([sys.stdin], [], [], LOOK_S)[0]:
+        now = time.monotonic()
+        held = {(entry.lease.job_id, entry.lease.claim_version): entry.ttl_us for entry in table.entries()}
+        seen_at = {name: seen_at.get(name, now) for name in held}
+        if any(now - seen_at[name] + 2 * LOOK_S >= LASTING * ttl_us / 1_000_000 for name, ttl_us in held.items()):
+            return True
+    return False
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -19,7 +19,7 @@ import msgspec
 
 from euterpe.ports import Claims
 from euterpe.worker.beating import LeaseNews, beat_forever
-from euterpe.worker.leasetable import LeaseTable
+from euterpe.worker.leasetable import KeeperOrders, LeaseTable
 
 log = logging.getLogger("euterpe.worker")
 
@@ -44,16 +44,6 @@ class Reports(msgspec.Struct, frozen=True):
             self.cancel(job_id, version)
         if news.trouble is not None:
             log.warning("leases cannot be renewed just now", extra={"error_code": news.trouble})
-
-
-class KeeperOrders(msgspec.Struct, frozen=True):
-    """What a keeper process is told at its start, over its standard input: no secret goes on a command line."""
-
-    url: str
-    descriptor: int
-    slots: int
-    lease_ttl_us: int
-    parent: int
 
 
 class LeaseKeeper:

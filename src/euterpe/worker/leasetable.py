@@ -14,8 +14,12 @@ import tempfile
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+import msgspec
+
 from euterpe.model.job import Lease
 
+SHORT_LEASE_US: Final = 10_000_000
+"""A lease below this may run out while the keeper's process starts."""
 _SLOT: Final = struct.Struct("<?3x36sqdq64s")
 
 
@@ -25,6 +29,16 @@ class Entry(NamedTuple):
     lease: Lease
     keep_until: float
     ttl_us: int
+
+
+class KeeperOrders(msgspec.Struct, frozen=True):
+    """What a keeper process is told at its start, over its standard input: no secret goes on a command line."""
+
+    url: str
+    descriptor: int
+    slots: int
+    lease_ttl_us: int
+    parent: int
 
 
 class LeaseTable:

@@ -27,6 +27,7 @@ from euterpe.worker.attempt import Attempt
 from euterpe.worker.desk import MakeSubmission, Spawn, WorkerDesk
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.keeper import LeaseKeeper, LoopKeeper, Reports
+from euterpe.worker.leasetable import SHORT_LEASE_US
 from euterpe.worker.roster import LEASES_PER_SLOT, Roster
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
 
@@ -37,8 +38,6 @@ SLICE: Final = 100
 WATCH_S: Final = 0.5
 LEAVE_S: Final = 10.0
 """How long a worker that gave everything back tries to write that down."""
-SHORT_LEASE_US: Final = 10_000_000
-"""A lease below this may run out while the keeper's process starts."""
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
