@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,9 @@ from euterpe.model.submission import KEY_LIMIT, NAME_LIMIT, check_text
 from euterpe.store.operating import found, possible_id
 from euterpe.store.program import One, Program, one
 from euterpe.store.rows import jobs_from
+
+LOOKED_AT: Final = 1000
+"""Of a queue's waiting jobs, to find those that no worker knows."""
 
 _ALL = [str(state) for state in State]
 _NEWEST = 2**62
@@ -123,9 +127,12 @@ def depths() -> Program[list[QueueDepth]]:
 
 
 def unknown_types(queues: Sequence[str], types: Sequence[str]) -> Program[dict[str, int]]:
-    """Scheduled jobs that no handler here fits, by type."""
-    rows = yield one("unknown_types", queues=list(queues), types=list(types))
-    return {row[0]: row[1] for row in rows}
+    """Scheduled jobs that no handler here fits, by type, among those that are next."""
+    strangers: Counter[str] = Counter()
+    for queue in queues:
+        rows = yield one("unknown_types", queue=queue, types=list(types), limit=LOOKED_AT)
+        strangers.update({row[0]: row[1] for row in rows})
+    return dict(strangers)
 
 
 def stats(requester_id: str | None) -> Program[Stats]:
