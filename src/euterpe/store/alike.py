@@ -12,26 +12,21 @@ from typing import Final
 
 from euterpe.model.submission import Submission
 from euterpe.store.dialect import Family
-from euterpe.store.folding import as_texts
 from euterpe.store.program import One, Program, one
 from euterpe.store.units import Draft
 
 _said: Final = attrgetter(*(name for name in Submission.__struct_fields__ if name != "payload"))
 
 
-def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -> One | None:
+def alike(drafts: Sequence[Draft], channel: str | None = None) -> One | None:
     """The statement that stores them all; None where they differ in more. With a channel, its commit notifies."""
     shared = drafts[0].submission
     if len(drafts) > 1 and any(map(_said(shared).__ne__, [_said(draft.submission) for draft in drafts])):
         return None
-    payloads = [draft.submission.payload for draft in drafts]
-    texts = as_texts(payloads) if family == "sqlite" else None
-    if family == "sqlite" and texts is None:
-        return None
     return one(
         "insert_alike",
         id=[draft.id for draft in drafts],
-        payload=payloads if texts is None else texts,
+        payload=[draft.submission.payload for draft in drafts],
         stages=shared.stages_json,
         retry_policy=shared.retry_json,
         tags=shared.tags_json,

@@ -6,36 +6,44 @@ more than SQLite itself; one value in and one out is a handful of hand-overs a b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-BLOBS: Final = frozenset({"payload", "result", "checkpoint"})
+BLOBS: Final = frozenset({"payload", "result", "checkpoint", "body"})
 
 _rows = msgspec.json.Decoder(list[list[Any]])
 
 
 def row_source(names: Sequence[str]) -> str:
-    """A table of the rows in `:rows`."""
-    columns = ", ".join(f"value ->> {at} AS {name}" for at, name in enumerate(names))
-    return f"(SELECT {columns} FROM json_each(:rows))"  # noqa: S608  # names out of our own files
+    """A table of the rows in `:rows`. JSON knows no bytes: all of them lie in `:bytes`, and a row tells where."""
+    columns = []
+    at = 0
+    for name in names:
+        if name in BLOBS:
+            columns.append(f"substr(:bytes, value ->> {at}, value ->> {at + 1}) AS {name}")
+            at += 2
+        else:
+            columns.append(f"value ->> {at} AS {name}")
+            at += 1
+    return f"(SELECT {', '.join(columns)} FROM json_each(:rows))"  # noqa: S608  # names out of our own files
 
 
-def as_texts(values: Iterable[bytes | None]) -> list[str | None] | None:
-    """Bytes as the text that they are; None if some are none, or none that SQLite's JSON could carry."""
-    try:
-        texts = [None if value is None else value.decode() for value in values]
-    except UnicodeDecodeError:
-        return None
-    return None if any(text is not None and "\0" in text for text in texts) else texts
-
-
-def rows_of(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> str:
-    """What goes into `:rows`: text, numbers and nothing. Bytes must be text, which the statement casts back."""
-    given = (columns[name] for name in names)
-    texts = ([v.decode() for v in column] if column and isinstance(column[0], bytes) else column for column in given)
-    return msgspec.json.encode(list(zip(*texts, strict=True))).decode()
+def rows_of(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> dict[str, Any]:
+    """What goes into `:rows` and `:bytes`."""
+    given: list[Sequence[Any]] = []
+    heap = bytearray(b"-")  # Of nothing at all SQLite's substr makes NULL, even where nothing is asked for.
+    for name in names:
+        if name not in BLOBS:
+            given.append(columns[name])
+            continue
+        starts: list[int | None] = []
+        for value in columns[name]:
+            starts.append(None if value is None else len(heap) + 1)
+            heap += value or b""
+        given += [starts, [0 if value is None else len(value) for value in columns[name]]]
+    return {"rows": msgspec.json.encode(list(zip(*given, strict=True))).decode(), "bytes": bytes(heap)}
 
 
 def fold(columns: str) -> str:

@@ -7,7 +7,6 @@ and no event can be missing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from uuid import uuid4
 
 import msgspec
 
@@ -18,6 +17,7 @@ from euterpe.model.job import Job
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.store.program import Program, Row, each, one
 from euterpe.store.rows import Moved, jobs_from, moved_from
+from euterpe.store.units import new_ids
 
 
 def follow(rows: Iterable[Row]) -> Program[None]:
@@ -34,7 +34,8 @@ def follow(rows: Iterable[Row]) -> Program[None]:
 
 def tell(jobs: Iterable[Job]) -> Program[None]:
     """Insert the events of the states these jobs have just entered."""
-    events = [event_of(job, str(uuid4())) for job in jobs if is_told(job)]
+    told = [job for job in jobs if is_told(job)]
+    events = list(map(event_of, told, new_ids(len(told))))
     if events:
         yield each(
             "insert_event",
@@ -57,7 +58,7 @@ def _tell(moves: Sequence[Moved]) -> Program[None]:
         if m.has_callback and (m.state in TERMINAL or (m.callback_events == "all" and m.state in TOLD))
     ]
     if ids:
-        rows = yield one("get_jobs", ids=ids)
+        rows = yield one("told_jobs", ids=ids)
         yield from tell(jobs_from(rows))
 
 

@@ -133,5 +133,5 @@ def bound(statement: Statement, text: Text, now: Clock) -> tuple[Any, ...]:
     """The values of a text that runs once, in the order of its numbers."""
     given = statement.columns if isinstance(statement, Each) else statement.params
     if text.row_names:
-        given = {**given, "rows": rows_of(given, text.row_names)}
+        given = {**given, **rows_of(given, text.row_names)}
     return tuple(now() if name == "now" else as_sqlite(given[name]) for name in text.names)

@@ -8,7 +8,6 @@ from euterpe.model.job import Job
 from euterpe.model.outcome import Settlement
 from euterpe.model.state import State
 from euterpe.store.dialect import Family
-from euterpe.store.folding import as_texts
 from euterpe.store.following import follow
 from euterpe.store.program import Each, Program, Row, each, one
 
@@ -28,12 +27,12 @@ def settle(
     outcome_hashes = list(hashes) or [None] * len(settlements)
     if hashes or any(s.state is not State.COMPLETED for s in settlements):
         rows = yield _settle_any(settlements, outcome_hashes)
-    elif family == "sqlite" and (results := as_text(settlements)) is not None:
+    elif family == "sqlite":
         # One writer may look first and write then; in one statement, SQLite would answer row by row.
         rows = yield each(
             "completing", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
         )
-        yield complete(settlements, results, plain=False)
+        yield complete(settlements, plain=False)
     else:
         rows = yield each(
             "settle_completed",
@@ -50,18 +49,13 @@ def settle(
     return {row[0] for row in rows}
 
 
-def as_text(settlements: Sequence[Settlement]) -> list[str | None] | None:
-    """Their results, if all are text: a batch for SQLite travels as JSON. Those of handlers are; a store takes any."""
-    return as_texts(s.result for s in settlements)
-
-
-def complete(settlements: Sequence[Settlement], results: Sequence[str | None], *, plain: bool) -> Each:
+def complete(settlements: Sequence[Settlement], *, plain: bool) -> Each:
     """`plain`: what has got dependents meanwhile is left out."""
     return each(
         "complete",
         id=[s.job_id for s in settlements],
         claim_version=[s.claim_version for s in settlements],
-        result=results,
+        result=[s.result for s in settlements],
         plain=[plain] * len(settlements),
     )
 

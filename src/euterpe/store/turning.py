@@ -21,7 +21,7 @@ from euterpe.store.engine import Engine
 from euterpe.store.plain import PlainLines, is_plain
 from euterpe.store.program import Program, one
 from euterpe.store.rows import URGENCY, taken_from
-from euterpe.store.settling import as_text, complete, settle_or_confirm
+from euterpe.store.settling import complete, settle_or_confirm
 
 Turn = tuple[list[State | None], list[Claim]]
 """What each settlement made of its job (None: it was stale), and what was claimed."""
@@ -122,9 +122,6 @@ def complete_plain(settlements: Sequence[Settlement]) -> Program[bool]:
     """End plain jobs on SQLite; whether that was all of them. What it left, `settle_or_confirm` finds and confirms."""
     if not settlements:
         return True
-    results = as_text(settlements)
-    if results is None:
-        return False
-    yield complete(settlements, results, plain=True)
+    yield complete(settlements, plain=True)
     ((written,),) = yield one("changes")
     return bool(written == len(settlements))

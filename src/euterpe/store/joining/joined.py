@@ -179,7 +179,7 @@ def rows_of_values(statement: Statement, text: Text, home: Home) -> Iterator[Map
     given = statement.columns if isinstance(statement, Each) else statement.params
     if text.row_names:
         rest = {name: value for name, value in given.items() if name not in text.row_names}
-        yield {**rest, "rows": rows_of(given, text.row_names), "now": home.now()}
+        yield {**rest, **rows_of(given, text.row_names), "now": home.now()}
     elif text.batched or not isinstance(statement, Each):
         yield {**given, "now": home.now()}
     else:

@@ -5,7 +5,7 @@ INSERT INTO inbox_jobs (id, requester_id, queue, type, state, stages, priority, 
     retry_policy, tags, correlation_id, callback_url, callback_events, replay_of, concurrency_key, concurrency_limit)
 SELECT i.id, :requester_id, :queue, :type,
     CASE WHEN COALESCE(:run_at, :now + :delay_us) > :now THEN 'delayed' ELSE 'scheduled' END,
-    :stages, :priority, CAST(i.payload AS BLOB), :payload_format, :max_attempts,
+    :stages, :priority, i.payload, :payload_format, :max_attempts,
     COALESCE(:run_at, :now + :delay_us), :now, :now,
     CASE WHEN COALESCE(:run_at, :now + :delay_us) <= :now THEN :now END,
     :now + :lifetime_us, :execution_timeout_us, :visibility_us, :retry_policy, :tags, :correlation_id,
