@@ -44,6 +44,8 @@ async def tidy_up(store: SqlStore) -> None:
 
 async def _submit(store: SqlStore) -> None:
     await store.submit_many([Submission(type="t", callback_url=CALLBACK, retry=AT_ONCE) for _ in range(30)])
+    plain = await store.submit(Submission(type="t", delay_us=1_000_000))
+    await store.get(plain.job_id)
     parent = await store.submit(Submission(type="t", idempotency_key="once", priority=0))
     await store.submit(Submission(type="t", idempotency_key="once", priority=0))
     for kind in (Dependency.AFTER, Dependency.FAN_IN):

@@ -31,7 +31,7 @@ WASTE_LIMIT = 200
 
 BY_PRIMARY_KEY = {
     "settle", "settle_completed", "heartbeat", "advance", "park", "resolve_dependent", "hold_claim", "get_jobs",
-    "heartbeat_by_token", "complete_by_token",
+    "told_jobs", "heartbeat_by_token", "complete_by_token",
 }  # fmt: skip
 BY = {
     "claim": {"inbox_jobs_claim", "inbox_jobs_pkey"},
@@ -52,6 +52,7 @@ BY = {
     "heartbeat_event": {"job_outbox_events_pkey"},
     "insert_job": set(),
     "insert_alike": set(),
+    "insert_one": set(),
     "insert_event": set(),
     **{name: {"inbox_jobs_pkey"} for name in BY_PRIMARY_KEY},
 }

@@ -25,7 +25,7 @@ BY = {
     "completing": {BY_ID},
     "complete": {BY_ID},
     "settle": {BY_ID},
-    "settle_completed": {BY_ID},
+    "told_jobs": {BY_ID},
     "close_attempt": {BY_ID},
     "heartbeat": {BY_ID},
     "advance": {BY_ID},
@@ -49,6 +49,8 @@ BY = {
     "heartbeat_event": {BY_EVENT_ID},
     "expired_event_leases": {"job_outbox_events_state"},
     "insert_job": set(),
+    "insert_alike": set(),
+    "stored_as": {BY_ID},
     "insert_event": set(),
 }
 _STEP = re.compile(

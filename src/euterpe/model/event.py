@@ -18,7 +18,7 @@ TOLD: Final = frozenset({State.RUNNING, State.RETRYING, *TERMINAL})
 """Waiting states are bookkeeping: the requester learnt of them from the answer to its submission."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """A row to insert into `job_outbox_events`, in the transaction of the change it tells of."""
 
     event_id: str

@@ -18,21 +18,22 @@ from euterpe.store.units import Draft
 _said: Final = attrgetter(*(name for name in Submission.__struct_fields__ if name != "payload"))
 
 
-def alike(drafts: Sequence[Draft], channel: str | None = None) -> One | None:
+def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -> One | None:
     """The statement that stores them all; None where they differ in more. With a channel, its commit notifies."""
     shared = drafts[0].submission
-    if len(drafts) > 1 and any(map(_said(shared).__ne__, [_said(draft.submission) for draft in drafts])):
-        return None
-    return one(
-        "insert_alike",
-        id=[draft.id for draft in drafts],
-        payload=[draft.submission.payload for draft in drafts],
-        stages=shared.stages_json,
-        retry_policy=shared.retry_json,
-        tags=shared.tags_json,
-        channel=channel,
+    said = {
+        "stages": shared.stages_json,
+        "retry_policy": shared.retry_json,
+        "tags": shared.tags_json,
+        "channel": channel,
         **dict(zip(_AS_SAID, _as_said(shared), strict=True)),
-    )
+    }
+    if len(drafts) == 1 and family == "postgres":
+        return one("insert_one", id=drafts[0].id, payload=shared.payload, **said)
+    if any(map(_said(shared).__ne__, [_said(draft.submission) for draft in drafts])):
+        return None
+    ids, payloads = [draft.id for draft in drafts], [draft.submission.payload for draft in drafts]
+    return one("insert_alike", id=ids, payload=payloads, **said)
 
 
 def insert_alike(statement: One, family: Family) -> Program[tuple[str, int]]:

@@ -50,7 +50,7 @@ def jobs_from(rows: Iterable[Row]) -> list[Job]:
     return [job_from(row) for row in rows]
 
 
-class Moved(msgspec.Struct, frozen=True):
+class Moved(msgspec.Struct, frozen=True, gc=False):
     """What a state change returned (`moved_columns.sql`): enough to know what else must follow from it."""
 
     id: str

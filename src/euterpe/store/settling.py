@@ -25,7 +25,8 @@ def settle(
     if not settlements:
         return set()
     outcome_hashes = list(hashes) or [None] * len(settlements)
-    if hashes or any(s.state is not State.COMPLETED for s in settlements):
+    all_completed = all(s.state is State.COMPLETED for s in settlements)
+    if hashes or not all_completed:
         rows = yield _settle_any(settlements, outcome_hashes)
     elif family == "sqlite":
         # One writer may look first and write then; in one statement, SQLite would answer row by row.
@@ -42,7 +43,7 @@ def settle(
         )
     if moved is not None:
         moved += rows
-    if family == "sqlite":
+    if family == "sqlite" and not all_completed:
         # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
         yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
     yield from follow(rows)
@@ -89,6 +90,8 @@ def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Prog
         first.setdefault((s.job_id, s.claim_version), s)
     rows: list[Row] = []
     yield from settle(list(first.values()), family, moved=rows)
+    if len(rows) == len(settlements) and all(s.state is State.COMPLETED for s in settlements):
+        return [s.state for s in settlements]
     moved = {(row[0], row[6]): State(row[1]) for row in rows}
     states: list[State | None] = []
     for s in settlements:

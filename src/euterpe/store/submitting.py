@@ -52,7 +52,7 @@ def is_plain(units: Iterable[Unit]) -> bool:
 def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:
     """The one-statement case, run without a transaction around it. With a channel, Postgres notifies at the commit."""
     drafts = [draft for unit in units for draft in unit.drafts]
-    statement = alike(drafts, channel)
+    statement = alike(drafts, family, channel)
     if statement is None:
         stored = yield from _insert([PlannedJob(draft, State.SCHEDULED) for draft in drafts])
         if channel is not None:

@@ -1,0 +1,18 @@
+-- Store one job, as `insert_alike` does many; without arrays it takes Postgres a quarter less.
+INSERT INTO inbox_jobs (id, requester_id, queue, type, state, stages, priority, payload, payload_format,
+    max_attempts, run_at, created_at, updated_at, scheduled_at, expires_at, execution_timeout_us, visibility_us,
+    retry_policy, tags, correlation_id, callback_url, callback_events, replay_of, concurrency_key, concurrency_limit)
+SELECT CAST(:id AS uuid), CAST(:requester_id AS text), CAST(:queue AS text), CAST(:type AS text),
+    CASE WHEN clock.due > clock.now THEN 'delayed' ELSE 'scheduled' END,
+    CAST(:stages AS text), CAST(:priority AS smallint), CAST(:payload AS bytea), CAST(:payload_format AS text),
+    CAST(:max_attempts AS integer), clock.due, clock.now, clock.now,
+    CASE WHEN clock.due <= clock.now THEN clock.now END, clock.now + CAST(:lifetime_us AS bigint),
+    CAST(:execution_timeout_us AS bigint), CAST(:visibility_us AS bigint), CAST(:retry_policy AS text),
+    CAST(:tags AS text), CAST(:correlation_id AS text), CAST(:callback_url AS text), CAST(:callback_events AS text),
+    CAST(:replay_of AS uuid), CAST(:concurrency_key AS text), CAST(:concurrency_limit AS integer)
+FROM (
+    SELECT c.now, COALESCE(CAST(:run_at AS bigint), c.now + CAST(:delay_us AS bigint)) AS due
+    FROM (SELECT {{now}} AS now) AS c
+) AS clock
+RETURNING state, created_at,
+    CASE WHEN CAST(:channel AS text) IS NOT NULL THEN pg_notify(CAST(:channel AS text), CAST(:queue AS text)) END
