@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 // The peer's packages lie in its own environment, which is the working directory, not beside this file.
 export const load = createRequire(join(process.cwd(), 'package.json'));
 
-const REPORT_EVERY_MS = 5;
+const REPORT_EVERY_MS = 20;
 const POLL_EVERY_MS = 2;
 const PADDING = 'x'.repeat(52);
 

@@ -16,7 +16,7 @@ from typing import Any
 Payload = dict[str, Any]
 Setting = str | int | float | bool
 PADDING = "x" * 52
-REPORT_EVERY_S = 0.005
+REPORT_EVERY_S = 0.02
 
 
 def make_payload(number: int, sent_ns: int = 0) -> Payload:

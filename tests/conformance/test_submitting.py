@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import uuid
 
+import msgspec
 import pytest
 
 from euterpe.model.backoff import Backoff, Strategy
+from euterpe.model.document import rfc3339
 from euterpe.model.errors import PayloadTooLarge
 from euterpe.model.job import Claim
 from euterpe.model.retry import RetryPolicy
@@ -79,6 +81,44 @@ async def test_everything_said_is_stored_and_read_back(store: SqlStore, clock: F
     assert (stored.callback_url, stored.callback_events) == (CALLBACK, "terminal")
     assert (stored.concurrency_key, stored.concurrency_limit) == ("k", 7)
     assert stored.state is State.DELAYED
+
+
+@pytest.mark.parametrize("delay_us", [0, MINUTE])
+async def test_however_it_was_submitted_a_job_is_stored_the_same(store: SqlStore, delay_us: int) -> None:
+    """Alone, among its like, and among others: three statements that must say the same."""
+    same = Submission(
+        type="render",
+        payload=b'{"text": "\xc3\xa9"}',
+        delay_us=delay_us,
+        priority=1,
+        max_attempts=9,
+        execution_timeout_us=3 * SECOND,
+        visibility_us=4 * SECOND,
+        lifetime_us=5 * DAY,
+        retry=RetryPolicy(Backoff(Strategy.LINEAR, 2 * SECOND, 9 * SECOND, jitter=0.5)),
+        stages=TRANSCODE_STAGES,
+        correlation_id="trace",
+        tags={"team": "a"},
+        callback_url=CALLBACK,
+        callback_events="terminal",
+        concurrency_key="k",
+        concurrency_limit=7,
+    )
+    alone = await store.submit(same)
+    _, among_its_like = await store.submit_many([same.with_payload(b"[]"), same])
+    _, among_others = await store.submit_many([Submission(type="other"), same])
+    stored = [await store.get(receipt.job_id) for receipt in (alone, among_its_like, among_others)]
+    first, *others = [msgspec.structs.replace(job, id="", seq=0) for job in stored]
+    assert others == [first, first]
+    assert {(r.state, r.created_at, r.priority) for r in (alone, among_its_like, among_others)} == {
+        (first.state, rfc3339(first.created_at), "high")
+    }
+
+
+@pytest.mark.parametrize("payloads", [[b"", b"{}"], [b"\xff\x00", b""], [b'"\\u0000"', b"\x00"]])
+async def test_payloads_of_a_batch_come_back_byte_for_byte(store: SqlStore, payloads: list[bytes]) -> None:
+    receipts = await store.submit_many([Submission(type="t", payload=p, payload_format="bytes") for p in payloads])
+    assert [(await store.get(receipt.job_id)).payload for receipt in receipts] == payloads
 
 
 async def test_the_timestamps_of_a_job_tell_its_story(store: SqlStore, clock: FrozenClock) -> None:

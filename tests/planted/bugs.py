@@ -217,8 +217,8 @@ BUGS = (
         (
             Edit(
                 "store/postgres.py",
-                "now = self.clock() if self.clock is not None else None",
-                "now = self.clock() if self.clock is not None else time.time_ns() // 1000",
+                "self.clock() if self.clock is not None else None",
+                "self.clock() if self.clock is not None else time.time_ns() // 1000",
             ),
         ),
         f"{CLOCKS}[fast]",
@@ -229,8 +229,8 @@ BUGS = (
         (
             Edit(
                 "store/sql.py",
-                "except CommitUnknown:\n            return await self._resolve_unknown(units)",
-                "except ZeroDivisionError:\n            return await self._resolve_unknown(units)",
+                "except CommitUnknown:\n            answers, told = await",
+                "except ZeroDivisionError:\n            answers, told = await",
             ),
         ),
         f"{PLAIN_SUBMIT}[after]",

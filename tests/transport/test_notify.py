@@ -6,7 +6,9 @@ import asyncio
 import gc
 from typing import Any
 
+from euterpe.model.submission import Submission
 from euterpe.store.postgres import PostgresEngine
+from euterpe.store.sql import SqlStore
 from euterpe.transport.notify import NotifyWakeups
 
 
@@ -41,3 +43,33 @@ async def test_what_was_announced_just_before_closing_is_still_heard(fresh_postg
         await speaking.close()
         await heard.wait()
     await listening.close()
+
+
+async def test_a_lone_submit_notifies_in_its_own_commit_and_the_next_ones_do_not(fresh_postgres_url: str) -> None:
+    engine = PostgresEngine(fresh_postgres_url)
+    await engine.migrate()
+    store = SqlStore(engine)
+    await store.open()
+    listening = NotifyWakeups(engine.connect, "euterpe_test")
+    speaking = NotifyWakeups(engine.connect, "euterpe_test")  # never opened: it can say nothing by itself
+    store.wakeups = speaking
+    heard = asyncio.Event()
+    await listening.open()
+    listening.subscribe(heard.set, ["mail"])
+    async with asyncio.timeout(10):
+        await heard.wait()  # its first connection tells everyone to look
+        heard.clear()
+        await store.submit(Submission(type="t", queue="mail"))
+        await heard.wait()
+    assert speaking.foretell({"mail"}).channel is None, "it was not quiet"
+    await listening.close()
+    await store.close()
+
+
+async def test_who_works_here_is_not_told_by_a_commit_as_well(fresh_postgres_url: str) -> None:
+    wakeups = NotifyWakeups(PostgresEngine(fresh_postgres_url).connect, "euterpe_test")
+    assert wakeups.foretell({"mail", "post"}).channel is None, "one statement notifies of one queue"
+    unsubscribe = wakeups.subscribe(lambda: None, ["mail"])
+    assert wakeups.foretell({"mail"}).channel is None
+    unsubscribe()
+    assert wakeups.foretell({"mail"}).channel == "euterpe_test"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transport.datawatch import DataWatch
+from euterpe.transport.datawatch import DataWatch, trace_of
 from tests.worker.floor import until
 
 
@@ -78,6 +79,21 @@ async def test_a_touch_after_a_commit_wakes_sooner_than_the_writes_before_it(wal
     before = len(woken)
     other.announce(["default"])
     await until(lambda: len(woken) > before, "the touch is noticed", 10)
+    unsubscribe()
+    await watch.close()
+
+
+async def test_who_listens_on_this_loop_is_told_before_the_commit_and_only_others_after_it(wal: Path) -> None:
+    watch = DataWatch(str(wal).removesuffix("-wal"))
+    woken: list[str] = []
+    unsubscribe = watch.subscribe(lambda: woken.append("woken"), ["default"])
+    told = watch.foretell({"default"})
+    assert woken == ["woken"]
+    os.utime(wal, (0, 0))
+    long_ago = trace_of(str(wal))
+    told.announce({"default"})
+    assert woken == ["woken"]
+    assert trace_of(str(wal)) != long_ago, "other processes are told by a touch"
     unsubscribe()
     await watch.close()
 

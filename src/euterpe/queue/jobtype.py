@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpa
 
 from euterpe.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
+from euterpe.model.submission import EXECUTION_TIMEOUT_US, PAYLOAD_LIMIT, Submission, check, check_payload
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.home import Home
 from euterpe.queue.options import NAMES, Options, encode_payload, submission_of
@@ -34,7 +34,7 @@ class Call(Generic[R]):
     def with_options(self, **options: Unpack[Options]) -> Call[R]:
         return Call(self.jobtype, self.payload, {**self.options, **options})
 
-    def submission(self, options: Mapping[str, Any], payload_limit: int) -> Submission:
+    def submission(self, options: Mapping[str, Any] | None = None, payload_limit: int = PAYLOAD_LIMIT) -> Submission:
         """Checked, with these options over its own."""
         said = {**self.options, **options} if options else self.options
         return self.jobtype.submission(self.payload, said, payload_limit)

@@ -90,8 +90,6 @@ def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Prog
         first.setdefault((s.job_id, s.claim_version), s)
     rows: list[Row] = []
     yield from settle(list(first.values()), family, moved=rows)
-    if len(rows) == len(settlements) and all(s.state is State.COMPLETED for s in settlements):
-        return [s.state for s in settlements]
     moved = {(row[0], row[6]): State(row[1]) for row in rows}
     states: list[State | None] = []
     for s in settlements:

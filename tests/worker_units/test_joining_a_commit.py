@@ -1,0 +1,93 @@
+"""SQLite's writer: what comes while a short transaction runs takes part in its commit, and keeps its own fate."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from euterpe.model.errors import InvalidInput
+from euterpe.store.program import MakeProgram, Program, one
+from euterpe.store.sqlite import ApswSession, SqliteEngine
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[SqliteEngine]:
+    engine = SqliteEngine(str(tmp_path / "jobs.db"))
+    await engine.migrate()
+    await engine.open()
+    yield engine
+    await engine.close()
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    seen: list[str] = []
+    run = ApswSession.run
+
+    def spy(self: ApswSession, sql: str) -> list[object]:
+        if sql == "COMMIT":
+            seen.append(sql)
+        return run(self, sql)
+
+    monkeypatch.setattr(ApswSession, "run", spy)
+    return seen
+
+
+def pausing(name: str, until: threading.Event | None = None) -> Program[str]:
+    """Pauses a queue, and stands still inside the transaction until it may go on."""
+    yield one("pause", kind="queue", name=name)
+    if until is not None:
+        assert until.wait(10)
+    return name
+
+
+def refused() -> Program[str]:
+    yield one("pause", kind="queue", name="never")
+    raise InvalidInput("name", "is refused after it was written")
+
+
+async def paused(engine: SqliteEngine) -> set[str]:
+    def program() -> Program[set[str]]:
+        rows = yield one("paused")
+        return {row[1] for row in rows}
+
+    return await engine.read(program)
+
+
+async def two_at_once(engine: SqliteEngine, second: MakeProgram[str]) -> list[str | BaseException]:
+    go_on = threading.Event()
+    first = asyncio.create_task(engine.write(lambda: pausing("first", go_on)))
+    await asyncio.sleep(0)
+    later = asyncio.create_task(engine.write(second))
+    await asyncio.sleep(0)
+    go_on.set()
+    return list(await asyncio.gather(first, later, return_exceptions=True))
+
+
+async def test_it_joins_a_short_one(engine: SqliteEngine, commits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("euterpe.store.writer.JOIN_S", 60.0)
+    assert await two_at_once(engine, lambda: pausing("second")) == ["first", "second"]
+    assert commits == ["COMMIT"]
+    assert await paused(engine) == {"first", "second"}
+
+
+async def test_it_does_not_join_a_long_one(
+    engine: SqliteEngine, commits: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.store.writer.JOIN_S", 0.0)
+    await two_at_once(engine, lambda: pausing("second"))
+    assert commits == ["COMMIT", "COMMIT"]
+
+
+async def test_what_joined_and_is_refused_takes_nothing_along(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.store.writer.JOIN_S", 60.0)
+    first, second = await two_at_once(engine, refused)
+    assert first == "first"
+    assert isinstance(second, InvalidInput)
+    assert await paused(engine) == {"first"}
