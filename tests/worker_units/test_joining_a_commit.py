@@ -37,12 +37,22 @@ def commits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def pausing(name: str, until: threading.Event | None = None) -> Program[str]:
-    """Pauses a queue, and stands still inside the transaction until it may go on."""
+def pausing(name: str) -> Program[str]:
     yield one("pause", kind="queue", name=name)
-    if until is not None:
-        assert until.wait(10)
     return name
+
+
+class StandsStill:
+    """Pauses a queue, and stands still inside the transaction until it may go on."""
+
+    def __init__(self) -> None:
+        self.inside, self.may_go_on = threading.Event(), threading.Event()
+
+    def program(self) -> Program[str]:
+        yield one("pause", kind="queue", name="first")
+        self.inside.set()
+        assert self.may_go_on.wait(10)
+        return "first"
 
 
 def refused() -> Program[str]:
@@ -59,12 +69,12 @@ async def paused(engine: SqliteEngine) -> set[str]:
 
 
 async def two_at_once(engine: SqliteEngine, second: MakeProgram[str]) -> list[str | BaseException]:
-    go_on = threading.Event()
-    first = asyncio.create_task(engine.write(lambda: pausing("first", go_on)))
-    await asyncio.sleep(0)
+    standing = StandsStill()
+    first = asyncio.create_task(engine.write(standing.program))
+    assert await asyncio.to_thread(standing.inside.wait, 10)
     later = asyncio.create_task(engine.write(second))
     await asyncio.sleep(0)
-    go_on.set()
+    standing.may_go_on.set()
     return list(await asyncio.gather(first, later, return_exceptions=True))
 
 
