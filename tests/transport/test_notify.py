@@ -6,6 +6,8 @@ import asyncio
 import gc
 from typing import Any
 
+import pytest
+
 from euterpe.model.submission import Submission
 from euterpe.store.postgres import PostgresEngine
 from euterpe.store.sql import SqlStore
@@ -45,7 +47,9 @@ async def test_what_was_announced_just_before_closing_is_still_heard(fresh_postg
     await listening.close()
 
 
-async def test_a_lone_submit_notifies_in_its_own_commit_and_the_next_ones_do_not(fresh_postgres_url: str) -> None:
+async def test_a_lone_submit_notifies_in_its_own_commit_and_the_next_ones_do_not(
+    fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = PostgresEngine(fresh_postgres_url)
     await engine.migrate()
     store = SqlStore(engine)
@@ -61,6 +65,7 @@ async def test_a_lone_submit_notifies_in_its_own_commit_and_the_next_ones_do_not
         heard.clear()
         await store.submit(Submission(type="t", queue="mail"))
         await heard.wait()
+    monkeypatch.setattr("euterpe.transport.notify.QUIET_S", 60.0)
     assert speaking.foretell({"mail"}).channel is None, "it was not quiet"
     await listening.close()
     await store.close()
