@@ -40,6 +40,7 @@ class DataWatch:
         self._watcher: asyncio.Task[None] | None = None
         self._subscribers = 0
         self._told_at = 0.0
+        self._touched_at = -TOUCH_PAUSE_S
         self._later: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
@@ -62,8 +63,11 @@ class DataWatch:
         self._touch(named)
 
     def _touch(self, queues: Iterable[str]) -> None:
-        """For other processes. Events are written by the thousand while jobs end, and the writes tell of them."""
-        if any(queue != OUTBOX_CHANNEL for queue in queues):
+        """For other processes. What comes too soon after another touch, and events, of which there are thousands while
+        jobs end, they hear of by the writes."""
+        now = time.monotonic()
+        if now - self._touched_at >= TOUCH_PAUSE_S and any(queue != OUTBOX_CHANNEL for queue in queues):
+            self._touched_at = now
             with suppress(OSError):
                 os.utime(self._wal)
 
