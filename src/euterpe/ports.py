@@ -118,14 +118,14 @@ class Foretold(NamedTuple):
     announce: Callable[[Iterable[str]], None]
     """To be called after the commit, for whom was not told before."""
     channel: str | None = None
-    """Where the commit itself shall notify of the queues."""
+    """Where the commit itself shall notify of the queue."""
 
 
 @runtime_checkable
 class Foretelling(Protocol):
-    """Wakeups that can do something before a commit already."""
+    """Wakeups that can do something before the commit of a lone job already."""
 
-    def foretell(self, queues: Collection[str]) -> Foretold: ...
+    def foretell(self, queue: str) -> Foretold: ...
 
 
 class Telemetry(Protocol):

@@ -42,7 +42,42 @@ KEPT_PLANS = (
     "tests/plans/test_postgres_plans.py::test_plans_that_were_kept_from_when_the_tables_were_small_still_go_by_index"
 )
 
+JOINED = "tests/worker_units/test_joining_a_commit.py::test_what_joined_and_is_refused_takes_nothing_along"
+LASTING = "tests/worker_units/test_small_keeper.py::test_a_lease_that_lasts_makes_it_begin"
+CLOSING = "tests/worker_units/test_connections.py::test_closing_waits_for_those_in_use"
+THE_SAME = "tests/conformance/test_submitting.py::test_however_it_was_submitted_a_job_is_stored_the_same"
+
 BUGS = (
+    Bug(
+        "what_joins_a_commit_has_no_savepoint",
+        (Edit("store/writer.py", "self._run(session, ticket, alone=False)", "self._run(session, ticket, alone=True)"),),
+        JOINED,
+        "assert set() == {'first'}",
+    ),
+    Bug(
+        "the_lease_keeper_begins_too_late",
+        (Edit("keep.py", "LASTING: Final = 1 / 6", "LASTING: Final = 1 / 2"),),
+        LASTING,
+        "a sixth of a minute is ten seconds",
+    ),
+    Bug(
+        "a_store_closes_without_those_in_use",
+        (
+            Edit(
+                "store/connections.py",
+                "await self._free.acquire()\n        for connection",
+                "pass\n        for connection",
+            ),
+        ),
+        CLOSING,
+        "TimeoutError",
+    ),
+    Bug(
+        "a_batch_of_one_kind_forgets_its_tags",
+        (Edit(f"{QUERIES}/sqlite/insert_alike.sql", ":tags", "NULL"),),
+        f"{THE_SAME}[sqlite-0]",
+        "assert others == [first, first]",
+    ),
     Bug(
         "the_fence_forgets_the_version_on_sqlite",
         (

@@ -15,23 +15,30 @@ from euterpe.store.dialect import Family
 from euterpe.store.program import One, Program, one
 from euterpe.store.units import Draft
 
+AS_SAID: Final = (
+    "requester_id", "queue", "type", "payload_format", "max_attempts", "run_at", "delay_us", "lifetime_us",
+    "execution_timeout_us", "visibility_us", "correlation_id", "callback_url", "callback_events", "replay_of",
+    "concurrency_key", "concurrency_limit",
+)  # fmt: skip
+"""Columns that take a submission's word as it is."""
+_as_said: Final = attrgetter(*AS_SAID)
 _said: Final = attrgetter(*(name for name in Submission.__struct_fields__ if name != "payload"))
 
 
 def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -> One | None:
-    """The statement that stores them all; None where they differ in more. With a channel, its commit notifies."""
+    """The statement that stores them all; None where they differ in more. With a channel, a lone job's notifies."""
     shared = drafts[0].submission
+    if len(drafts) > 1 and any(map(_said(shared).__ne__, [_said(draft.submission) for draft in drafts])):
+        return None
     said = {
+        "priority": shared.priority,
         "stages": shared.stages_json,
         "retry_policy": shared.retry_json,
         "tags": shared.tags_json,
-        "channel": channel,
-        **dict(zip(_AS_SAID, _as_said(shared), strict=True)),
+        **dict(zip(AS_SAID, _as_said(shared), strict=True)),
     }
     if len(drafts) == 1 and family == "postgres":
-        return one("insert_one", id=drafts[0].id, payload=shared.payload, **said)
-    if any(map(_said(shared).__ne__, [_said(draft.submission) for draft in drafts])):
-        return None
+        return one("insert_one", id=drafts[0].id, payload=shared.payload, channel=channel, **said)
     ids, payloads = [draft.id for draft in drafts], [draft.submission.payload for draft in drafts]
     return one("insert_alike", id=ids, payload=payloads, **said)
 
@@ -43,11 +50,3 @@ def insert_alike(statement: One, family: Family) -> Program[tuple[str, int]]:
         # A RETURNING would come back row by row.
         rows = yield one("stored_as", id=statement.params["id"][0])
     return rows[0][0], rows[0][1]
-
-
-_AS_SAID: Final = (
-    "requester_id", "queue", "type", "priority", "payload_format", "max_attempts", "run_at", "delay_us", "lifetime_us",
-    "execution_timeout_us", "visibility_us", "correlation_id", "callback_url", "callback_events", "replay_of",
-    "concurrency_key", "concurrency_limit",
-)  # fmt: skip
-_as_said: Final = attrgetter(*_AS_SAID)

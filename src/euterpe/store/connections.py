@@ -18,6 +18,7 @@ class Connections:
 
     def __init__(self, pool: asyncpg.Pool[asyncpg.Record], size: int) -> None:
         self._pool = pool
+        self._size = size
         self._free = asyncio.Semaphore(size)
         self._by_age: list[Any] = []
         self._idle: set[Any] = set()
@@ -31,7 +32,10 @@ class Connections:
             raise
 
     def release(self, connection: Any) -> None:
-        """A connection that broke is none of ours any more: the pool has let go of it."""
+        """A connection that broke is none of ours any more: the pool has let go of it. One that was left inside a
+        transaction, by two cancels in a row, would take the next statement into it."""
+        if not is_gone(connection) and connection.is_in_transaction():
+            connection.terminate()
         if is_gone(connection):
             self._by_age.remove(connection)
         else:
@@ -54,8 +58,9 @@ class Connections:
 
     async def close(self) -> None:
         """Waits for those in use."""
-        idle, self._idle = self._idle, set()
-        for connection in idle:
+        for _ in range(self._size):
+            await self._free.acquire()
+        for connection in self._idle:
             await self._pool.release(connection)
         await self._pool.close()
 

@@ -146,10 +146,10 @@ class SqlStore:
     def _foretell(self, units: Sequence[Unit]) -> Foretold | None:
         if not isinstance(self.wakeups, Foretelling):
             return None
-        submissions = [draft.submission for unit in units for draft in unit.drafts]
-        if any(s.delay_us or s.run_at is not None for s in submissions):
+        drafts = [draft for unit in units for draft in unit.drafts]
+        if len(drafts) > 1 or drafts[0].submission.delay_us or drafts[0].submission.run_at is not None:
             return None
-        return self.wakeups.foretell({s.queue for s in submissions})
+        return self.wakeups.foretell(drafts[0].submission.queue)
 
     def _tell(self, answers: Sequence[submitting.Answer], told: Foretold | None) -> None:
         """Tell workers of what is ready, once for all that was committed together."""

@@ -17,7 +17,7 @@ from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, idempotency_scope, request_hash
-from euterpe.store.alike import alike, insert_alike
+from euterpe.store.alike import AS_SAID, alike, insert_alike
 from euterpe.store.dialect import Family
 from euterpe.store.following import follow
 from euterpe.store.planning import PlannedJob, plan_units
@@ -50,13 +50,11 @@ def is_plain(units: Iterable[Unit]) -> bool:
 
 
 def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:
-    """The one-statement case, run without a transaction around it. With a channel, Postgres notifies at the commit."""
+    """The one-statement case, without a transaction around it. With a channel, the commit of a lone job notifies."""
     drafts = [draft for unit in units for draft in unit.drafts]
     statement = alike(drafts, family, channel)
     if statement is None:
         stored = yield from _insert([PlannedJob(draft, State.SCHEDULED) for draft in drafts])
-        if channel is not None:
-            yield one("announce", channel=channel, queues=sorted({draft.submission.queue for draft in drafts}))
         return [[stored[draft.id] for draft in unit.drafts] for unit in units]
     state, created_at = yield from insert_alike(statement, family)
     return [[_receipt(draft, None, state, created_at) for draft in unit.drafts] for unit in units]
@@ -315,16 +313,9 @@ def _columns(planned: Sequence[PlannedJob]) -> dict[str, Sequence[object]]:
         "has_dependents": [job.has_dependents for job in planned],
         "parent_id": [job.parent_id for job in planned],
     }
-    for name in _AS_SAID:
+    for name in (*AS_SAID, "payload", "idempotency_key"):
         columns[name] = [getattr(s, name) for s in submissions]
     return columns
-
-
-_AS_SAID = (
-    "requester_id", "queue", "type", "payload", "payload_format", "max_attempts", "run_at", "delay_us",
-    "lifetime_us", "execution_timeout_us", "visibility_us", "correlation_id", "callback_url",
-    "callback_events", "idempotency_key", "replay_of", "concurrency_key", "concurrency_limit",
-)  # fmt: skip
 
 
 def _insert_edges(planned: Sequence[PlannedJob]) -> Program[None]:

@@ -235,7 +235,8 @@ class GroupCommitEngine:
             return
         _tell(started, None)
         while not isinstance(item := tickets.get(), Stop):
-            group, stop = self._gather([item], tickets)
+            group = [item]
+            stop = self._gather(group, tickets)
             with desk.lock, sooner:
                 stop = self._commit_together(desk, group, tickets) or stop
             hand_back(group)
@@ -244,17 +245,17 @@ class GroupCommitEngine:
         with desk.lock:
             desk.close()
 
-    def _gather(self, group: list[Ticket], tickets: Tickets) -> tuple[list[Ticket], bool]:
-        """The group with those that wait; and whether the end was among them."""
+    def _gather(self, group: list[Ticket], tickets: Tickets) -> bool:
+        """Add those that wait; whether the end was among them."""
         while len(group) < self.group_limit:
             try:
                 item = tickets.get_nowait()
             except queue.Empty:
                 break
             if isinstance(item, Stop):
-                return group, True
+                return True
             group.append(item)
-        return group, False
+        return False
 
     def _commit_together(self, desk: Desk, group: list[Ticket], tickets: Tickets) -> bool:
         """Whether the end was among those that joined on the way."""
@@ -269,7 +270,7 @@ class GroupCommitEngine:
             if time.monotonic() - begun < JOIN_S:
                 # The claim that a submit brought about, and its like: two commits in one.
                 first = len(group)
-                group, stop = self._gather(group, tickets)
+                stop = self._gather(group, tickets)
                 for ticket in group[first:]:
                     self._run(session, ticket, alone=False)
             committing = True

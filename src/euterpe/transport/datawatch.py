@@ -52,9 +52,9 @@ class DataWatch:
             watcher.cancel()
             await asyncio.gather(watcher, return_exceptions=True)
 
-    def foretell(self, queues: Collection[str]) -> Foretold:
+    def foretell(self, queue: str) -> Foretold:
         """One writer takes everything in order, so who claims from now on may find the job in the same commit."""
-        told_all = self._local.announce_here(queues)
+        told_all = self._local.announce_here(queue)
         return Foretold(self._touch if told_all else self.announce)
 
     def announce(self, queues: Iterable[str]) -> None:

@@ -29,21 +29,17 @@ class LocalWakeups:
         for _, loop, wake in self._listeners:
             _call(loop, wake)
 
-    def announce_here(self, queues: Iterable[str]) -> bool:
+    def announce_here(self, queue: str) -> bool:
         """Tell those of this very loop; whether that was everyone."""
-        named = frozenset(queues)
         here = asyncio.get_running_loop()
-        told_all = True
-        for wanted, loop, wake in self._listeners:
-            if wanted & named:
-                if loop is here:
-                    wake()
-                else:
-                    told_all = False
-        return told_all
+        listeners = [(loop, wake) for wanted, loop, wake in self._listeners if queue in wanted]
+        for loop, wake in listeners:
+            if loop is here:
+                wake()
+        return all(loop is here for loop, _ in listeners)
 
-    def has_listeners(self, queues: Collection[str]) -> bool:
-        return any(not wanted.isdisjoint(queues) for wanted, _, _ in self._listeners)
+    def has_listeners(self, queue: str) -> bool:
+        return any(queue in wanted for wanted, _, _ in self._listeners)
 
     def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
         entry = (frozenset(queues), asyncio.get_running_loop(), wake)

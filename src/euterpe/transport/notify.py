@@ -67,9 +67,9 @@ class NotifyWakeups:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    def foretell(self, queues: Collection[str]) -> Foretold:
+    def foretell(self, queue: str) -> Foretold:
         quiet = time.monotonic() - self._told_at > QUIET_S
-        if not quiet or len(queues) != 1 or self._local.has_listeners(queues):
+        if not quiet or self._local.has_listeners(queue):
             return Foretold(self.announce)  # Who listens here would hear of it twice.
         self._told_at = time.monotonic()
         return Foretold(self._local.announce, self.channel)

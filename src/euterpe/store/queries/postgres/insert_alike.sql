@@ -1,6 +1,5 @@
--- Store jobs that differ in nothing but their id and payload, in the order given: one at a time, or a batch of one kind.
--- Whether they are delayed or ready is decided by the database's clock, for all of them at once. With a :channel, whoever
--- listens there hears of them at this very commit.
+-- Store jobs that differ in nothing but their id and payload, in the order given.
+-- Whether they are delayed or ready is decided by the database's clock, for all of them at once.
 WITH clock AS MATERIALIZED (
     SELECT c.now, COALESCE(CAST(:run_at AS bigint), c.now + CAST(:delay_us AS bigint)) AS due
     FROM (SELECT {{now}} AS now) AS c
@@ -21,6 +20,4 @@ WITH clock AS MATERIALIZED (
     FROM clock, unnest(CAST(:id AS uuid[]), CAST(:payload AS bytea[])) WITH ORDINALITY AS i (id, payload, position)
     ORDER BY i.position
 )
-SELECT CASE WHEN due > now THEN 'delayed' ELSE 'scheduled' END, now,
-    CASE WHEN CAST(:channel AS text) IS NOT NULL THEN pg_notify(CAST(:channel AS text), CAST(:queue AS text)) END
-FROM clock
+SELECT CASE WHEN due > now THEN 'delayed' ELSE 'scheduled' END, now FROM clock
