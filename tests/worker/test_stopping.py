@@ -131,8 +131,7 @@ async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
             await until(stop.is_set, "the job is claimed")
         found = await queue.get(job.id)
     assert ran == []
-    assert (found.state, found.attempt_count) == (State.SCHEDULED, 0)
-    assert found.release_count in (1, 2), "a claim of the other lane that was under way may take it once more"
+    assert (found.state, found.attempt_count, found.release_count) == (State.SCHEDULED, 0, 1)
 
 
 @ON_SQLITE_ALONE

@@ -158,7 +158,8 @@ class Worker:
     async def _lane(self) -> None:
         roster = self._roster
         while True:
-            ended = roster.take_ended()
+            # What an order to stop gives back must not be taken again by a claim of ours that is still under way.
+            ended = [] if self._stopping and self._reserved else roster.take_ended()
             request = self._request()
             if ended or request is not None:
                 await self._turn(ended, request)
@@ -192,8 +193,7 @@ class Worker:
             verdicts, claims = await self._claims.turn(finished, request)
         except Exception as error:  # the worker lives on, whatever the store meets
             self._hungry = True
-            if request is not None:
-                self._reserved -= request.limit
+            self._give_back(request)
             if isinstance(error, StoreUnavailable):
                 self._roster.give_back_ended(ended)
                 await self._sit_out(error)
@@ -208,10 +208,17 @@ class Worker:
                 tell_claims(self._telemetry, claims)
                 await self._keeper.ensure_running()
                 await self._start(claims)
-            self._reserved -= request.limit
+            self._give_back(request)
             if len(claims) == request.limit:
                 self._hungry = True
         self._written(ended, finished, verdicts)
+
+    def _give_back(self, request: ClaimRequest | None) -> None:
+        """The slots that a claim was to fill are filled, or free again."""
+        if request is not None:
+            self._reserved -= request.limit
+            if self._stopping:
+                self._wake()
 
     async def _start(self, claims: Sequence[Claim]) -> None:
         """A slice at a time: between them the loop serves the other lane, and the database is not left waiting."""
