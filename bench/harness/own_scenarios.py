@@ -81,7 +81,7 @@ async def beside_history(count: int, url: str) -> AsyncIterator[None]:
     if url.startswith("postgres"):
         connection = await connect_beside(url)
         try:
-            await connection.execute("VACUUM (ANALYZE) inbox_jobs, ended_attempts")
+            await connection.execute("VACUUM (ANALYZE) inbox_jobs, euterpe_ended_attempts")
             await connection.execute("CHECKPOINT")
         finally:
             await connection.close()

@@ -36,7 +36,7 @@ def test_who_may_not_create_is_told_who_must_and_which_grants_it_takes(
     shell.ok("migrate", "--engine", fresh_postgres_url)
     with psycopg.connect(dsn, autocommit=True) as owner:
         owner.execute(f"GRANT USAGE ON SCHEMA {options['schema']} TO {limited}")
-        owner.execute(f"GRANT SELECT ON {options['schema']}.schema_migrations TO {limited}")
+        owner.execute(f"GRANT SELECT ON {options['schema']}.euterpe_migrations TO {limited}")
         told = shell.refused("stats", "--engine", as_limited, code=1)
         assert "SELECT, INSERT, UPDATE and DELETE" in told
         owner.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {options['schema']} TO {limited}")

@@ -39,7 +39,7 @@ class Tables(Protocol):
 
 async def row_counts(tables: Tables) -> dict[str, int]:
     """How many rows every table has, and the view of attempts: equal before and after means that nothing was stored."""
-    names = [*(name for name in await tables.names() if name != "schema_migrations"), "job_attempts"]
+    names = [*(name for name in await tables.names() if name != "euterpe_migrations"), "job_attempts"]
     union = " UNION ALL ".join(f"SELECT '{name}', COUNT(*) FROM {name}" for name in names)
     return dict(sorted((row[0], row[1]) for row in await tables.run(union)))
 
@@ -111,7 +111,7 @@ class PostgresTables:
 
     async def empty(self) -> None:
         """DELETE, not TRUNCATE: with a handful of rows it is a few milliseconds, TRUNCATE a new file for each index."""
-        names = [name for name in await self.names() if name != "schema_migrations"]
+        names = [name for name in await self.names() if name != "euterpe_migrations"]
         await self._connection.execute(";".join(f"DELETE FROM {name}" for name in names))
 
 

@@ -56,13 +56,13 @@ async def test_many_migrate_at_once_and_one_does_it(make_engine: MakeEngine) -> 
 async def test_a_schema_of_a_newer_release_is_refused(make_engine: MakeEngine, subject: Opened) -> None:
     newer = max(m.version for m in migrations(subject.store.engine.family)) + 1
     await subject.tables.run(
-        f"INSERT INTO schema_migrations (version, name, applied_at) VALUES ({newer}, 'from_the_future', 0)"
+        f"INSERT INTO euterpe_migrations (version, name, applied_at) VALUES ({newer}, 'from_the_future', 0)"
     )
     try:
         with pytest.raises(SchemaMismatch, match="upgrade euterpe-queue"):
             await subject.store.engine.migrate()
     finally:
-        await subject.tables.run(f"DELETE FROM schema_migrations WHERE version = {newer}")
+        await subject.tables.run(f"DELETE FROM euterpe_migrations WHERE version = {newer}")
 
 
 async def test_a_database_that_was_never_migrated_is_named_as_such(make_engine: MakeEngine) -> None:
@@ -95,8 +95,8 @@ async def test_the_tables_and_columns_that_the_contract_names_are_there(tables: 
         "job_dependencies",
         "job_outbox_events",
         "idempotency_keys",
-        "requesters",
-        "api_keys",
+        "euterpe_requesters",
+        "euterpe_api_keys",
     } <= names
     await tables.run("SELECT job_id, claim_version, attempt, worker_id, outcome, error FROM job_attempts")
     await tables.run(
@@ -110,7 +110,7 @@ async def test_the_tables_and_columns_that_the_contract_names_are_there(tables: 
 async def test_people_can_read_the_jobs_at_a_prompt(store: SqlStore, tables: Tables) -> None:
     await submit(store, payload=b'{"a": 1}')
     await submit(store, payload=b"\xff\x00", payload_format="bytes")
-    rows = await tables.run("SELECT payload, created_at FROM jobs_readable ORDER BY created_at, payload IS NULL")
+    rows = await tables.run("SELECT payload, created_at FROM euterpe_jobs ORDER BY created_at, payload IS NULL")
     assert rows[0][0] == '{"a": 1}'
     assert rows[1][0] is None
     assert str(rows[0][1]).startswith("2026-01-01 00:00:00")

@@ -133,7 +133,7 @@ async def test_pruning_handles_more_than_one_batch(store: SqlStore, clock: Froze
     clock.advance(days=8)
     assert await store.sweeps.prune() == 600
     counts = await row_counts(tables)
-    assert (counts["inbox_jobs"], counts["job_attempts"], counts["job_tombstones"]) == (0, 0, 600)
+    assert (counts["inbox_jobs"], counts["job_attempts"], counts["euterpe_tombstones"]) == (0, 0, 600)
 
 
 async def test_delivered_and_dead_events_are_pruned_with_their_log_and_waiting_ones_are_not(
@@ -152,7 +152,7 @@ async def test_delivered_and_dead_events_are_pruned_with_their_log_and_waiting_o
     clock.advance(us=1)
     await store.sweeps.prune()
     counts = await row_counts(tables)
-    assert (counts["job_outbox_events"], counts["outbox_deliveries"]) == (1, 1)
+    assert (counts["job_outbox_events"], counts["euterpe_outbox_deliveries"]) == (1, 1)
     assert (await store.outbox.get(waiting.id)).state == "retrying"
 
 

@@ -46,7 +46,7 @@ async def everything(tables: Tables) -> dict[str, list[tuple[Any, ...]]]:
     return {
         name: sorted(await tables.run(f"SELECT * FROM {name}"), key=repr)
         for name in await tables.names()
-        if name != "schema_migrations"
+        if name != "euterpe_migrations"
     }
 
 

@@ -19,7 +19,7 @@ async def test_eight_processes_migrate_an_empty_database_at_once(empty_database:
     applied = await together(crew.start_many(8, actors.migrator, empty_database))
     known = [migration.name for migration in migrations(engine_of(empty_database).family)]
     assert sorted(applied) == [[]] * 7 + [known], "each migration was applied by one process, once"
-    assert len(rows(empty_database, "SELECT version FROM schema_migrations")) == len(known)
+    assert len(rows(empty_database, "SELECT version FROM euterpe_migrations")) == len(known)
     async with opened(empty_database) as store:
         assert (await store.submit(Submission(type="t"))).state == "scheduled"
 
@@ -37,10 +37,10 @@ async def test_eight_processes_migrate_into_a_schema_that_nobody_has_made_yet(
 
 
 async def test_a_database_of_a_newer_release_is_refused_and_left_alone(database: str) -> None:
-    run(database, "INSERT INTO schema_migrations (version, name, applied_at) VALUES (9999, 'tomorrow', 0)")
+    run(database, "INSERT INTO euterpe_migrations (version, name, applied_at) VALUES (9999, 'tomorrow', 0)")
     with pytest.raises(SchemaMismatch, match="9999"):
         await engine_of(database).migrate()
-    assert (9999,) in rows(database, "SELECT version FROM schema_migrations")
+    assert (9999,) in rows(database, "SELECT version FROM euterpe_migrations")
 
 
 async def test_a_migration_that_is_killed_half_way_leaves_nothing_behind(

@@ -68,7 +68,7 @@ async def test_eight_sweepers_prune_each_ended_job_once_and_leave_its_tombstone(
     assert sum(pruned for _, pruned in told) == EACH
     assert rows(database, "SELECT CAST(id AS text) FROM inbox_jobs") == [(kept.job_id,)]
     assert rows(database, "SELECT count(*) FROM job_attempts") == [(0,)]
-    assert rows(database, "SELECT count(*) FROM job_tombstones") == [(EACH,)]
+    assert rows(database, "SELECT count(*) FROM euterpe_tombstones") == [(EACH,)]
 
 
 def _age_by_a_month(url: str) -> None:

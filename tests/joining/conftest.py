@@ -18,8 +18,8 @@ from euterpe.store.sqlite import SqliteEngine
 from tests.joining.callers import LIBSQL, ORDERS, POSTGRES, SQLITE, Caller, Place
 
 TABLES = (
-    "inbox_jobs", "job_attempts", "job_dependencies", "job_outbox_events", "outbox_deliveries", "idempotency_keys",
-    "job_tombstones", "orders",
+    "inbox_jobs", "job_attempts", "job_dependencies", "job_outbox_events", "idempotency_keys",
+    "euterpe_outbox_deliveries", "euterpe_tombstones", "orders",
 )  # fmt: skip
 NAMES = [*POSTGRES, *SQLITE, *LIBSQL]
 

@@ -52,7 +52,7 @@ _POSTGRES_JOBS: Final = (
 )
 
 _ATTEMPTS: Final = """
-INSERT INTO ended_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state)
+INSERT INTO euterpe_ended_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state)
 SELECT id, 0, 0, worker_id, started_at, completed_at, 'temporary', 'retrying' FROM inbox_jobs
 WHERE correlation_id = 'history'
 """
@@ -65,7 +65,7 @@ _THE_REST: Final = (
     WHERE correlation_id = 'history'
     """,
     """
-    INSERT INTO outbox_deliveries (event_id, claim_version, attempt, worker_id, started_at, ended_at, outcome)
+    INSERT INTO euterpe_outbox_deliveries (event_id, claim_version, attempt, worker_id, started_at, ended_at, outcome)
     SELECT id, 1, 1, worker_id, started_at, completed_at, 'delivered' FROM inbox_jobs
     WHERE correlation_id = 'history'
     """,
@@ -75,7 +75,7 @@ _THE_REST: Final = (
     WHERE correlation_id = 'history'
     """,
     """
-    INSERT INTO job_tombstones (job_id, requester_id, state, pruned_at)
+    INSERT INTO euterpe_tombstones (job_id, requester_id, state, pruned_at)
     SELECT id, requester_id, state, completed_at FROM inbox_jobs
     WHERE correlation_id = 'history'
     """,
@@ -161,7 +161,7 @@ async def _drop_indexes(connection: asyncpg.Connection[asyncpg.Record]) -> list[
     """Without the indexes of the two tables that a million rows go to; returns what makes them again."""
     keys = await connection.fetch(
         "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
-        " WHERE contype = 'p' AND conrelid IN ('inbox_jobs'::regclass, 'ended_attempts'::regclass)"
+        " WHERE contype = 'p' AND conrelid IN ('inbox_jobs'::regclass, 'euterpe_ended_attempts'::regclass)"
     )
     indexes = await connection.fetch(
         "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()"

@@ -56,7 +56,7 @@ BY = {
 _STEP = re.compile(
     r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?"
 )
-_NOT_OURS = {"pauses", "json_each", "t", "due", "o", "k", "CONSTANT"}
+_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "o", "k", "CONSTANT"}
 """Small tables, lists of parameters, and the results of subqueries."""
 
 

@@ -17,12 +17,12 @@ from euterpe.store.program import Each, Row, Statement
 TABLES = frozenset(
     {
         "inbox_jobs",
-        "ended_attempts",
+        "euterpe_ended_attempts",
         "job_dependencies",
         "job_outbox_events",
-        "outbox_deliveries",
+        "euterpe_outbox_deliveries",
         "idempotency_keys",
-        "job_tombstones",
+        "euterpe_tombstones",
     }
 )
 

@@ -34,12 +34,12 @@ Rows = list[tuple[Any, ...]]
 
 TABLES = {
     "inbox_jobs": "seq",
-    "ended_attempts": "job_id, claim_version",
+    "euterpe_ended_attempts": "job_id, claim_version",
     "job_dependencies": "job_id, depends_on",
     "job_outbox_events": "job_id, sequence",
-    "outbox_deliveries": "event_id, claim_version",
+    "euterpe_outbox_deliveries": "event_id, claim_version",
     "idempotency_keys": "scope, key",
-    "job_tombstones": "job_id",
+    "euterpe_tombstones": "job_id",
 }
 VIEWS = {"job_attempts": "job_id, claim_version"}
 

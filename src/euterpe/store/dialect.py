@@ -24,19 +24,19 @@ Family = Literal["sqlite", "postgres"]
 
 TABLES: Final = (
     "inbox_jobs",
-    "ended_attempts",
+    "euterpe_ended_attempts",
     "job_attempts",
     "job_dependencies",
     "job_outbox_events",
-    "outbox_deliveries",
+    "euterpe_outbox_deliveries",
     "idempotency_keys",
-    "job_tombstones",
-    "pauses",
-    "requesters",
-    "webhook_secrets",
-    "api_keys",
-    "jobs_readable",
-    "schema_migrations",
+    "euterpe_tombstones",
+    "euterpe_pauses",
+    "euterpe_requesters",
+    "euterpe_webhook_secrets",
+    "euterpe_api_keys",
+    "euterpe_jobs",
+    "euterpe_migrations",
 )
 
 _NOW: Final = {

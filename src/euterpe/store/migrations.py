@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -11,13 +12,37 @@ from euterpe.model.errors import SchemaMismatch
 from euterpe.store.dialect import Family
 
 LEDGER: Final = """
-CREATE TABLE IF NOT EXISTS schema_migrations (
+CREATE TABLE euterpe_migrations (
     version    integer NOT NULL PRIMARY KEY,
     name       text    NOT NULL,
     applied_at bigint  NOT NULL
 )
 """
-APPLIED: Final = "SELECT version FROM schema_migrations ORDER BY version"
+OLD_LEDGER: Final = "schema_migrations"
+"""What the ledger was called before migration 2. Rails, Ecto and others keep their own ledger under the same name."""
+OLD_LEDGER_IS_OURS: Final = "SELECT 1 FROM schema_migrations WHERE version = 1 AND name = 'jobs'"
+"""Asked only of a table with exactly our columns."""
+PREFIXING: Final = 2
+"""The migration that gave our tables their prefix."""
+PREFIXED: Final = {
+    "schema_migrations": "euterpe_migrations",
+    "api_keys": "euterpe_api_keys",
+    "requesters": "euterpe_requesters",
+    "webhook_secrets": "euterpe_webhook_secrets",
+    "webhook_secrets_requester": "euterpe_webhook_secrets_requester",
+    "pauses": "euterpe_pauses",
+    "job_tombstones": "euterpe_tombstones",
+    "job_tombstones_age": "euterpe_tombstones_age",
+    "outbox_deliveries": "euterpe_outbox_deliveries",
+    "ended_attempts": "euterpe_ended_attempts",
+    "jobs_readable": "euterpe_jobs",
+}
+_OLD_NAME: Final = re.compile(rf"\b({'|'.join(PREFIXED)})\b")
+
+
+def applied_by(ledger: str) -> str:
+    """The statement that asks a ledger which versions were applied."""
+    return f"SELECT version FROM {ledger} ORDER BY version"  # noqa: S608  # one of our two names for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +83,14 @@ def missing(family: Family, applied: set[int]) -> list[Migration]:
             f"the database has migration {max(unknown)}, this release knows up to {known[-1].version}: "
             "upgrade euterpe-queue on this machine"
         )
+    if not applied:
+        return [_with_prefixed_names(m) for m in known]
     return [m for m in known if m.version not in applied]
+
+
+def _with_prefixed_names(migration: Migration) -> Migration:
+    """For a database without our tables. Making them under the old names first, only to rename them, would fail
+    wherever the application has an `api_keys` of its own."""
+    if migration.version < PREFIXING:
+        return replace(migration, sql=_OLD_NAME.sub(lambda old: PREFIXED[old[1]], migration.sql))
+    return replace(migration, sql="SELECT 1") if migration.version == PREFIXING else migration

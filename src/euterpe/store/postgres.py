@@ -20,12 +20,21 @@ from euterpe.model.errors import CommitUnknown, InvalidInput, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.connections import Connections
 from euterpe.store.dialect import Family, numbered
-from euterpe.store.migrations import APPLIED, LEDGER, missing, no_rights, not_migrated
+from euterpe.store.migrations import (
+    LEDGER,
+    OLD_LEDGER,
+    OLD_LEDGER_IS_OURS,
+    applied_by,
+    missing,
+    no_rights,
+    not_migrated,
+)
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
 T = TypeVar("T")
 
 MIGRATION_LOCK: Final = 0x45757465
+HAS_LEDGER: Final = "SELECT to_regclass('euterpe_migrations') IS NOT NULL"
 CONNECTION_LOST: Final = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -230,8 +239,11 @@ class PostgresEngine:
         connection = await self.connect()
         try:
             # A look first: even CREATE ... IF NOT EXISTS needs the right to create, and most users shall not have it.
-            has_ledger = await connection.fetchval("SELECT to_regclass('schema_migrations') IS NOT NULL")
-            applied = {row[0] for row in await connection.fetch(APPLIED)} if has_ledger else set()
+            # Only at the ledger of today: the old one may be renamed by another process between two looks at it.
+            has_ledger = await connection.fetchval(HAS_LEDGER)
+            applied = (
+                {row[0] for row in await connection.fetch(applied_by("euterpe_migrations"))} if has_ledger else set()
+            )
             return await self._migrate_on(connection) if missing(self.family, applied) else []
         except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
             raise no_rights("Postgres", error) from error
@@ -243,18 +255,33 @@ class PostgresEngine:
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
             if self.schema:
                 await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
-            await connection.execute(LEDGER)
-            applied = {row[0] for row in await connection.fetch(APPLIED)}
-            todo = missing(self.family, applied)
+            applied = await _applied(connection)
+            if applied is None:
+                await connection.execute(LEDGER)
+            todo = missing(self.family, applied or set())
             for migration in todo:
                 await connection.execute(migration.sql)
                 await connection.execute(
-                    "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)",
+                    "INSERT INTO euterpe_migrations (version, name, applied_at) VALUES ($1, $2, $3)",
                     migration.version,
                     migration.name,
                     time.time_ns() // 1000,
                 )
         return [migration.name for migration in todo]
+
+
+async def _applied(connection: asyncpg.Connection[asyncpg.Record]) -> set[int] | None:
+    """Which migrations the database's ledger has; None where it has no ledger of ours. Under the lock."""
+    ledger = "euterpe_migrations"
+    if not await connection.fetchval(HAS_LEDGER):
+        has_our_columns = await connection.fetchval(
+            "SELECT array_agg(attname::text ORDER BY attnum) = '{version,name,applied_at}' FROM pg_attribute"
+            " WHERE attrelid = to_regclass('schema_migrations') AND attnum > 0 AND NOT attisdropped"
+        )
+        if not has_our_columns or not await connection.fetchval(OLD_LEDGER_IS_OURS):
+            return None
+        ledger = OLD_LEDGER
+    return {row[0] for row in await connection.fetch(applied_by(ledger))}
 
 
 async def _no_reset(_connection: Any) -> None:

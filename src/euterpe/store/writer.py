@@ -13,7 +13,7 @@ import queue
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -22,7 +22,7 @@ from euterpe.ports import Clock
 from euterpe.store.dialect import Family
 from euterpe.store.handover import sooner
 from euterpe.store.library import LOCK_PATIENCE_S, Library, Session, patiently, system_clock
-from euterpe.store.migrations import APPLIED, LEDGER, missing
+from euterpe.store.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing
 from euterpe.store.program import MakeProgram, run_sync
 
 T = TypeVar("T")
@@ -205,15 +205,19 @@ class GroupCommitEngine:
                 self._desks.remove(desk)
 
     def _migrate_with(self, session: Session) -> list[str]:
+        with suppress(*session.library.failures):  # a libsql server may refuse it
+            # Else a view of the application that is broken, and not ours to mend, would stop every rename.
+            session.run("PRAGMA legacy_alter_table = ON")
         session.begin()
         try:
-            session.run(LEDGER)
-            applied = {row[0] for row in session.run(APPLIED)}
-            todo = missing(self.family, applied)
+            ledger = _ledger_of(session)
+            if ledger is None:
+                session.run(LEDGER)
+            todo = missing(self.family, {row[0] for row in session.run(applied_by(ledger))} if ledger else set())
             for migration in todo:
                 session.run_script(migration.sql)
                 values = f"{migration.version}, '{migration.name}', {self._now()}"  # a name of our own file
-                session.run(f"INSERT INTO schema_migrations (version, name, applied_at) VALUES ({values})")  # noqa: S608
+                session.run(f"INSERT INTO euterpe_migrations (version, name, applied_at) VALUES ({values})")  # noqa: S608
             session.run("COMMIT")
         except BaseException:
             if session.in_transaction:
@@ -307,6 +311,18 @@ class GroupCommitEngine:
                 session.run("ROLLBACK TO program")
         if not alone:
             session.run("RELEASE program")
+
+
+def _ledger_of(session: Session) -> str | None:
+    """Which table says what was migrated; None where nothing was."""
+    if session.run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'euterpe_migrations'"):
+        return "euterpe_migrations"
+    # The stored text tells our columns without a PRAGMA, which a libsql server refuses.
+    has_our_columns = session.run(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations' AND sql LIKE"
+        " '%(%version%integer NOT NULL PRIMARY KEY,%name%text%NOT NULL,%applied_at%bigint%NOT NULL%)'"
+    )
+    return OLD_LEDGER if has_our_columns and session.run(OLD_LEDGER_IS_OURS) else None
 
 
 def hand_back(group: list[Ticket]) -> None:

@@ -1,2 +1,2 @@
 -- Whether anybody has ever been given a key.
-SELECT 1 FROM api_keys LIMIT 1
+SELECT 1 FROM euterpe_api_keys LIMIT 1

@@ -1,3 +1,3 @@
 -- A tombstone for a pruned job.
-INSERT INTO job_tombstones (job_id, requester_id, state, pruned_at)
+INSERT INTO euterpe_tombstones (job_id, requester_id, state, pruned_at)
 VALUES (:id, :requester_id, :state, {{now}}) ON CONFLICT DO NOTHING

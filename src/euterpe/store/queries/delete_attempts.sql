@@ -1,1 +1,1 @@
-DELETE FROM ended_attempts WHERE job_id {{in ids uuid}}
+DELETE FROM euterpe_ended_attempts WHERE job_id {{in ids uuid}}

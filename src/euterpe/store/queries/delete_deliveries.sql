@@ -1,1 +1,1 @@
-DELETE FROM outbox_deliveries WHERE event_id {{in ids uuid}}
+DELETE FROM euterpe_outbox_deliveries WHERE event_id {{in ids uuid}}

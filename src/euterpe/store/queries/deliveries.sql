@@ -1,3 +1,3 @@
 -- The log of an event's POSTs.
 SELECT claim_version, attempt, worker_id, started_at, ended_at, outcome, http_status, answer, error
-FROM outbox_deliveries WHERE event_id = :id ORDER BY claim_version
+FROM euterpe_outbox_deliveries WHERE event_id = :id ORDER BY claim_version

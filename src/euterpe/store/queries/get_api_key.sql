@@ -1,2 +1,2 @@
 -- One key, the hash that proves it, and the time that decides about its expiry.
-SELECT {{api_key_columns}}, k.secret_hash, {{now}} FROM api_keys AS k WHERE k.prefix = :prefix
+SELECT {{api_key_columns}}, k.secret_hash, {{now}} FROM euterpe_api_keys AS k WHERE k.prefix = :prefix

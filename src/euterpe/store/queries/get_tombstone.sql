@@ -1,2 +1,2 @@
 -- What is left of a pruned job.
-SELECT requester_id, state, pruned_at FROM job_tombstones WHERE job_id = :id
+SELECT requester_id, state, pruned_at FROM euterpe_tombstones WHERE job_id = :id

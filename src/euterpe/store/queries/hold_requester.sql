@@ -1,2 +1,2 @@
 -- Whoever changes a requester's secrets holds its row, so that two of them take turns.
-SELECT r.id FROM requesters AS r WHERE r.id = :id {{lock r}}
+SELECT r.id FROM euterpe_requesters AS r WHERE r.id = :id {{lock r}}

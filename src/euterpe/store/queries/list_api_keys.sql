@@ -1,4 +1,4 @@
 -- Keys, oldest first, optionally of one requester.
-SELECT {{api_key_columns}} FROM api_keys AS k
+SELECT {{api_key_columns}} FROM euterpe_api_keys AS k
 WHERE (CAST(:requester_id AS TEXT) IS NULL OR k.requester_id = :requester_id)
 ORDER BY k.created_at, k.prefix

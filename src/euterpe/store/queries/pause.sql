@@ -1,1 +1,1 @@
-INSERT INTO pauses (kind, name, paused_at) VALUES (:kind, :name, {{now}}) ON CONFLICT DO NOTHING
+INSERT INTO euterpe_pauses (kind, name, paused_at) VALUES (:kind, :name, {{now}}) ON CONFLICT DO NOTHING

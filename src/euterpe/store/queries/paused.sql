@@ -1,1 +1,1 @@
-SELECT kind, name, paused_at FROM pauses ORDER BY kind, name
+SELECT kind, name, paused_at FROM euterpe_pauses ORDER BY kind, name

@@ -1,3 +1,3 @@
-DELETE FROM job_tombstones
-WHERE job_id IN (SELECT job_id FROM job_tombstones WHERE pruned_at <= {{now}} - :keep_us LIMIT :limit)
+DELETE FROM euterpe_tombstones
+WHERE job_id IN (SELECT job_id FROM euterpe_tombstones WHERE pruned_at <= {{now}} - :keep_us LIMIT :limit)
 RETURNING 1

@@ -1,1 +1,1 @@
-DELETE FROM pauses WHERE kind = :kind AND name = :name
+DELETE FROM euterpe_pauses WHERE kind = :kind AND name = :name

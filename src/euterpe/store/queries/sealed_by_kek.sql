@@ -1,2 +1,2 @@
 -- How many secrets each key-encryption key wraps.
-SELECT kek_id, COUNT(*) FROM webhook_secrets GROUP BY kek_id ORDER BY kek_id
+SELECT kek_id, COUNT(*) FROM euterpe_webhook_secrets GROUP BY kek_id ORDER BY kek_id

@@ -30,7 +30,7 @@ WITH input AS (
               j.attempt_count + i.refund AS attempt, j.worker_id, j.started_at, j.updated_at,
               j.lease_token_hash, i.claim_version, i.outcome, i.error, i.outcome_hash
 ), closed AS (
-    INSERT INTO ended_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state,
+    INSERT INTO euterpe_ended_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state,
                                 error, lease_token_hash, outcome_hash)
     SELECT id, claim_version, attempt, worker_id, started_at, updated_at, outcome, state, error,
            lease_token_hash, outcome_hash
