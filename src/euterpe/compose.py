@@ -84,7 +84,7 @@ def connect(
 
     `transport` is the URL of a Redis whose streams carry the wake-ups; `token` the key for a control plane."""
     folder: str | None = None
-    if urlsplit(url).scheme in ("http", "https"):
+    if is_control_plane(url):
         return _control_plane(url, token, payload_limit, transport)
     if token is not None:
         raise InvalidInput("token", "is the key for a control plane; a database's URL has its own password")
@@ -99,6 +99,11 @@ def connect(
     if transport is not None:
         wakeups = _streams(transport, engine, wakeups if channel is not None else None)
     return Backend(url, SqlStore(engine, payload_limit=payload_limit), wakeups, channel)
+
+
+def is_control_plane(url: str) -> bool:
+    """Whether the URL names a control plane over HTTP and not a database."""
+    return urlsplit(url).scheme in ("http", "https")
 
 
 def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transport]:

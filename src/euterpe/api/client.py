@@ -71,6 +71,10 @@ class HttpStore:
     async def close(self) -> None:
         await self._session.close()
 
+    async def ping(self) -> None:
+        """Raises StoreUnavailable when the control plane, or its database, does not answer."""
+        await self._session.get("/readyz", {})
+
     # --- submit ---------------------------------------------------------------------------------------
 
     async def submit(self, submission: Submission) -> Receipt:

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from euterpe.compose import make_room
+from euterpe.compose import is_control_plane, make_room
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError
 from euterpe.observe.metrics import Metrics
@@ -88,7 +88,15 @@ def tuning_of(config: Config) -> Tuning:
 
 
 async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, ready: Callable[[Started], None]) -> None:
-    """Start the parts of this role on the queue's database, and run until told to stop."""
+    """Start the parts of this role on the queue's database, and run until told to stop.
+
+    On an `http://` queue only a worker can run: its control plane sweeps, delivers and measures on its own side."""
+    remote = is_control_plane(queue.url)
+    if remote and role is not WORKER:
+        raise CannotStart(
+            f"--role={role.name} needs the database itself, and this queue is a control plane over HTTP; "
+            "only --role=worker runs on it"
+        )
     stop = Stop()
     metrics = Metrics(dict.fromkeys((*config.queue_labels, *tuning.queues)))
     make_room(queue.url)
@@ -96,7 +104,8 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         stack.enter_context(stop.on_signals())
         await stack.enter_async_context(queue)
         queue.store.telemetry = metrics
-        keep_as_said(config, queue)
+        if not remote:
+            keep_as_said(config, queue)
         parts = Parts(stop)
         greeting, port = Welcome(), None
         if role.serves:
@@ -117,9 +126,10 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
             parts.start_helper(
                 sweep_forever(queue.store, queue.wakeups, metrics, config.worker.sweep_interval_us / 1e6)
             )
-        parts.start(deliver(config, queue, metrics, stop))
-        interval_s = config.observability.queue_sample_interval_us / 1e6
-        parts.start_helper(sample_forever(queue.store, metrics, interval_s))
+        if not remote:
+            parts.start(deliver(config, queue, metrics, stop))
+            interval_s = config.observability.queue_sample_interval_us / 1e6
+            parts.start_helper(sample_forever(queue.store, metrics, interval_s))
         ready(Started(role, queue.url, port, greeting, queue.handlers.types if role.works else ()))
         await parts.until_done()
     log.info("stopped")
@@ -234,7 +244,8 @@ async def _listen_for_health(
     stack: AsyncExitStack, config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics
 ) -> int | None:
     host, port = config.api.host, tuning.metrics_port
-    health = Health(metrics.render, lambda: queue.store.engine.read(_clock), stop.draining)
+    check = queue.store.ping if is_control_plane(queue.url) else lambda: queue.store.engine.read(_clock)
+    health = Health(metrics.render, check, stop.draining)
     try:
         return await stack.enter_async_context(health.serving(host, port))
     except OSError as error:
