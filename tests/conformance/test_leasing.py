@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from euterpe.model.failure import Category
 from euterpe.model.job import Lease
 from euterpe.model.outcome import Cancelled, Outcome, Released, Success
+from euterpe.model.state import State
+from euterpe.model.submission import OVERRUN_US
 from euterpe.store.sql import SqlStore
 from tests.conformance.acts import (
     MINUTE,
     SECOND,
     complete,
     end,
+    fail,
     failure,
     job,
     release,
@@ -141,3 +145,47 @@ async def test_a_lease_lasts_until_the_instant_it_expires(store: SqlStore, clock
     assert await store.sweeps.reclaim() == 0
     clock.advance(us=1)
     assert await store.sweeps.reclaim() == 1
+
+
+async def test_a_lease_ends_with_the_execution_timeout_and_the_time_to_write_it_down(
+    store: SqlStore, clock: FrozenClock, engine_name: str
+) -> None:
+    """Over HTTP with the timeout itself: nobody on that side can stop the handler."""
+    overrun = 0 if "http" in engine_name else OVERRUN_US
+    claim = await taken(store, execution_timeout_us=20 * SECOND)
+    deadline = (claim.job.started_at or 0) + 20 * SECOND
+    assert claim.lease.expires_at == min(deadline + overrun, (claim.job.started_at or 0) + 60 * SECOND)
+    assert (await store.get(claim.job.id)).lease_expires_at == claim.lease.expires_at
+    clock.advance(seconds=19)
+    [beat] = await store.heartbeat([claim.lease])
+    assert (beat.alive, beat.expires_at) == (True, deadline + overrun)
+    clock.advance(us=SECOND + overrun)
+    assert (await store.heartbeat([claim.lease]))[0].alive
+    clock.advance(us=1)
+    assert not (await store.heartbeat([claim.lease]))[0].alive
+    assert await store.sweeps.reclaim() == 1
+    error = (await store.get(claim.job.id)).error_document or {}
+    assert (error["category"], error["code"], error["retryable"]) == ("timeout", "timeout", True)
+
+
+async def test_a_worker_beside_the_database_may_write_its_timeout_after_the_deadline(
+    store: SqlStore, clock: FrozenClock
+) -> None:
+    claim = await taken(store, execution_timeout_us=20 * SECOND)
+    clock.advance(seconds=25)
+    assert (await store.heartbeat([claim.lease]))[0].alive or claim.lease.token is not None
+    assert (await fail(store, claim, Category.TIMEOUT)).state is State.RETRYING
+
+
+async def test_a_worker_that_died_is_no_timeout_however_short_its_job_may_run(
+    store: SqlStore, clock: FrozenClock, engine_name: str
+) -> None:
+    claim = await taken(store, execution_timeout_us=120 * SECOND)
+    clock.advance(seconds=61)
+    assert await store.sweeps.reclaim() == 1
+    assert ((await store.get(claim.job.id)).error_document or {})["code"] == "lost_lease"
+    if "http" not in engine_name:
+        short = await taken(store, "short", execution_timeout_us=5 * SECOND)
+        clock.advance(seconds=61)
+        assert await store.sweeps.reclaim() == 1
+        assert ((await store.get(short.job.id)).error_document or {})["code"] == "lost_lease"

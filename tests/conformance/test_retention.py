@@ -106,7 +106,10 @@ async def test_pruning_takes_attempts_and_edges_along_and_leaves_the_rest(
 async def test_a_waiting_dependent_is_not_disturbed_when_what_it_waited_for_is_pruned(
     store: SqlStore, clock: FrozenClock
 ) -> None:
-    first, second = await taken(store, "a"), await taken(store, "b", lifetime_us=30 * DAY, visibility_us=30 * DAY)
+    first, second = (
+        await taken(store, "a"),
+        await taken(store, "b", lifetime_us=30 * DAY, execution_timeout_us=30 * DAY),
+    )
     job_id = await submit(store, "c", depends_on=(first.job.id, second.job.id), lifetime_us=30 * DAY)
     await complete(store, first)
     clock.advance(days=8)

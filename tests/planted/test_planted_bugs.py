@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.planted.bugs import BUGS as CORE_BUGS
+from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, run_tests
 
 BUGS = (
     *CORE_BUGS,
     *NAMING_BUGS,
+    *CONTRACT_BUGS,
 )
 FAILED = 1
 """pytest's code for "ran, and some tests failed"; 2 to 5 are broken runs."""

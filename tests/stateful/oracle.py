@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from tests.stateful.oracle_job import DAY, SECOND, STAGES, Key, OracleJob, Said
 
 REFUNDS = 20
+EXECUTION_TIMEOUT = 1_800 * SECOND
+OVERRUN = 30 * SECOND
 GRAVITY = ("cancelled", "failed", "dead_letter")
 
 
@@ -111,7 +113,8 @@ class Oracle:
             job.state, job.stage, job.worker = "running", "claimed", worker
             job.version += 1
             job.attempts += 1
-            job.lease, job.started_at = now + min(ttl, job.said.visibility), now
+            job.lease, job.started_at = now + min(ttl, job.said.visibility, EXECUTION_TIMEOUT + OVERRUN), now
+            job.beaten_at = now
             job.progress = None
             self._moved(job)
         return [j.id for j in ready[:limit]]
@@ -121,7 +124,10 @@ class Oracle:
         job = self._owned(job_id, version)
         if job is None:
             return False, False
-        job.lease = now + min(ttl, job.said.visibility)
+        latest = (job.started_at or 0) + EXECUTION_TIMEOUT + OVERRUN
+        if now > latest:
+            return False, False
+        job.lease, job.beaten_at = min(now + min(ttl, job.said.visibility), latest), now
         return True, job.cancel_seen == job.version
 
     def advance(self, job_id: str, version: int, stage: str | None, progress: float, checkpoint: bytes) -> bool:
@@ -249,15 +255,17 @@ class Oracle:
         lost = [j for j in self.jobs.values() if j.state == "running" and j.lease is not None and j.lease < now]
         for job in lost:
             asked, attempt = job.cancel_seen == job.version, job.attempts
+            overran = job.beaten_at >= (job.started_at or 0) + EXECUTION_TIMEOUT
+            why = "timeout" if overran else "lost_lease"
             if job.attempts >= job.said.max_attempts:
-                self._end(now, job, "dead_letter", "lost_lease")
+                self._end(now, job, "dead_letter", why)
             elif asked:
-                self._end(now, job, "cancelled", "lost_lease")
+                self._end(now, job, "cancelled", why)
             else:
-                job.state, job.error_code = "retrying", "lost_lease"
+                job.state, job.error_code = "retrying", why
                 job.run_at = now + SECOND * 2 ** (job.attempts - 1)
                 self._moved(job)
-            job.closed.append((job.version, attempt, "lost", job.state))
+            job.closed.append((job.version, attempt, "timeout" if overran else "lost", job.state))
             job.lease = None
         self._propagate(now, [j for j in lost if j.ended])
         return len(lost)

@@ -48,6 +48,7 @@ class OracleJob:
     stage: str | None = None
     worker: str | None = None
     lease: int | None = None
+    beaten_at: int = 0
     scheduled_at: int | None = None
     started_at: int | None = None
     completed_at: int | None = None

@@ -69,5 +69,8 @@ LOST_LEASE: Final = Failure(
     "the worker stopped renewing its lease (it died, froze or lost the database)",
     code="lost_lease",
 )
+TIMED_OUT: Final = Failure(
+    Category.TIMEOUT, "the execution timeout is over, and the worker did not end the attempt", code="timeout"
+)
 LIFETIME_OVER: Final = Failure(Category.TIMEOUT, "the job's total lifetime is over", code="lifetime_exceeded")
 BUDGET_SPENT: Final = Failure(Category.TEMPORARY, "no attempts are left", code="budget_exhausted")

@@ -103,6 +103,16 @@ class Job(msgspec.Struct, frozen=True, gc=False):
         return self.cancel_version is not None and self.cancel_version == self.claim_version
 
     @property
+    def outlived_its_deadline(self) -> bool:
+        """Of a running job whose lease is over: whether its time to execute was used up, and not its worker lost.
+
+        The deadline bounds the lease of an HTTP worker; one beside the database may renew it for a while longer."""
+        if self.started_at is None or self.lease_expires_at is None:
+            return False
+        deadline = self.started_at + self.execution_timeout_us
+        return self.lease_expires_at == deadline or (self.heartbeat_at or 0) >= deadline
+
+    @property
     def current_stage(self) -> str:
         return self.stage or CLAIMED
 

@@ -20,6 +20,9 @@ MINUTE_US: Final = 60 * 1_000_000
 DAY_US: Final = 24 * 60 * MINUTE_US
 
 EXECUTION_TIMEOUT_US: Final = 30 * MINUTE_US
+OVERRUN_US: Final = 30 * 1_000_000
+"""How long after its deadline a worker beside the database keeps a lease: to stop the handler and to write its end. A
+worker over HTTP has none of it: whether it stops its handler, nobody here can tell."""
 VISIBILITY_US: Final = 5 * MINUTE_US
 LIFETIME_US: Final = 7 * DAY_US
 SUBMISSION_TIMEOUT_US: Final = 30 * 1_000_000

@@ -10,6 +10,7 @@ import msgspec
 
 from euterpe.model.job import Job
 from euterpe.model.state import CLAIMED, State
+from euterpe.model.submission import OVERRUN_US
 from euterpe.store.program import Row
 
 _STATES = {str(state): state for state in State}
@@ -32,9 +33,10 @@ def taken_from(row: Row, worker_id: str, lease_ttl_us: int) -> Job:
         visibility_us, retry_policy, stages, error, checkpoint, tags, correlation_id, callback_events, idempotency_key,
         dependency, depth, has_dependents, parent_id, replay_of, cancel_version, transitions,
     ) = row  # fmt: skip
+    expires_in_us = min(lease_ttl_us, visibility_us, execution_timeout_us + OVERRUN_US)
     return Job(
         seq, id_, requester_id, queue, type_, State.RUNNING, CLAIMED, priority, payload, payload_format, attempt_count,
-        max_attempts, release_count, claim_version, worker_id, started_at + min(lease_ttl_us, visibility_us),
+        max_attempts, release_count, claim_version, worker_id, started_at + expires_in_us,
         started_at, run_at, created_at, started_at, scheduled_at, started_at, None, expires_at, execution_timeout_us,
         visibility_us, retry_policy, stages, None, error, None, None, checkpoint, tags, correlation_id, None,
         callback_events, idempotency_key, dependency, 0, depth, has_dependents, parent_id, replay_of, cancel_version,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from euterpe.model.failure import LIFETIME_OVER, LOST_LEASE
+from euterpe.model.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
 from euterpe.model.outcome import Failed, exhausted, settle, taken_away
 from euterpe.model.state import By, State
 from euterpe.store import settling
@@ -27,9 +27,13 @@ def bury_spent(limit: int) -> Program[int]:
 
 
 def reclaim(limit: int, family: Family, rng: Random) -> Program[int]:
-    """Running jobs whose lease ran out: retried while the budget lasts, else dead-lettered."""
+    """Running jobs whose lease ran out, with their worker or at their deadline: retried while the budget lasts, else
+    dead-lettered."""
     rows = yield one("expired_leases", limit=limit)
-    outcomes = [settle(job, Failed(LOST_LEASE), rng, By.SWEEP) for job in jobs_from(rows)]
+    outcomes = [
+        settle(job, Failed(TIMED_OUT if job.outlived_its_deadline else LOST_LEASE), rng, By.SWEEP)
+        for job in jobs_from(rows)
+    ]
     return len((yield from settling.settle(outcomes, family)))
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
 from euterpe.model.errors import CommitUnknown
 from euterpe.model.job import Claim, Job, Lease
-from euterpe.model.outcome import Settlement
+from euterpe.model.outcome import Released, Settlement, Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
 from euterpe.ports import Advance, ClaimRequest
@@ -94,15 +94,19 @@ def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) 
         worker_id=list(owners),
         token_hash=[hash_token(token) for token in tokens],
     )
-    owned = [
-        Claim(
-            msgspec.structs.replace(claim.job, worker_id=owner),
-            msgspec.structs.replace(claim.lease, token=token),
-        )
-        for claim, owner, token in zip(claims, owners, tokens, strict=True)
-    ]
+    owned = [_handed_over(claim, owner, token) for claim, owner, token in zip(claims, owners, tokens, strict=True)]
     yield from tell(claim.job for claim in owned)
     return owned
+
+
+def _handed_over(claim: Claim, owner: str, token: str) -> Claim:
+    """As `hand_over.sql` left it."""
+    job, lease = claim.job, claim.lease
+    expires_at = min(lease.expires_at, (job.started_at or 0) + job.execution_timeout_us)
+    return Claim(
+        msgspec.structs.replace(job, worker_id=owner, lease_expires_at=expires_at),
+        msgspec.structs.replace(lease, token=token, expires_at=expires_at),
+    )
 
 
 def _without_events(program: Program[T]) -> Program[T]:
@@ -140,7 +144,7 @@ def beat_with_news(one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Progra
     if renewed is None:
         return None
     running = yield from _running([(one_beat.job_id, one_beat.token_hash)])
-    job = running[(one_beat.job_id, one_beat.token_hash)]
+    job = running[(one_beat.job_id, one_beat.token_hash)].job
     ordinal = None if news.stage is None else check_advance(job.stages, job.current_stage, news.stage)
     claim = Claim(job, Lease(job.id, job.claim_version, renewed.expires_at))
     advance = Advance(claim, news.stage, news.progress, news.message, news.checkpoint)
@@ -153,9 +157,12 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
     running = yield from _running([(r.job_id, r.token_hash) for r in reports])
     chosen: dict[str, tuple[int, Settlement]] = {}
     for i, report in enumerate(reports):
-        job = running.get((report.job_id, report.token_hash))
-        if job is not None and job.claim_version == report.claim_version and job.id not in chosen:
-            chosen[job.id] = (i, decide(job, report.outcome, rng))
+        held = running.get((report.job_id, report.token_hash))
+        if held is None or held.job.claim_version != report.claim_version or held.job.id in chosen:
+            continue
+        if isinstance(report.outcome, Success | Released) and held.is_late:
+            continue  # Past its deadline an attempt can only fail; the sweep ends it.
+        chosen[held.job.id] = (i, decide(held.job, report.outcome, rng))
     moved: list[Row] = []
     ordered = [chosen[job_id] for job_id in sorted(chosen)]
     yield from settling.settle(
@@ -168,7 +175,7 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
     for row in moved:
         i = chosen[row[0]][0]
         stirs = bool(row[2]) or row[5] is not None
-        job = running[(reports[i].job_id, reports[i].token_hash)]
+        job = running[(reports[i].job_id, reports[i].token_hash)].job
         settled = Settled(job.queue, job.started_at, job.callback_url is not None, is_plain(job) and not stirs)
         replies[i] = Reply(State(row[1]), settled, stirs)
     for i, report in enumerate(reports):
@@ -189,13 +196,20 @@ def _first_answer(report: Report) -> Program[Reply]:
     return REFUSED
 
 
-def _running(leases: Sequence[tuple[str, bytes]]) -> Program[dict[tuple[str, bytes], Job]]:
+class Held(NamedTuple):
+    """A running job, and whether its deadline is over."""
+
+    job: Job
+    is_late: bool
+
+
+def _running(leases: Sequence[tuple[str, bytes]]) -> Program[dict[tuple[str, bytes], Held]]:
     rows = yield each(
         "claim_by_token", id=[job_id for job_id, _ in leases], token_hash=[token_hash for _, token_hash in leases]
     )
     running = {}
     for row in rows:
-        *columns, token_hash = row
+        *columns, token_hash, is_late = row
         job = job_from(columns)
-        running[(job.id, bytes(token_hash))] = job
+        running[(job.id, bytes(token_hash))] = Held(job, bool(is_late))
     return running

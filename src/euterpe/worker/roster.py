@@ -14,6 +14,7 @@ from typing import Final
 
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Released
+from euterpe.model.submission import OVERRUN_US
 from euterpe.ports import Trace
 from euterpe.worker.attempt import Attempt, Interruption, Means
 from euterpe.worker.context import Context
@@ -27,7 +28,7 @@ from euterpe.worker.threads import Threads
 log = logging.getLogger("euterpe.worker")
 
 PRECISE_TIMEOUT_US: Final = 10_000_000
-KEEP_AFTER_DEADLINE_S: Final = 30.0
+KEEP_AFTER_DEADLINE_S: Final = OVERRUN_US / 1_000_000
 STUBBORN_S: Final = 5.0
 """How long an interrupted handler may take to tidy up."""
 LEASES_PER_SLOT: Final = 3

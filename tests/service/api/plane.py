@@ -20,6 +20,7 @@ from euterpe.api.limits import Limits
 from euterpe.api.operations import Check
 from euterpe.api.serving import serve
 from euterpe.compose import connect
+from euterpe.ports import Clock
 from euterpe.store.keys import ApiKeys
 from euterpe.store.sql import SqlStore
 
@@ -57,9 +58,9 @@ def anonymous(base_url: str) -> httpx.AsyncClient:
 
 @asynccontextmanager
 async def running_plane(
-    url: str, limits: Limits | None = None, readiness: dict[str, Check] | None = None
+    url: str, limits: Limits | None = None, readiness: dict[str, Check] | None = None, clock: Clock | None = None
 ) -> AsyncIterator[Plane]:
-    backend = connect(url)
+    backend = connect(url, clock=clock)
     await backend.open()
     keys = ApiKeys(backend.store.engine)
     app = create_app(

@@ -29,6 +29,7 @@ WITH settled AS (
 ), taken AS (
     UPDATE inbox_jobs AS j
     SET {{claimed}},
+        lease_expires_at = {{now}} + LEAST(:lease_ttl_us, j.visibility_us, j.execution_timeout_us + {{overrun}}),
         worker_id = :worker_id, lease_token_hash = NULL
     FROM picked
     WHERE j.ctid = picked.at AND (SELECT plain FROM line)

@@ -1,5 +1,8 @@
--- Renew a lease. A late heartbeat counts while the version is current.
+-- Renew a lease, up to its deadline and the time to end after it. A late heartbeat counts while the version is current.
 UPDATE inbox_jobs AS j
-SET lease_expires_at = {{now}} + MIN(:lease_ttl_us, j.visibility_us), heartbeat_at = {{now}}
+SET lease_expires_at = MIN({{now}} + MIN(:lease_ttl_us, j.visibility_us),
+                           j.started_at + j.execution_timeout_us + {{overrun}}),
+    heartbeat_at = {{now}}
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.lease_expires_at IS NOT NULL
+  AND j.started_at + j.execution_timeout_us + {{overrun}} >= {{now}}
 RETURNING CAST(j.id AS TEXT), j.claim_version, j.lease_expires_at, j.cancel_version = j.claim_version

@@ -1,0 +1,42 @@
+"""Bugs in the contract between workers and the control plane."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+QUERIES = "store/queries"
+DEADLINES = "tests/service/api/test_execution_timeouts.py"
+OVER_HTTP = "tests/cli/test_worker_over_http.py"
+
+CONTRACT_BUGS = (
+    Bug(
+        "a_late_heartbeat_of_an_http_worker_is_accepted",
+        (Edit(f"{QUERIES}/heartbeat_by_token.sql", "j.execution_timeout_us >= {{now}}", "0 >= 0"),),
+        f"{DEADLINES}::test_heartbeats_renew_up_to_the_deadline_and_are_refused_after_it[sqlite-plain]",
+        "assert (200, True) == (409, False)",
+    ),
+    Bug(
+        "a_late_completion_of_an_http_worker_is_accepted",
+        (Edit("store/wire.py", "Success | Released) and held.is_late", "Success | Released) and not held.job"),),
+        f"{DEADLINES}::test_a_completion_after_the_deadline_is_refused[sqlite-before_the_sweep-plain]",
+        "assert (200, True) == (409, False)",
+    ),
+    Bug(
+        "a_timeout_is_taken_for_a_lost_worker",
+        (Edit("store/sweeping.py", "TIMED_OUT if job.outlived_its_deadline else LOST_LEASE", "LOST_LEASE"),),
+        f"{DEADLINES}::test_the_sweep_ends_an_attempt_past_its_deadline_as_a_timeout_while_the_budget_lasts[sqlite-plain]",
+        "'system') == (",
+    ),
+    Bug(
+        "a_worker_on_an_http_queue_measures_a_database_it_does_not_have",
+        (
+            Edit(
+                "system/roles.py",
+                "if not remote:\n            parts.start(deliver",
+                "if True:\n            parts.start(deliver",
+            ),
+        ),
+        f"{OVER_HTTP}::test_a_worker_that_is_told_to_stop_gives_its_job_back_over_http",
+        ("AttributeError", "assert 1 == 0"),
+    ),
+)
