@@ -38,8 +38,8 @@ plain_and_told = pytest.mark.parametrize(
 
 
 async def submit(plane: Plane, **said: Any) -> str:
-    said = {"type": "t", "requester_id": "vesta", "execution_timeout_us": 100 * SECOND} | said
-    return (await plane.store.submit(Submission(**said))).job_id
+    told: dict[str, Any] = {"type": "t", "requester_id": "vesta", "execution_timeout_us": 100 * SECOND}
+    return (await plane.store.submit(Submission(**(told | said)))).job_id
 
 
 @plain_and_told
