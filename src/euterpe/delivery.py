@@ -10,11 +10,11 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from euterpe.config import Config, load_config
+from euterpe.hosts import is_loopback
 from euterpe.keychain import keyring_for
 from euterpe.store.engine import Engine
 from euterpe.store.secrets import UnknownSecret, WebhookSecrets
@@ -137,12 +137,3 @@ def egress_policy(config: Config, url: str) -> EgressPolicy:
         allow_loopback=embedded,
         allow_hosts=frozenset(config.egress.allow_hosts),
     )
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -127,6 +127,8 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "api.max_body": Sample("8MiB", "8MiB", "api.max_body_bytes", 8 * 1024**2, (0, "big", -5, True)),
     "api.rate_limit": Sample(50, "50", "api.rate_limit", 50, (-1, "fast", 1_000_001, True)),
     "api.rate_burst": Sample(10, "10", "api.rate_burst", 10, (*_NOT_A_COUNT, 0)),
+    "api.max_connections": Sample(500, "500", "api.max_connections", 500, (*_NOT_A_COUNT, 15)),
+    "api.allowed_hosts": Sample(["q.example"], "q.example", "api.allowed_hosts", ("q.example",), _NOT_A_LIST),
     "transport.kind": Sample("streams", "streams", "transport.kind", "streams", ("kafka", False, "")),
     "outbox.poll_min": Sample("1s", "1s", "outbox.poll_min_us", SECOND, (*_NOT_A_DURATION, 0)),
     "outbox.poll_max": Sample("2s", "2s", "outbox.poll_max_us", 2 * SECOND, (*_NOT_A_DURATION, 0)),

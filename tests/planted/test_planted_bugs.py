@@ -8,11 +8,13 @@ import pytest
 
 from tests.planted.bugs import BUGS as CORE_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
+from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, run_tests
 
 BUGS = (
     *CORE_BUGS,
+    *EDGE_BUGS,
     *NAMING_BUGS,
     *CONTRACT_BUGS,
 )

@@ -120,7 +120,7 @@ def create_app(
     operations.openapi = msgspec.json.encode(document)
     operations.docs = docs_page(document)
     gatekeeper = Gatekeeper(keys, RateLimit(limits.rate_per_s, limits.rate_burst), limits.key_ttl_s)
-    return ControlPlane(Router(routes, gatekeeper, limits.max_body_bytes), coordinator, feed, operations)
+    return ControlPlane(Router(routes, gatekeeper, limits), coordinator, feed, operations)
 
 
 def _version() -> str:

@@ -17,7 +17,6 @@ Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 JSON: Final = b"application/json"
-BODY_PATIENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +59,25 @@ class Request:
                 return found
         return None
 
-    async def body(self, limit: int) -> bytes:
+    async def body(self, limit: int, timeout_s: float) -> bytes:
         """The whole body. One that is too long is refused before it is read, or as soon as that shows."""
         said = self.header(b"content-length")
         if said is not None and (not said.isdigit() or int(said) > limit):
             raise body_too_large(limit)
         if self.header(b"content-encoding") not in (None, b"identity"):
             raise Refusal(415, "unsupported_encoding", "send the body without a Content-Encoding", closes=True)
-        message = await self._receive()
-        if not message.get("more_body", False):
-            return self._chunk(message, limit)
-        chunks = [self._chunk(message, limit)]
-        size = len(chunks[0])
+        chunks: list[bytes] = []
+        size, more = 0, True
         try:
-            async with asyncio.timeout(BODY_PATIENCE_S):
-                while message.get("more_body", False):
+            async with asyncio.timeout(timeout_s):
+                while more:
                     message = await self._receive()
+                    more = message.get("more_body", False)
                     chunks.append(self._chunk(message, limit - size))
                     size += len(chunks[-1])
         except TimeoutError:
-            detail = f"the body did not arrive in {BODY_PATIENCE_S:.0f} s"
-            raise Refusal(408, "slow_body", detail, closes=True) from None
-        return b"".join(chunks)
+            raise Refusal(408, "slow_body", f"the body did not arrive in {timeout_s:g} s", closes=True) from None
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _chunk(self, message: Message, left: int) -> bytes:
         if message["type"] == "http.disconnect":

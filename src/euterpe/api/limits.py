@@ -19,6 +19,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one process allows. Times in seconds unless the name says otherwise."""
 
     max_body_bytes: int = 4_000_000
+    body_timeout_s: float = 30.0
+    """From the end of the head to the last byte of the body."""
     rate_per_s: float = 0
     """Requests a second for each key; 0 for no limit."""
     rate_burst: int = 100

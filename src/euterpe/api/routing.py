@@ -16,6 +16,7 @@ import msgspec
 from euterpe.api.asgi import Answer, AsgiScope, ClientGone, Receive, Request, Send, Stream
 from euterpe.api.auth import Gatekeeper
 from euterpe.api.decoding import decode_body, decode_query
+from euterpe.api.limits import Limits
 from euterpe.api.problems import PROBLEM_JSON, Refusal, internal_error, refusal_of
 from euterpe.model.errors import EuterpeError
 from euterpe.store.keys import Scope
@@ -81,10 +82,10 @@ AnyRoute = Route[Any]
 class Router:
     """The table, ready for lookups. Paths without parameters are found by one dictionary."""
 
-    def __init__(self, routes: Sequence[AnyRoute], gatekeeper: Gatekeeper, max_body_bytes: int) -> None:
+    def __init__(self, routes: Sequence[AnyRoute], gatekeeper: Gatekeeper, limits: Limits) -> None:
         self.routes = tuple(routes)
         self._gatekeeper = gatekeeper
-        self._max_body_bytes = max_body_bytes
+        self._limits = limits
         self._fixed: dict[str, dict[str, AnyRoute]] = {}
         self._open: dict[tuple[str, ...], dict[str, AnyRoute]] = {}
         for route in routes:
@@ -103,12 +104,12 @@ class Router:
         except ClientGone:
             return
         except Refusal as refusal:
-            answer = _problem(refusal)
+            answer = problem_answer(refusal)
         except EuterpeError as error:
-            answer = _problem(_refuse(error, route))
+            answer = problem_answer(_refuse(error, route))
         except Exception:  # noqa: BLE001  # a bug of ours must still be answered, and logged
             _log_failure(route)
-            answer = _problem(internal_error())
+            answer = problem_answer(internal_error())
         if isinstance(answer, Stream):
             await answer.send_to(request, send)
         else:
@@ -142,14 +143,14 @@ class Router:
         if route.scope is not None:
             request.identity = await self._gatekeeper.admit(request, route.scope)
         if route.method == "POST":
-            body = await request.body(self._max_body_bytes)
+            body = await request.body(self._limits.max_body_bytes, self._limits.body_timeout_s)
             said = decode_body(body, route.decoder)
         else:
             said = decode_query(request.query_string, route.takes)
         return await route.handler(request, said)
 
 
-def _problem(refusal: Refusal) -> Answer:
+def problem_answer(refusal: Refusal) -> Answer:
     return Answer(refusal.status, refusal.body, PROBLEM_JSON, refusal.headers)
 
 

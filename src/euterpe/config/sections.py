@@ -194,6 +194,17 @@ class ApiConfig(Section):
         whole(0, 1_000_000), 0, "Requests a second for each key, in each process; 0: no limit. One more gets 429."
     )
     rate_burst: int = setting(whole(1, 1_000_000), 100, "Requests that a key may send at once after a quiet while.")
+    max_connections: int = setting(
+        whole(16, 1_000_000),
+        4_000,
+        "Open connections, or as many as the limit of open files leaves; then idle ones are closed for new ones.",
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        names(),
+        (),
+        "Names that clients may call this server by, besides loopback's. With none, a server on loopback answers to "
+        "loopback's names alone (others get 421), and a server on another address to every name.",
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.hosts import AllowedHosts
 from euterpe.model.errors import EuterpeError
 
 log: Final = logging.getLogger("euterpe.system")
@@ -21,7 +22,14 @@ log: Final = logging.getLogger("euterpe.system")
 REQUEST_LIMIT_BYTES: Final = 8_192
 REQUEST_PATIENCE_S: Final = 5.0
 CHECK_PATIENCE_S: Final = 2.0
-REASONS: Final = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
+CONNECTION_LIMIT: Final = 64
+REASONS: Final = {
+    200: "OK",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    421: "Misdirected Request",
+    503: "Service Unavailable",
+}
 
 Check = Callable[[], Awaitable[object]]
 Answer = tuple[int, str, bytes]
@@ -30,10 +38,14 @@ Answer = tuple[int, str, bytes]
 class Health:
     """`/healthz`, `/readyz` and `/metrics`. `draining` makes it not ready."""
 
-    def __init__(self, render: Callable[[], tuple[str, bytes]], check: Check, draining: asyncio.Event) -> None:
+    def __init__(
+        self, render: Callable[[], tuple[str, bytes]], check: Check, draining: asyncio.Event, hosts: AllowedHosts
+    ) -> None:
         self._render = render
         self._check = check
         self._draining = draining
+        self._hosts = hosts
+        self._open = 0
 
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncIterator[int]:
@@ -45,6 +57,10 @@ class Health:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._open >= CONNECTION_LIMIT:
+            writer.transport.abort()
+            return
+        self._open += 1
         try:
             async with asyncio.timeout(REQUEST_PATIENCE_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -55,15 +71,20 @@ class Health:
                 f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
             )
             writer.write(b"" if method == b"HEAD" else body)
-            await writer.drain()
+            async with asyncio.timeout(REQUEST_PATIENCE_S):
+                await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
             return  # Whoever sent that gets no answer.
         finally:
+            self._open -= 1
             writer.close()
 
     async def _answer(self, head: bytes) -> Answer:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
+        hosts = [line.partition(b":")[2] for line in head.split(b"\r\n") if line[:5].lower() == b"host:"]
+        if len(hosts) > 1 or not self._hosts.allow(hosts[0] if hosts else None):
+            return 421, "text/plain", b"this server is not known by that name\n"
         if method not in (b"GET", b"HEAD"):
             return 405, "text/plain", b"only GET is here\n"
         match path:

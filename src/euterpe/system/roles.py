@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from euterpe.compose import is_control_plane, make_room
 from euterpe.config import Config
+from euterpe.hosts import AllowedHosts
 from euterpe.model.errors import EuterpeError
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import Trace
@@ -169,6 +170,7 @@ class Parts:
     async def start_api(self, config: Config, queue: Queue, metrics: Metrics) -> int:
         """Start the API and wait until it listens; the port it got, should the configuration say 0."""
         from euterpe.api.app import create_app
+        from euterpe.api.connections import ConnectionLimits, OpenConnections
         from euterpe.api.limits import Limits
         from euterpe.api.serving import serve
         from euterpe.store.keys import ApiKeys
@@ -188,7 +190,16 @@ class Parts:
         host, wanted = config.api.host, config.api.port
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         serving = self.start(
-            serve(app, host, wanted, stop=self._stop.draining, started=listening.set_result, grace_s=API_GRACE_S)
+            serve(
+                app,
+                host,
+                wanted,
+                stop=self._stop.draining,
+                started=listening.set_result,
+                grace_s=API_GRACE_S,
+                connections=OpenConnections(ConnectionLimits(max_connections=config.api.max_connections)),
+                allowed_hosts=config.api.allowed_hosts,
+            )
         )
         await asyncio.wait({listening, cast(asyncio.Future[Any], serving)}, return_when=asyncio.FIRST_COMPLETED)
         if listening.done():
@@ -244,8 +255,9 @@ async def _listen_for_health(
     stack: AsyncExitStack, config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics
 ) -> int | None:
     host, port = config.api.host, tuning.metrics_port
+    hosts = AllowedHosts(host, config.api.allowed_hosts)
     check = queue.store.ping if is_control_plane(queue.url) else lambda: queue.store.engine.read(_clock)
-    health = Health(metrics.render, check, stop.draining)
+    health = Health(metrics.render, check, stop.draining, hosts)
     try:
         return await stack.enter_async_context(health.serving(host, port))
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 
 from euterpe.api.app import ControlPlane, create_app
+from euterpe.api.connections import ConnectionLimits, OpenConnections
 from euterpe.api.limits import Limits
 from euterpe.api.operations import Check
 from euterpe.api.serving import serve
@@ -36,6 +38,7 @@ class Plane:
     store: SqlStore
     keys: ApiKeys
     port: int
+    connections: OpenConnections
 
     @property
     def base_url(self) -> str:
@@ -58,7 +61,12 @@ def anonymous(base_url: str) -> httpx.AsyncClient:
 
 @asynccontextmanager
 async def running_plane(
-    url: str, limits: Limits | None = None, readiness: dict[str, Check] | None = None, clock: Clock | None = None
+    url: str,
+    limits: Limits | None = None,
+    readiness: dict[str, Check] | None = None,
+    clock: Clock | None = None,
+    connections: ConnectionLimits | None = None,
+    **serving_options: Any,
 ) -> AsyncIterator[Plane]:
     backend = connect(url, clock=clock)
     await backend.open()
@@ -73,9 +81,20 @@ async def running_plane(
     loop = asyncio.get_running_loop()
     port: asyncio.Future[int] = loop.create_future()
     stop = asyncio.Event()
-    serving = loop.create_task(serve(app, port=0, stop=stop, started=port.set_result, grace_s=5))
+    opened = OpenConnections(connections or ConnectionLimits())
+    serving = loop.create_task(
+        serve(
+            app,
+            port=0,
+            stop=stop,
+            started=port.set_result,
+            grace_s=5,
+            connections=opened,
+            **serving_options,
+        )
+    )
     try:
-        yield Plane(app, backend.store, keys, await port)
+        yield Plane(app, backend.store, keys, await port, opened)
     finally:
         stop.set()
         await serving
@@ -99,11 +118,15 @@ class PlaneProcess:
 
 
 @contextmanager
-def plane_process(url: str, *options: str, port: int = 0) -> Iterator[PlaneProcess]:
+def plane_process(
+    url: str, *options: str, port: int = 0, open_files: tuple[int, int] | None = None
+) -> Iterator[PlaneProcess]:
+    """`open_files`: the soft and the hard limit that the process starts with."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.service.api.server", url, "--port", str(port), *options],
         stdout=subprocess.PIPE,
         cwd=ROOT,
+        preexec_fn=None if open_files is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, open_files),
     )
     try:
         assert process.stdout is not None

@@ -38,7 +38,7 @@ async def raw(plane: Plane, head: str, *chunks: bytes) -> bytes:
 
 async def test_a_body_over_the_limit_is_refused_before_it_is_read(small: Plane) -> None:
     key = await small.key("submit")
-    head = f"POST /jobs HTTP/1.1\nHost: x\nAuthorization: Bearer {key}\nContent-Length: {LIMIT + 1}\n\n"
+    head = f"POST /jobs HTTP/1.1\nHost: localhost\nAuthorization: Bearer {key}\nContent-Length: {LIMIT + 1}\n\n"
     answer = await raw(small, head)  # not one byte of the body is sent
     assert answer.startswith(b"HTTP/1.1 413")
     assert b"connection: close" in answer.lower()
@@ -47,7 +47,7 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_read(small: Plane) 
 async def test_a_client_that_asks_first_is_told_not_to_send(small: Plane) -> None:
     key = await small.key("submit")
     head = (
-        f"POST /jobs HTTP/1.1\nHost: x\nAuthorization: Bearer {key}\n"
+        f"POST /jobs HTTP/1.1\nHost: localhost\nAuthorization: Bearer {key}\n"
         f"Expect: 100-continue\nContent-Length: {LIMIT + 1}\n\n"
     )
     assert (await raw(small, head)).startswith(b"HTTP/1.1 413")
@@ -55,7 +55,7 @@ async def test_a_client_that_asks_first_is_told_not_to_send(small: Plane) -> Non
 
 async def test_a_body_of_unsaid_length_is_cut_off_at_the_limit(small: Plane) -> None:
     key = await small.key("submit")
-    head = f"POST /jobs HTTP/1.1\nHost: x\nAuthorization: Bearer {key}\nTransfer-Encoding: chunked\n\n"
+    head = f"POST /jobs HTTP/1.1\nHost: localhost\nAuthorization: Bearer {key}\nTransfer-Encoding: chunked\n\n"
     chunk = b"%x\r\n%s\r\n" % (8000, b" " * 8000)
     answer = await raw(small, head, chunk, chunk, chunk)  # and it has not ended yet
     assert answer.startswith(b"HTTP/1.1 413")
@@ -63,7 +63,7 @@ async def test_a_body_of_unsaid_length_is_cut_off_at_the_limit(small: Plane) -> 
 
 async def test_a_body_in_pieces_is_put_together(small: Plane) -> None:
     key = await small.key("submit")
-    head = f"POST /jobs HTTP/1.1\nHost: x\nAuthorization: Bearer {key}\nTransfer-Encoding: chunked\n\n"
+    head = f"POST /jobs HTTP/1.1\nHost: localhost\nAuthorization: Bearer {key}\nTransfer-Encoding: chunked\n\n"
     pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (b'{"ty', b'pe": "t"}', b"")]
     assert (await raw(small, head, *pieces)).startswith(b"HTTP/1.1 202")
 
@@ -201,7 +201,7 @@ async def test_a_compressed_body_is_refused(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("length", ["-1", "abc", "1e9", "99999999999999999999"])
 async def test_a_length_that_is_none_closes_the_connection(small: Plane, length: str) -> None:
     key = await small.key("submit")
-    head = f"POST /jobs HTTP/1.1\nHost: x\nAuthorization: Bearer {key}\nContent-Length: {length}\n\n"
+    head = f"POST /jobs HTTP/1.1\nHost: localhost\nAuthorization: Bearer {key}\nContent-Length: {length}\n\n"
     assert (await raw(small, head))[9:12] in (b"400", b"413")
 
 
@@ -209,7 +209,9 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_is_forgotten(small
     key = await small.key("submit", "read")
     for _ in range(5):
         with socket.create_connection(("127.0.0.1", small.port)) as left:
-            head = f"POST /jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: 100\r\n\r\n"
+            head = (
+                f"POST /jobs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: 100\r\n\r\n"
+            )
             left.sendall(head.encode() + b'{"type"')
     async with small.client() as client:
         assert (await client.get("/jobs")).json()["jobs"] == []

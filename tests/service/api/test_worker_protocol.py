@@ -254,7 +254,8 @@ async def leave(plane: Plane, key: str, *, after: Callable[[], Any]) -> None:
     """Send a long poll and hang up once `after` holds."""
     reader, writer = await asyncio.open_connection("127.0.0.1", plane.port)
     body = b'{"worker_id": "leaver", "streams": ["default"], "max_wait_ms": 50000}'
-    head = f"POST {CLAIM} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST {CLAIM} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
     await eventually(after)
     writer.close()

@@ -1,0 +1,74 @@
+"""Clients that do not play by the rules: bytes as they are, over a real connection to loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+LOCAL = "127.0.0.1"
+
+
+class RawClient:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def send_until_cut_off(self, piece: bytes, limit_bytes: int) -> int:
+        """Send the same again and again; returns how much was taken before the server said no more."""
+        sent = 0
+        try:
+            while sent < limit_bytes and not self._reader.at_eof():
+                await asyncio.wait_for(self.send(piece), 5)
+                sent += len(piece)
+                await asyncio.sleep(0)
+        except (ConnectionError, TimeoutError):
+            pass
+        return sent
+
+    async def rest(self, timeout_s: float = 20) -> bytes:
+        """All that comes until the server closes; the test fails when it does not."""
+        got = b""
+        async with asyncio.timeout(timeout_s):
+            try:
+                while piece := await self._reader.read(65_536):
+                    got += piece
+            except ConnectionResetError:
+                pass
+        return got
+
+    async def answer(self, timeout_s: float = 20) -> bytes:
+        """Head and body of one answer that says its length."""
+        async with asyncio.timeout(timeout_s):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head.lower())
+            return head + (await self._reader.readexactly(int(length[1])) if length else b"")
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[RawClient]:
+    reader, writer = await asyncio.open_connection(LOCAL, port)
+    try:
+        yield RawClient(reader, writer)
+    finally:
+        writer.transport.abort()
+
+
+def statuses(answers: bytes) -> list[int]:
+    """The status of each answer in what was received."""
+    return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d{3}) ", answers)]
+
+
+def memory_mb(pid: int) -> float:
+    """The memory that the process has in use."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
