@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
 from typing import Final
+
+from euterpe.model.http_url import parse_address
 
 
 class Reach(StrEnum):
@@ -70,19 +72,6 @@ def _first_match_order(table: tuple[tuple[str, Reach], ...]) -> list[tuple[IPv4N
 
 _V4_NETWORKS: Final = _first_match_order(_V4)
 _V6_NETWORKS: Final = _first_match_order(_V6)
-
-
-def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """The address that `text` writes in its one canonical IPv4 form or in any IPv6 form, else None.
-
-    A zone id (`fe80::1%eth0`) is not an address that anyone outside could mean, so it gives None.
-    """
-    if "%" in text:
-        return None
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
 
 
 @lru_cache(maxsize=4096)
