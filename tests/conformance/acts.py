@@ -95,7 +95,8 @@ async def submit_in(store: SqlStore, state: State, type: str = "work", **said: A
     if state is State.SCHEDULED:
         return await store.get(await submit(store, type, **said))
     if state is State.DELAYED:
-        return await store.get(await submit(store, type, **({"delay_us": HOUR} | said)))
+        delay_us = min(HOUR, said.get("lifetime_us", DAY) - 1)
+        return await store.get(await submit(store, type, **({"delay_us": delay_us} | said)))
     claim = await taken(store, type, **(said | ({"max_attempts": 1} if state is State.DEAD_LETTER else {})))
     match state:
         case State.COMPLETED:

@@ -155,7 +155,7 @@ async def test_every_way_to_end_is_told(store: SqlStore, clock: FrozenClock) -> 
     asked = await taken(store, "c", callback_url=CALLBACK)
     await stop(store, asked)
     dependent = await submit(store, "d", depends_on=(waiting,), callback_url=CALLBACK)
-    old = await submit(store, "e", lifetime_us=MINUTE, delay_us=HOUR, callback_url=CALLBACK)
+    old = await submit(store, "e", lifetime_us=MINUTE, delay_us=MINUTE - 1, callback_url=CALLBACK)
     lost = await taken(store, "f", max_attempts=1, callback_url=CALLBACK)
     clock.advance(minutes=10)
     await store.sweeps.urgent()

@@ -10,13 +10,13 @@ import pytest
 
 from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.document import rfc3339
-from euterpe.model.errors import PayloadTooLarge
+from euterpe.model.errors import InvalidInput, PayloadTooLarge
 from euterpe.model.job import Claim
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import TRANSCODE_STAGES, State
 from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission
 from euterpe.store.sql import SqlStore
-from tests.conformance.acts import CALLBACK, DAY, MINUTE, SECOND, complete, fail, job, submit, take, take_one
+from tests.conformance.acts import CALLBACK, DAY, MINUTE, SECOND, complete, fail, job, state_of, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables, row_counts
 
@@ -231,3 +231,16 @@ async def test_ids_begin_with_the_time_so_that_those_of_one_moment_are_neighbour
     ids = [r.job_id for r in await store.submit_many([job() for _ in range(50)])] + [await submit(store)]
     times_ms = [int.from_bytes(uuid.UUID(job_id).bytes[:6]) for job_id in ids]
     assert max(times_ms) - min(times_ms) < 60_000
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_run_at_beyond_the_lifetime_is_refused_by_the_clock_of_the_database(
+    store: SqlStore, clock: FrozenClock, tables: Tables, key: str | None
+) -> None:
+    before = await row_counts(tables)
+    with pytest.raises(InvalidInput) as refused:
+        await submit(store, run_at=clock.now_us + DAY, lifetime_us=DAY, idempotency_key=key)
+    assert refused.value.field == "run_at"
+    assert await row_counts(tables) == before
+    soon = await submit(store, run_at=clock.now_us + DAY - 1, lifetime_us=DAY, idempotency_key=key)
+    assert await state_of(store, soon) is State.DELAYED

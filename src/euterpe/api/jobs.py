@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -21,6 +21,7 @@ from euterpe.api.wire import (
     BatchBody,
     CancelAnswer,
     CancelBody,
+    ErrorDocument,
     JobQuery,
     RetryBody,
     StatsDocument,
@@ -29,7 +30,7 @@ from euterpe.api.wire import (
 )
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import JobNotFound
-from euterpe.model.job import Attempt, Job
+from euterpe.model.job import Attempt, Job, read_error
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT
 from euterpe.ports import Wakeups
@@ -165,7 +166,7 @@ def _attempt_document(attempt: Attempt) -> AttemptDocument:
         started_at=rfc3339(attempt.started_at) or "",
         ended_at=rfc3339(attempt.ended_at),
         outcome=attempt.outcome,
-        error=None if attempt.error is None else msgspec.json.decode(attempt.error),
+        error=None if attempt.error is None else cast(ErrorDocument, read_error(attempt.error)),
     )
 
 

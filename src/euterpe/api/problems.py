@@ -23,6 +23,7 @@ from euterpe.model.errors import (
     StaleLease,
     StoreUnavailable,
     UnknownDependency,
+    UnprocessableRow,
     Unsupported,
 )
 
@@ -99,6 +100,8 @@ def refusal_of(error: EuterpeError) -> Refusal:
             return Refusal(410, "job_pruned", str(error))
         case JobNotFound():
             return Refusal(404, "not_found", str(error))
+        case UnprocessableRow():
+            return Refusal(409, "unprocessable_row", str(error))
         case StaleLease():
             return refused_lease(str(error))
         case StoreUnavailable():

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from euterpe.model.document import job_document, rfc3339
-from euterpe.model.job import Attempt, Job
+from euterpe.model.job import Attempt, Job, read_error
 from euterpe.store.keys import KeyRecord
 from euterpe.store.outbox import OutboxEvent
 from euterpe.store.reading import Stats
@@ -21,7 +19,7 @@ def attempt_document(attempt: Attempt) -> dict[str, Any]:
         "started_at": rfc3339(attempt.started_at),
         "ended_at": rfc3339(attempt.ended_at),
         "outcome": attempt.outcome,
-        "error": None if attempt.error is None else msgspec.Raw(attempt.error.encode()),
+        "error": None if attempt.error is None else read_error(attempt.error),
     }
 
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 import click
-import msgspec
 
 from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.output import age, confirm, note, print_fields, print_json, print_table, printable, say, span
@@ -14,8 +13,8 @@ from euterpe.cli.session import Session, database_options, json_option, yes_opti
 from euterpe.cli.values import JOB_ID, PAIR
 from euterpe.compose import Backend
 from euterpe.model.document import job_document, rfc3339
-from euterpe.model.errors import EuterpeError
-from euterpe.model.job import Attempt, Job
+from euterpe.model.errors import EuterpeError, UnprocessableRow
+from euterpe.model.job import Attempt, Job, read_error
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.store.reading import Page, Search
@@ -124,7 +123,7 @@ def print_job(job: Job) -> None:
             ("started", _moment(job.started_at)),
             ("ended", _moment(job.completed_at)),
             ("worker", job.worker_id if job.state is State.RUNNING else None),
-            ("tags", " ".join(f"{key}={value}" for key, value in job.tags.items()) or None),
+            ("tags", _tags(job)),
             ("replay of", job.replay_of),
             ("result", job.result.decode() if job.result is not None else None),
             ("error", _message(job.error)),
@@ -155,15 +154,22 @@ def _took(attempt: Attempt) -> str:
     return f"{seconds:.3f}s" if seconds < 10 else span(attempt.ended_at - attempt.started_at)
 
 
+def _tags(job: Job) -> str | None:
+    try:
+        return " ".join(f"{key}={value}" for key, value in job.tags.items()) or None
+    except UnprocessableRow:
+        return "cannot be read"
+
+
 def _message(error: str | None) -> str | None:
     if error is None:
         return None
-    document = msgspec.json.decode(error)
+    document = read_error(error)
     return printable(f"{document.get('message')} ({document.get('code')})")
 
 
 def _body(job: Job) -> str:
-    return job.payload.decode() if job.payload_format == "json" else f"<{len(job.payload)} bytes>"
+    return job.payload.decode(errors="replace") if job.payload_format == "json" else f"<{len(job.payload)} bytes>"
 
 
 @jobs.command()

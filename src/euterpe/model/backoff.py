@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,10 +16,15 @@ HOUR_US: Final = 3600 * SECOND_US
 LONGEST_DELAY_US: Final = 3650 * 24 * HOUR_US
 """Ten years. A time that no longer fits into a row or a calendar would make the settle itself fail."""
 
+NAME_LIMIT: Final = 200
 CustomDelay = Callable[[int, int, int], int]
 """delay(n, initial_us, max_us) -> microseconds"""
 
 _custom: dict[str, CustomDelay] = {}
+
+
+class UnusableDelay(Exception):
+    """A custom backoff raised, or returned what is no time to wait."""
 
 
 class Strategy(StrEnum):
@@ -40,6 +46,7 @@ class Backoff:
     name: str | None = None
 
     def __post_init__(self) -> None:
+        self._check_types()
         if self.initial_us < 0:
             raise InvalidInput("backoff.initial", "must not be negative")
         if self.max_us < self.initial_us:
@@ -53,8 +60,23 @@ class Backoff:
         if (self.strategy is Strategy.CUSTOM) != (self.name is not None):
             raise InvalidInput("backoff.name", "names the function of a custom backoff, and only of one")
 
+    def _check_types(self) -> None:
+        for field, value in (("initial", self.initial_us), ("max", self.max_us)):
+            if type(value) is not int:
+                raise InvalidInput(f"backoff.{field}", f"must be whole microseconds, not {type(value).__name__}")
+        for field, number in (("multiplier", self.multiplier), ("jitter", self.jitter)):
+            if type(number) not in (int, float):
+                raise InvalidInput(f"backoff.{field}", f"must be a number, not {type(number).__name__}")
+        if not isinstance(self.strategy, Strategy):
+            raise InvalidInput("backoff.strategy", f"must be a Strategy, not {type(self.strategy).__name__}")
+        if self.name is not None:
+            if not isinstance(self.name, str) or not 1 <= len(self.name) <= NAME_LIMIT:
+                raise InvalidInput("backoff.name", f"must be text of 1 to {NAME_LIMIT} characters")
+            if "\x00" in self.name or any("\ud800" <= c <= "\udfff" for c in self.name):
+                raise InvalidInput("backoff.name", "must not contain NUL or lone surrogates")
+
     def base_delay_us(self, n: int) -> int:
-        """delay(n) before jitter; n counts attempts from 1."""
+        """delay(n) before jitter; n counts attempts from 1. A custom function that is of no use: UnusableDelay."""
         raw: float
         match self.strategy:
             case Strategy.CONSTANT:
@@ -65,7 +87,7 @@ class Backoff:
                 # Beyond 2**64 the cap has long won; a bounded exponent keeps the float finite.
                 raw = self.initial_us * self.multiplier ** min(n - 1, 64)
             case Strategy.CUSTOM:
-                raw = custom_delay(self.name or "")(n, self.initial_us, self.max_us)
+                raw = _usable(custom_delay(self.name or ""), n, self.initial_us, self.max_us)
             case _:
                 assert_never(self.strategy)
         return max(0, min(int(raw), self.max_us))
@@ -76,6 +98,10 @@ class Backoff:
         if not self.jitter:
             return base
         return min(int(base * (1 + rng.uniform(-self.jitter, self.jitter))), self.max_us)
+
+    def stand_in(self) -> Backoff:
+        """The exponential default within the same bounds, for a custom function that is of no use."""
+        return Backoff(initial_us=self.initial_us, max_us=self.max_us, jitter=self.jitter)
 
     def full_jitter_us(self, n: int, rng: Random) -> int:
         """Anything from 0 to delay(n): for deliveries, where a herd hits one receiver."""
@@ -98,6 +124,19 @@ def custom_delay(name: str) -> CustomDelay:
 def _exponential_stand_in(n: int, initial_us: int, max_us: int) -> int:
     # A sweep may run in a process that never imported the user's code; a lost job must still be retried.
     return Backoff(initial_us=initial_us, max_us=max_us).base_delay_us(n)
+
+
+def _usable(function: CustomDelay, n: int, initial_us: int, max_us: int) -> float:
+    try:
+        delay = function(n, initial_us, max_us)
+    except (Exception, SystemExit) as error:
+        raise UnusableDelay(f"raised {type(error).__name__}") from error
+    if isinstance(delay, bool) or not isinstance(delay, (int, float)):
+        raise UnusableDelay(f"returned {type(delay).__name__}")
+    # Too long is no error, the cap is there for it; infinity is, for nobody means it.
+    if not 0 <= delay < math.inf:
+        raise UnusableDelay("returned a number that is no time to wait")
+    return delay
 
 
 def backoff_to_wire(backoff: Backoff) -> dict[str, Any] | None:

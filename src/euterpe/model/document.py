@@ -8,17 +8,26 @@ from typing import Any, Final
 
 import msgspec
 
+from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import Job
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.readable import is_json
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # in UTC, as everything here
+
+# A time that has no RFC 3339 form can only have been written by hand; it must not hide the job.
+_NEVER: Final = "9999-12-31T23:59:59.999999Z"
+_EVER: Final = "0001-01-01T00:00:00.000000Z"
 
 
 @lru_cache(maxsize=1024)  # Jobs of a batch were created, and are leased, at the same moment.
 def rfc3339(at_us: int | None) -> str | None:
     if at_us is None:
         return None
-    return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds") + "Z"
+    try:
+        return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds") + "Z"
+    except OverflowError:
+        return _NEVER if at_us > 0 else _EVER
 
 
 def status_document(job: Job) -> dict[str, Any]:
@@ -38,7 +47,7 @@ def status_document(job: Job) -> dict[str, Any]:
         "claim_version": job.claim_version,
         "worker_id": job.worker_id,
         "progress": None if job.progress is None else {"percent": job.progress, "message": job.progress_message},
-        "tags": job.tags,
+        "tags": _tags(job),
         "correlation_id": job.correlation_id,
         "callback_url": job.callback_url,
         "parent_id": job.parent_id,
@@ -58,12 +67,26 @@ def status_document(job: Job) -> dict[str, Any]:
 def job_document(job: Job) -> dict[str, Any]:
     """The whole job. A JSON payload and result are shown as they are, bytes as base64."""
     document = status_document(job)
-    document["payload"] = (
-        msgspec.Raw(job.payload) if job.payload_format == "json" else {"base64": msgspec.to_builtins(job.payload)}
-    )
+    document["payload"] = _shown(job.payload) if job.payload_format == "json" else _base64(job.payload)
     document["payload_format"] = job.payload_format
-    document["result"] = None if job.result is None else msgspec.Raw(job.result)
-    document["error"] = None if job.error is None else msgspec.Raw(job.error.encode())
+    document["result"] = None if job.result is None else _shown(job.result)
+    document["error"] = None if job.error is None else job.error_document
     document["dependency"] = job.dependency
     document["pending_dependencies"] = job.pending_dependencies
     return document
+
+
+def _tags(job: Job) -> dict[str, str]:
+    try:
+        return job.tags
+    except UnprocessableRow:
+        return {}
+
+
+def _shown(stored: bytes) -> msgspec.Raw | dict[str, str]:
+    """JSON as it is; what is none as bytes, so that it does not break the document around it."""
+    return msgspec.Raw(stored) if is_json(stored) else _base64(stored)
+
+
+def _base64(stored: bytes) -> dict[str, str]:
+    return {"base64": msgspec.to_builtins(stored)}

@@ -11,6 +11,7 @@ EuterpeError
 ├── JobNotFound                  no such job (or another requester's)
 │   └── JobPruned                it was there; only its tombstone is left
 ├── StaleLease                   the fence refused the write: abort, someone else owns the job
+├── UnprocessableRow             a stored row cannot be read; it is ended alone
 ├── Unsupported                  this engine cannot do that, by design
 ├── StoreUnavailable             the database did not answer; nothing is known to be lost
 │   └── CommitUnknown            the answer to a commit was lost; ask by idempotency key or job id
@@ -97,6 +98,15 @@ class StaleLease(EuterpeError):
         super().__init__(f"claim {claim_version} of job {job_id} no longer owns it; abort and write nothing more")
         self.job_id = job_id
         self.claim_version = claim_version
+
+
+class UnprocessableRow(EuterpeError):
+    """A column of a stored job cannot be read: an older release or a hand wrote it."""
+
+    def __init__(self, job_id: str, column: str) -> None:
+        super().__init__(f"the row of job {job_id} cannot be processed: its {column} cannot be read")
+        self.job_id = job_id
+        self.column = column
 
 
 class Unsupported(EuterpeError):

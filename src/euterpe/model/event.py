@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
 from euterpe.model.document import rfc3339, status_document
 from euterpe.model.job import Job
+from euterpe.model.readable import origin_of
 from euterpe.model.state import TERMINAL, State
 
 PAYLOAD_VERSION: Final = 1
@@ -31,12 +30,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """Scheme, host and port: whose slowness must not delay the others."""
     body: bytes
     created_at: int
-
-
-@lru_cache(maxsize=1024)
-def origin_of(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 def is_told(job: Job) -> bool:

@@ -64,6 +64,14 @@ def category_of_status(http_status: int) -> Category:
     return Category.TEMPORARY if http_status in _TEMPORARY_STATUSES else Category.PERMANENT
 
 
+UNPROCESSABLE_ROW: Final = "unprocessable_row"
+
+
+def unprocessable(why: str) -> Failure:
+    """The end of a job whose stored row cannot be read."""
+    return Failure(Category.PERMANENT, f"the stored row of this job cannot be processed: {why}", UNPROCESSABLE_ROW)
+
+
 LOST_LEASE: Final = Failure(
     Category.SYSTEM,
     "the worker stopped renewing its lease (it died, froze or lost the database)",

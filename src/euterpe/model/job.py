@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 
+from euterpe.model.errors import UnprocessableRow
+from euterpe.model.failure import unprocessable
 from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_from_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES, State, status
+
+_TAGS: Final = msgspec.json.Decoder(dict[str, str])
+_STAGES: Final = msgspec.json.Decoder(tuple[str, ...])
+_POLICY: Final = msgspec.json.Decoder(dict[str, Any] | None)
+_ERROR: Final = msgspec.json.Decoder(dict[str, Any])
+# What a decoder of stored text may raise; the last two come from a policy that is JSON and makes no sense.
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, ValueError, TypeError)
 
 
 class Job(msgspec.Struct, frozen=True, gc=False):
@@ -83,19 +93,34 @@ class Job(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def tags(self) -> dict[str, str]:
-        return msgspec.json.decode(self.tags_json) if self.tags_json else {}
+        if not self.tags_json:
+            return {}
+        try:
+            return _TAGS.decode(self.tags_json)
+        except _UNREADABLE:
+            raise UnprocessableRow(self.id, "tags") from None
 
     @property
     def stages(self) -> tuple[str, ...]:
-        return tuple(msgspec.json.decode(self.stages_json)) if self.stages_json else PLAIN_STAGES
+        if not self.stages_json:
+            return PLAIN_STAGES
+        try:
+            return stages_of(self.stages_json)
+        except _UNREADABLE:
+            raise UnprocessableRow(self.id, "stages") from None
 
     @property
     def retry(self) -> RetryPolicy:
-        return retry_from_wire(msgspec.json.decode(self.retry_policy)) if self.retry_policy else DEFAULT_RETRY
+        if not self.retry_policy:
+            return DEFAULT_RETRY
+        try:
+            return policy_of(self.retry_policy)
+        except _UNREADABLE:
+            raise UnprocessableRow(self.id, "retry_policy") from None
 
     @property
     def error_document(self) -> dict[str, Any] | None:
-        return msgspec.json.decode(self.error) if self.error else None
+        return read_error(self.error) if self.error else None
 
     @property
     def cancel_requested(self) -> bool:
@@ -115,6 +140,24 @@ class Job(msgspec.Struct, frozen=True, gc=False):
     @property
     def current_stage(self) -> str:
         return self.stage or CLAIMED
+
+
+@lru_cache(maxsize=1024)  # Few texts, many jobs: a job type declares them.
+def policy_of(stored: str) -> RetryPolicy:
+    return retry_from_wire(_POLICY.decode(stored))
+
+
+@lru_cache(maxsize=1024)
+def stages_of(stored: str) -> tuple[str, ...]:
+    return _STAGES.decode(stored)
+
+
+def read_error(stored: str) -> dict[str, Any]:
+    """A stored error; one that cannot be read says so."""
+    try:
+        return _ERROR.decode(stored)
+    except _UNREADABLE:
+        return unprocessable("its error cannot be read").as_error(0, retryable=False)
 
 
 def attempt_id(job_id: str, claim_version: int) -> str:

@@ -6,14 +6,21 @@ statement writes.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from random import Random
 from typing import Final, assert_never
 
 import msgspec
 
-from euterpe.model.failure import BUDGET_SPENT, Category, Failure
+from euterpe.model.backoff import UnusableDelay
+from euterpe.model.errors import UnprocessableRow
+from euterpe.model.failure import BUDGET_SPENT, Category, Failure, unprocessable
 from euterpe.model.job import Job
+from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import By, State, check_move
+
+log = logging.getLogger("euterpe.worker")
 
 MAX_RELEASES: Final = 20
 check_move(State.RUNNING, State.COMPLETED, By.WORKER)  # What `settle` does without asking.
@@ -82,7 +89,13 @@ def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settl
 def _settle_failure(job: Job, failure: Failure, rng: Random, by: By) -> Settlement:
     if failure.category is Category.CANCELLED:
         return _ended(job, State.CANCELLED, failure)
-    if not job.retry.retries(failure.category):
+    if failure.category is Category.PERMANENT:
+        return _ended(job, State.FAILED if by is By.WORKER else State.DEAD_LETTER, failure)
+    try:
+        policy = job.retry
+    except UnprocessableRow as unreadable:
+        return _ended(job, State.DEAD_LETTER, unprocessable(f"{unreadable.column} cannot be read; {failure.message}"))
+    if not policy.retries(failure.category):
         # Only a worker may say that a job failed; one that a sweep may not retry waits for a human.
         return _ended(job, State.FAILED if by is By.WORKER else State.DEAD_LETTER, failure)
     if job.attempt_count >= job.max_attempts:
@@ -93,8 +106,18 @@ def _settle_failure(job: Job, failure: Failure, rng: Random, by: By) -> Settleme
         State.RETRYING,
         str(failure.category),
         error=_error_json(job, failure, retryable=True),
-        delay_us=job.retry.delay_us(failure, job.attempt_count, rng),
+        delay_us=_delay_us(job, policy, failure, rng),
     )
+
+
+def _delay_us(job: Job, policy: RetryPolicy, failure: Failure, rng: Random) -> int:
+    try:
+        return policy.delay_us(failure, job.attempt_count, rng)
+    except UnusableDelay as error:
+        # Whoever settles this, a worker or a sweep, settles others with it: they must not wait for one bad function.
+        said = {"type": job.type, "job_id": job.id}
+        log.warning("a job type's own backoff is of no use; the default stands in", extra=said, exc_info=error)
+        return RetryPolicy(policy.backoff.stand_in()).delay_us(failure, job.attempt_count, rng)
 
 
 def _settle_release(job: Job, rng: Random, by: By) -> Settlement:
@@ -124,6 +147,12 @@ def taken_away(job: Job, state: State, failure: Failure, by: By) -> Settlement:
     check_move(job.state, state, by)
     ended = _ended(job, state, failure)
     return msgspec.structs.replace(ended, take_away=job.state is State.RUNNING)
+
+
+def unprocessable_row(job: Job, columns: Sequence[str]) -> Settlement:
+    """A claimed job whose row cannot be read is not handed to anybody: it ends, and says why."""
+    check_move(State.RUNNING, State.DEAD_LETTER, By.WORKER)
+    return _ended(job, State.DEAD_LETTER, unprocessable(f"{', '.join(columns)} cannot be read"))
 
 
 def exhausted(job: Job) -> Settlement:

@@ -13,6 +13,7 @@ import msgspec
 
 from euterpe.model.dependency import WAITS, Dependency, check_breadth
 from euterpe.model.errors import InvalidInput, PayloadTooLarge, UnknownDependency
+from euterpe.model.http_url import BadUrl, parse_http_url
 from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES
 
@@ -37,6 +38,8 @@ URL_LIMIT: Final = 2_000
 TAGS_LIMIT: Final = 64
 MAX_ATTEMPTS_LIMIT: Final = 1_000
 LONGEST_US: Final = 3650 * DAY_US
+SHORTEST_VISIBILITY_US: Final = 1_000_000
+"""A lease is renewed every third of it; below a second the renewals would be all that happens."""
 LATEST_US: Final = 253_402_300_799_999_999
 """The end of the year 9999: later times have no RFC 3339 form."""
 
@@ -106,8 +109,10 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     if s.run_at is not None:
         _check_range("run_at", s.run_at, 0, LATEST_US)
     _check_range("timeout", s.execution_timeout_us, 1, LONGEST_US)
-    _check_range("visibility", s.visibility_us, 1, LONGEST_US)
+    _check_range("visibility", s.visibility_us, SHORTEST_VISIBILITY_US, LONGEST_US)
     _check_range("lifetime", s.lifetime_us, 1, LONGEST_US)
+    if s.delay_us >= s.lifetime_us:
+        raise InvalidInput("delay", "is not shorter than the lifetime: the job would end before it could run")
     if s.depends_on != ():
         _check_dependencies(s.depends_on, s.dependency)
     if s.retry is not DEFAULT_RETRY and not isinstance(s.retry, RetryPolicy):
@@ -183,8 +188,10 @@ def _check_tags(tags: object) -> None:
 
 def _check_callback(url: object) -> None:
     check_text("callback_url", url, URL_LIMIT, least=1)
-    if not str(url).startswith(("http://", "https://")):
-        raise InvalidInput("callback_url", "must start with https:// or http://")
+    try:
+        parse_http_url(str(url))
+    except BadUrl as bad:
+        raise InvalidInput("callback_url", str(bad)) from None
 
 
 def _check_dependencies(depends_on: object, kind: object) -> None:

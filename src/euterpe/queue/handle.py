@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from euterpe.duration import DurationLike, parse_duration_us
-from euterpe.model.errors import JobFailed, StoreUnavailable
+from euterpe.model.errors import JobFailed, StoreUnavailable, UnprocessableRow
 from euterpe.model.job import Job
 from euterpe.model.state import TERMINAL, State
 from euterpe.queue.home import Home
@@ -85,7 +85,10 @@ class JobHandle(Generic[R]):
 def decode_result(job: Job, returns: Any = Any) -> Any:
     if job.result is None:
         return None
-    value = msgspec.json.decode(job.result)
+    try:
+        value = msgspec.json.decode(job.result)
+    except msgspec.DecodeError:
+        raise UnprocessableRow(job.id, "result") from None
     try:
         return msgspec.convert(value, returns)
     except (msgspec.ValidationError, TypeError):

@@ -12,7 +12,7 @@ import msgspec
 
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest
 from euterpe.model.event import TOLD, event_of, is_told
-from euterpe.model.failure import Category, Failure
+from euterpe.model.failure import Category, Failure, unprocessable
 from euterpe.model.job import Job
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.store.program import Program, Row, each, one
@@ -72,10 +72,10 @@ def _free_keys(keys: Sequence[str]) -> Program[None]:
 def _resolve_dependents(ended: Mapping[str, State]) -> Program[list[Moved]]:
     """Count down what waits for these jobs; returns the dependents that moved."""
     rows = yield one("waiting_dependents", ids=list(ended))
-    waiting: dict[str, tuple[Dependency, int]] = {}
+    waiting: dict[str, tuple[str, int]] = {}
     ends: dict[str, list[str]] = {}
     for depends_on, job_id, kind, pending in rows:
-        waiting[job_id] = (Dependency(kind), pending)
+        waiting[job_id] = (kind, pending)
         ends.setdefault(job_id, []).append(depends_on)
     if not waiting:
         return []
@@ -91,8 +91,14 @@ def _resolve_dependents(ended: Mapping[str, State]) -> Program[list[Moved]]:
 
 
 def _plan(
-    job_id: str, kind: Dependency, pending: int, ended_ids: list[str], ended: Mapping[str, State]
+    job_id: str, stored: str, pending: int, ended_ids: list[str], ended: Mapping[str, State]
 ) -> tuple[str, int, State, str | None]:
+    try:
+        kind = Dependency(stored)
+    except ValueError:
+        check_move(State.PENDING, State.DEAD_LETTER, By.DEPENDENCY)
+        error = unprocessable("dependency cannot be read").as_error(0, retryable=False)
+        return job_id, 0, State.DEAD_LETTER, msgspec.json.encode(error).decode()
     bad_end = end_of_dependent(kind, [ended[i] for i in ended_ids])
     if bad_end is not None:
         check_move(State.PENDING, bad_end, By.DEPENDENCY)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from euterpe.model.job import Job, Lease
+from euterpe.model.readable import unreadable_columns
 from euterpe.model.state import State, check_advance
 from euterpe.ports import Advance, Beat
 from euterpe.store.following import tell
@@ -75,7 +76,9 @@ def _check_stages(staged: Sequence[Advance]) -> Program[dict[str, int]]:
     stages = {key: job.current_stage for key, job in jobs.items()}
     for n in staged:
         if n.stage is not None and (job := jobs.get(_key(n))) is not None:
-            check_advance(job.stages, stages[_key(n)], n.stage)
+            # Those that the claim saw were checked already; the row's may have been spoilt since.
+            declared = n.claim.job.stages if "stages" in unreadable_columns(job) else job.stages
+            check_advance(declared, stages[_key(n)], n.stage)
             stages[_key(n)] = n.stage
     return {job.id: job.transitions for job in jobs.values()}
 

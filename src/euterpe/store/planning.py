@@ -15,7 +15,7 @@ from euterpe.model.dependency import (
     in_order,
     waits_for,
 )
-from euterpe.model.errors import DependencyLimit, EuterpeError, StaleLease, UnknownDependency
+from euterpe.model.errors import DependencyLimit, EuterpeError, InvalidInput, StaleLease, UnknownDependency
 from euterpe.model.job import Job
 from euterpe.model.priority import inherit
 from euterpe.model.state import TERMINAL, State
@@ -59,10 +59,12 @@ def plan_units(units: Mapping[int, Unit]) -> Program[dict[int, Plan]]:
     outside = {i: _outside_dependencies(unit) for i, unit in units.items()}
     wanted = set().union(*outside.values()) if outside else set()
     known, family = yield from _hold(wanted, _fan_in_roots(units))
+    now_us = yield from _clock_for(units)
     plans: dict[int, Plan] = {}
     marked: set[str] = set()
     for i, unit in units.items():
         try:
+            check_run_times(unit, now_us)
             parent, fan_ins = (yield from _hold_parent(unit.parent)) if unit.parent else (None, ())
             plan = _plan_unit(unit, known, family, parent, fan_ins)
         except EuterpeError as rejected:
@@ -73,6 +75,22 @@ def plan_units(units: Mapping[int, Unit]) -> Program[dict[int, Plan]]:
     if marked:
         yield one("mark_has_dependents", ids=sorted(marked))
     return plans
+
+
+def _clock_for(units: Mapping[int, Unit]) -> Program[int]:
+    """The database's time, where a submission names a time of day."""
+    if all(draft.submission.run_at is None for unit in units.values() for draft in unit.drafts):
+        return 0
+    ((now_us,),) = yield one("clock")
+    return int(now_us)
+
+
+def check_run_times(unit: Unit, now_us: int) -> None:
+    """A job that is due only when its lifetime is over would end without ever having run."""
+    for draft in unit.drafts:
+        s = draft.submission
+        if s.run_at is not None and s.run_at >= now_us + s.lifetime_us:
+            raise InvalidInput("run_at", "lies beyond the lifetime: the job would end before it could run")
 
 
 def _with_stored_ids(unit: Unit) -> Unit:

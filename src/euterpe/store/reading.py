@@ -103,13 +103,18 @@ def search(query: Search) -> Program[Page]:
         requester_id=query.requester_id,
         type=query.type,
         queue=query.queue,
-        tag_key=query.tag[0] if query.tag else None,
-        tag_value=query.tag[1] if query.tag else None,
+        tag=_tag_text(query.tag) if query.tag else None,
         limit=query.limit + 1,
     )
     jobs = jobs_from(rows)
     page = jobs[: query.limit]
     return Page(page, str(page[-1].seq) if len(jobs) > query.limit else None)
+
+
+def _tag_text(tag: tuple[str, str]) -> str:
+    """A tag as it stands in the stored JSON. Quotes inside are escaped there, so the text is found only where the tag
+    is; and a row whose tags are no JSON cannot make the search fail."""
+    return msgspec.json.encode({tag[0]: tag[1]}).decode()[1:-1]
 
 
 def _parse_cursor(cursor: str | None) -> int:

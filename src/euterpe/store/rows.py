@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import Job
 from euterpe.model.state import CLAIMED, State
 from euterpe.model.submission import OVERRUN_US
@@ -15,12 +16,16 @@ from euterpe.store.program import Row
 
 _STATES = {str(state): state for state in State}
 _STATE = Job.__struct_fields__.index("state")
+_ID = Job.__struct_fields__.index("id")
 _HAS_DEPENDENTS = Job.__struct_fields__.index("has_dependents")
 
 
 def job_from(row: Row) -> Job:
     values = list(row)
-    values[_STATE] = _STATES[values[_STATE]]
+    try:
+        values[_STATE] = _STATES[values[_STATE]]
+    except KeyError:
+        raise UnprocessableRow(values[_ID], "state") from None
     values[_HAS_DEPENDENTS] = bool(values[_HAS_DEPENDENTS])
     return Job(*values)
 

@@ -37,6 +37,7 @@ from euterpe.ports import (
 from euterpe.store import operating, reading, submitting
 from euterpe.store.engine import Engine
 from euterpe.store.gate import Gate
+from euterpe.store.isolating import without_unreadable
 from euterpe.store.joining import home_of, join
 from euterpe.store.leasing import advance, heartbeat
 from euterpe.store.outbox_store import Outbox
@@ -198,12 +199,25 @@ class SqlStore:
         """A settle and the next claim: a busy worker commits once for both."""
         settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
         states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
+        if claims and request is not None:
+            claims = await self._only_readable(claims, request)
         if _has_callback(f.claim for f in finished) or _has_callback(claims):
             self._hint_of_events()
         return [
             Verdict(False) if state is None else Verdict(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)
         ], claims
+
+    async def _only_readable(self, claims: list[Claim], request: ClaimRequest) -> list[Claim]:
+        readable = await without_unreadable(self.engine, claims)
+        while len(readable) < len(claims):
+            # A short answer would tell the worker that the queue is empty.
+            room = msgspec.structs.replace(request, limit=len(claims) - len(readable))
+            _, more = await self._turns.take([], [], room)
+            if not more:
+                break
+            readable += await without_unreadable(self.engine, more)
+        return readable
 
     # --- operators and readers ---------------------------------------------------------------------
 

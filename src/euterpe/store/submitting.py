@@ -40,13 +40,13 @@ class KeyClaim(msgspec.Struct, frozen=True):
 
 
 def is_plain(units: Iterable[Unit]) -> bool:
-    """No key, dependency or parent: the whole transaction is one insert."""
-    return all(
-        unit.key is None
-        and unit.parent is None
-        and all(not d.submission.depends_on and d.submission.idempotency_key is None for d in unit.drafts)
-        for unit in units
-    )
+    """No key, dependency, parent or time of day to look at: the whole transaction is one insert."""
+    return all(unit.key is None and unit.parent is None and all(map(_stands_alone, unit.drafts)) for unit in units)
+
+
+def _stands_alone(draft: Draft) -> bool:
+    s = draft.submission
+    return not s.depends_on and s.idempotency_key is None and s.run_at is None
 
 
 def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:

@@ -24,6 +24,7 @@ from euterpe.store.claiming import hash_token
 from euterpe.store.dialect import Family
 from euterpe.store.engine import Engine
 from euterpe.store.following import tell
+from euterpe.store.isolating import without_unreadable
 from euterpe.store.plain import is_plain
 from euterpe.store.program import Program, Row, each, one
 from euterpe.store.rows import job_from
@@ -49,7 +50,7 @@ class WireClaims:
         if claims is None:
             claims = await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
             self._brief.saw_claims(request, claims)
-        return claims
+        return await without_unreadable(self._engine, claims)
 
     async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""

@@ -18,6 +18,8 @@ from euterpe.ports import Claims
 from euterpe.worker.leasetable import Entry, LeaseTable
 
 BEATS_PER_LEASE: Final = 3
+SHORTEST_INTERVAL_S: Final = 1 / BEATS_PER_LEASE
+"""Rows of older releases may ask for leases of microseconds; following them would be all that a keeper does."""
 LOOK_S: Final = 0.5
 NEWS_LIMIT: Final = 200
 """Claims in one piece of news: a line of it stays far below what a pipe's reader takes at once."""
@@ -50,7 +52,7 @@ async def beat_forever(
         entries = due(table, worker_pid)
         now = time.monotonic()
         shortest_us = min((entry.ttl_us for entry in entries), default=lease_ttl_us)
-        interval_s = shortest_us / BEATS_PER_LEASE / 1_000_000
+        interval_s = max(shortest_us / BEATS_PER_LEASE / 1_000_000, SHORTEST_INTERVAL_S)
         if not entries:
             renewed_at = now
         elif now - renewed_at >= interval_s - LOOK_S / 2:

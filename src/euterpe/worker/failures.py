@@ -6,8 +6,8 @@ import logging
 import traceback
 
 from euterpe.duration import parse_duration_us
-from euterpe.model.errors import InvalidInput, PermanentError, StaleLease, TemporaryError
-from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, Category, Failure
+from euterpe.model.errors import InvalidInput, PermanentError, StaleLease, TemporaryError, UnprocessableRow
+from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, UNPROCESSABLE_ROW, Category, Failure
 
 log = logging.getLogger("euterpe.worker")
 
@@ -43,6 +43,8 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(Category.PERMANENT, text_of(error), _clean(error.code)[:CODE_LIMIT], _stack(error))
         case TemporaryError():
             return Failure(Category.TEMPORARY, text_of(error), "temporary", _stack(error), _retry_after_us(error))
+        case UnprocessableRow():
+            return Failure(Category.PERMANENT, text_of(error), UNPROCESSABLE_ROW, _stack(error))
         case StaleLease():
             return Failure(Category.SYSTEM, text_of(error), "stale_lease", _stack(error))
         case _:

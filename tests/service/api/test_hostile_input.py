@@ -228,3 +228,30 @@ async def test_the_content_type_does_not_matter(client: httpx.AsyncClient) -> No
 async def test_an_idempotency_key_header_that_is_none_is_refused(sqlite_client: httpx.AsyncClient, key: bytes) -> None:
     answer = await sqlite_client.post("/jobs", json={"type": "t"}, headers={b"idempotency-key": key})
     assert (answer.status_code, answer.json()["pointer"]) == (422, "/idempotency_key")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[", "http://]", "http://[::1", "http://a\u2100b.example/", "http://\uff21.example/", "http://u:p@x.example/",
+     "http://x.example:70000/", "http://x.example/ y"],
+    ids=ascii,
+)  # fmt: skip
+async def test_a_malformed_callback_is_pointed_at_and_the_queue_goes_on(client: httpx.AsyncClient, url: str) -> None:
+    alone = await client.post("/jobs", json={"type": "t", "callback_url": url})
+    assert (alone.status_code, alone.json()["pointer"]) == (422, "/callback_url")
+    jobs = [{"type": "t"}, {"type": "t", "callback_url": url}]
+    batch = await client.post("/jobs/batch", json={"jobs": jobs})
+    assert (batch.status_code, batch.json()["pointer"]) == (422, "/jobs/1/callback_url")
+    await client.post("/jobs", json={"type": "t"})
+    assert (await claim_one(client))["claimed"]
+
+
+@pytest.mark.parametrize(("field", "value"), [("delay", "8d"), ("visibility", "1us"), ("visibility", "999ms")])
+async def test_times_that_make_no_sense_are_pointed_at(client: httpx.AsyncClient, field: str, value: str) -> None:
+    answer = await client.post("/jobs", json={"type": "t", field: value})
+    assert (answer.status_code, answer.json()["pointer"]) == (422, f"/{field}")
+
+
+async def test_a_run_at_beyond_the_lifetime_is_pointed_at(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/jobs", json={"type": "t", "run_at": "2999-01-01T00:00:00Z"})
+    assert (answer.status_code, answer.json()["pointer"]) == (422, "/run_at")

@@ -7,8 +7,7 @@ LATERAL (
       AND (CAST(:requester_id AS text) IS NULL OR w.requester_id = :requester_id)
       AND (CAST(:type AS text) IS NULL OR w.type = :type)
       AND (CAST(:queue AS text) IS NULL OR w.queue = :queue)
-      AND (CAST(:tag_key AS text) IS NULL
-           OR (w.tags IS NOT NULL AND CAST(w.tags AS jsonb) ->> :tag_key = :tag_value))
+      AND (CAST(:tag AS text) IS NULL OR strpos(w.tags, '{' || :tag) = 1 OR strpos(w.tags, ',' || :tag) > 0)
     ORDER BY w.seq DESC
     LIMIT :limit
 ) AS j

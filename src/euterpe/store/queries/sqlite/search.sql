@@ -8,8 +8,7 @@ FROM (
           AND (:requester_id IS NULL OR a.requester_id = :requester_id)
           AND (:type IS NULL OR a.type = :type)
           AND (:queue IS NULL OR a.queue = :queue)
-          AND (:tag_key IS NULL OR EXISTS (SELECT 1 FROM json_each(a.tags) AS t
-                                           WHERE t.key = :tag_key AND t.value = :tag_value))
+          AND (:tag IS NULL OR instr(a.tags, '{' || :tag) = 1 OR instr(a.tags, ',' || :tag) > 0)
         ORDER BY a.seq DESC LIMIT :limit
     )
     UNION ALL
@@ -19,8 +18,7 @@ FROM (
           AND (:requester_id IS NULL OR o.requester_id = :requester_id)
           AND (:type IS NULL OR o.type = :type)
           AND (:queue IS NULL OR o.queue = :queue)
-          AND (:tag_key IS NULL OR EXISTS (SELECT 1 FROM json_each(o.tags) AS t
-                                           WHERE t.key = :tag_key AND t.value = :tag_value))
+          AND (:tag IS NULL OR instr(o.tags, '{' || :tag) = 1 OR instr(o.tags, ',' || :tag) > 0)
         ORDER BY o.seq DESC LIMIT :limit
     )
 ) AS j

@@ -1,0 +1,56 @@
+"""Which columns of a stored job cannot be read. Older releases accepted more, and hands write anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.errors import UnprocessableRow
+from euterpe.model.http_url import BadUrl, parse_http_url
+from euterpe.model.job import Job
+
+UNDELIVERABLE: Final = "invalid:"
+"""The origin of an event whose URL cannot be read: the dispatcher refuses it, and says why."""
+
+_READERS: Final[dict[str, Callable[[Job], Any]]] = {
+    "tags": lambda job: job.tags,
+    "stages": lambda job: job.stages,
+    "retry_policy": lambda job: job.retry,
+    "callback_url": lambda job: job.callback_url is None or parse_http_url(job.callback_url),
+}
+
+
+def unreadable_columns(job: Job) -> list[str]:
+    """The columns, by name, that would stop a program that needs them."""
+    found = []
+    for column, read in _READERS.items():
+        try:
+            read(job)
+        except (UnprocessableRow, BadUrl):
+            found.append(column)
+    return found
+
+
+def origin_of(url: str) -> str:
+    try:
+        return parse_http_url(url).origin
+    except BadUrl:
+        return UNDELIVERABLE
+
+
+def is_json(stored: bytes) -> bool:
+    try:
+        msgspec.json.decode(stored, type=msgspec.Raw)
+    except (msgspec.MsgspecError, UnicodeError):
+        return False
+    return stored.isascii() or _is_utf8(stored)
+
+
+def _is_utf8(stored: bytes) -> bool:
+    try:
+        stored.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,54 @@
+"""Bugs in what submit accepts and in how rows are met that cannot be processed."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+_ROWS = "tests/conformance/test_unprocessable_rows.py"
+_BACKOFFS = "tests/conformance/test_custom_backoffs.py"
+
+ROW_BUGS = (
+    Bug(
+        "submit_takes_any_callback_that_begins_like_a_url",
+        (Edit("model/submission.py", "        parse_http_url(str(url))\n", "        str(url)\n"),),
+        "tests/model/test_http_url.py::test_a_malformed_callback_is_refused_at_submit_by_the_name_of_its_field",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "a_claim_hands_out_a_row_that_nobody_can_read",
+        (Edit("store/isolating.py", "    if not suspects:\n", "    if suspects or not suspects:\n"),),
+        f"{_ROWS}::test_a_claim_ends_the_row_it_cannot_read_and_takes_the_others",
+        "a short answer would say that the queue is empty",
+    ),
+    Bug(
+        "one_unreadable_policy_stops_recovery",
+        (Edit("model/outcome.py", "    except UnprocessableRow as unreadable:\n", "    except KeyError as unreadable:\n"),),
+        f"{_ROWS}::test_every_sweep_goes_on_past_a_row_it_cannot_read",
+        "UnprocessableRow",
+    ),
+    Bug(
+        "unreadable_tags_stop_every_event_of_a_batch",
+        (Edit("model/document.py", '"tags": _tags(job)', '"tags": job.tags'),),
+        f"{_ROWS}::test_a_settle_of_a_batch_is_not_stopped_by_a_row_that_was_spoilt_while_it_ran",
+        "UnprocessableRow",
+    ),
+    Bug(
+        "a_custom_backoff_that_raises_stops_recovery",
+        (Edit("model/backoff.py", "    except (Exception, SystemExit) as error:\n", "    except KeyError as error:\n"),),
+        f"{_BACKOFFS}::test_lost_jobs_are_recovered_beside_one_whose_backoff_is_of_no_use",
+        "ZeroDivisionError",
+    ),
+    Bug(
+        "a_keeper_follows_a_lease_of_microseconds",
+        (Edit("worker/beating.py", ", SHORTEST_INTERVAL_S)", ", 0.0)"),),
+        "tests/worker_units/test_beating.py::test_a_lease_of_a_microsecond_does_not_make_the_keeper_spin",
+        "assert",
+    ),
+    Bug(
+        "a_job_may_be_due_after_its_end",
+        (Edit("store/planning.py", "            check_run_times(unit, now_us)\n", ""),),
+        "tests/conformance/test_submitting.py"
+        "::test_a_run_at_beyond_the_lifetime_is_refused_by_the_clock_of_the_database",
+        "DID NOT RAISE",
+    ),
+)
