@@ -22,7 +22,13 @@ ROW_BUGS = (
     ),
     Bug(
         "one_unreadable_policy_stops_recovery",
-        (Edit("model/outcome.py", "    except UnprocessableRow as unreadable:\n", "    except KeyError as unreadable:\n"),),
+        (
+            Edit(
+                "model/outcome.py",
+                "    except UnprocessableRow as unreadable:\n",
+                "    except KeyError as unreadable:\n",
+            ),
+        ),
         f"{_ROWS}::test_every_sweep_goes_on_past_a_row_it_cannot_read",
         "UnprocessableRow",
     ),
@@ -34,7 +40,7 @@ ROW_BUGS = (
     ),
     Bug(
         "a_custom_backoff_that_raises_stops_recovery",
-        (Edit("model/backoff.py", "    except (Exception, SystemExit) as error:\n", "    except KeyError as error:\n"),),
+        (Edit("model/backoff.py", "except (Exception, SystemExit) as error:", "except KeyError as error:"),),
         f"{_BACKOFFS}::test_lost_jobs_are_recovered_beside_one_whose_backoff_is_of_no_use",
         "ZeroDivisionError",
     ),
