@@ -231,15 +231,17 @@ async def test_an_idempotency_key_header_that_is_none_is_refused(sqlite_client: 
 
 
 @pytest.mark.parametrize(
-    "url",
+    "callback",
     ["http://[", "http://]", "http://[::1", "http://a\u2100b.example/", "http://\uff21.example/", "http://u:p@x.example/",
      "http://x.example:70000/", "http://x.example/ y"],
     ids=ascii,
 )  # fmt: skip
-async def test_a_malformed_callback_is_pointed_at_and_the_queue_goes_on(client: httpx.AsyncClient, url: str) -> None:
-    alone = await client.post("/jobs", json={"type": "t", "callback_url": url})
+async def test_a_malformed_callback_is_pointed_at_and_the_queue_goes_on(
+    client: httpx.AsyncClient, callback: str
+) -> None:
+    alone = await client.post("/jobs", json={"type": "t", "callback_url": callback})
     assert (alone.status_code, alone.json()["pointer"]) == (422, "/callback_url")
-    jobs = [{"type": "t"}, {"type": "t", "callback_url": url}]
+    jobs = [{"type": "t"}, {"type": "t", "callback_url": callback}]
     batch = await client.post("/jobs/batch", json={"jobs": jobs})
     assert (batch.status_code, batch.json()["pointer"]) == (422, "/jobs/1/callback_url")
     await client.post("/jobs", json={"type": "t"})
