@@ -65,12 +65,12 @@ BUGS = (
         (
             Edit(
                 "store/connections.py",
-                "await self._free.acquire()\n        for connection",
-                "pass\n        for connection",
+                "await self._free.acquire()\n        self._is_closed",
+                "pass\n        self._is_closed",
             ),
         ),
         CLOSING,
-        "TimeoutError",
+        "assert not",
     ),
     Bug(
         "a_batch_of_one_kind_forgets_its_tags",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.planted.bugs import BUGS as CORE_BUGS
+from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
@@ -16,6 +17,7 @@ from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, ru
 BUGS = (
     *CORE_BUGS,
     *EDGE_BUGS,
+    *CANCELLATION_BUGS,
     *NAMING_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,

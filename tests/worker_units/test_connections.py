@@ -8,14 +8,16 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from euterpe.store.connections import Connections
+from euterpe.store.connections import Connection, Connections
 from euterpe.store.postgres import split_url
 
 
 @pytest.fixture
 async def connections(postgres_url: str) -> AsyncIterator[Connections]:
-    pool = await asyncpg.create_pool(split_url(postgres_url)[0], min_size=0, max_size=3)
-    connections = Connections(pool, 3)
+    async def connect() -> Connection:
+        return await asyncpg.connect(split_url(postgres_url)[0])
+
+    connections = Connections(connect, 3)
     yield connections
     connections.terminate()
 
@@ -60,5 +62,44 @@ async def test_one_that_broke_makes_room_for_another(connections: Connections) -
         broken = await connections.acquire()
         broken.terminate()
         connections.release(broken)
+    taken = [await connections.acquire() for _ in range(3)]
+    assert {await connection.fetchval("SELECT 1") for connection in taken} == {1}
+
+
+async def test_one_whose_user_was_cut_off_is_rolled_back_before_it_is_used_again(connections: Connections) -> None:
+    cut_off = await connections.acquire()
+    pid = cut_off.get_server_pid()
+    beginning = asyncio.create_task(cut_off.execute("BEGIN"))
+    await asyncio.sleep(0)
+    beginning.cancel()
+    await asyncio.wait({beginning})
+    assert not cut_off.is_in_transaction(), "the driver knows nothing of it yet"
+    connections.recover(cut_off)
+    taken = [await connections.acquire() for _ in range(3)]
+    assert pid in {connection.get_server_pid() for connection in taken}
+    assert not any(connection.is_in_transaction() for connection in taken)
+
+
+async def test_one_whose_statement_does_not_end_is_closed(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.store.connections.RECOVERY_S", 0.05)
+    stuck = await connections.acquire()
+    pid = stuck.get_server_pid()
+    sleeping = asyncio.create_task(stuck.execute("SELECT pg_sleep(60)"))
+    await asyncio.sleep(0)
+    connections.recover(stuck)
+    taken = [await connections.acquire() for _ in range(3)]
+    assert pid not in {connection.get_server_pid() for connection in taken}
+    with pytest.raises(asyncpg.PostgresConnectionError):
+        await sleeping
+
+
+async def test_one_that_opens_too_late_for_its_caller_is_there_for_the_next(connections: Connections) -> None:
+    for _ in range(10):
+        waiting = asyncio.create_task(connections.acquire())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
     taken = [await connections.acquire() for _ in range(3)]
     assert {await connection.fetchval("SELECT 1") for connection in taken} == {1}

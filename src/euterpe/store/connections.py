@@ -1,76 +1,133 @@
 """Connections that stay at hand between two uses.
 
 asyncpg's pool gives a connection back by way of a task, a turn of the loop and a reset: more than a small statement
-costs. Here it only opens connections, and forgets those that broke.
+costs. Here giving back costs nothing, because only a connection whose last statement was answered is given back. One
+whose user was cut off is first asked what it is doing, and is rolled back, or is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeAlias
 
 import asyncpg
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Connect: TypeAlias = Callable[[], Awaitable[Connection]]
+
+RECOVERY_S: Final = 2.0
+"""A statement that was cut off is cancelled on the server, and a ROLLBACK takes no time: who does not answer in this
+long is closed."""
 
 
 class Connections:
     """At most `size` of them, the oldest first: what two can do is done by two, whose caches stay warm, on both sides.
     Made inside a running event loop."""
 
-    def __init__(self, pool: asyncpg.Pool[asyncpg.Record], size: int) -> None:
-        self._pool = pool
+    def __init__(self, connect: Connect, size: int) -> None:
+        self._connect = connect
         self._size = size
+        self._loop = asyncio.get_running_loop()
         self._free = asyncio.Semaphore(size)
-        self._by_age: list[Any] = []
-        self._idle: set[Any] = set()
+        self._by_age: list[Connection] = []
+        self._idle: set[Connection] = set()
+        self._tasks: set[asyncio.Task[Connection] | asyncio.Task[None]] = set()
+        self._is_closed = False
 
-    async def acquire(self) -> Any:
+    async def acquire(self) -> Connection:
         await self._free.acquire()
-        try:
-            return self._take() or await self._open()
-        except BaseException:
-            self._free.release()
-            raise
+        connection = self._take()
+        return connection if connection is not None else await self._open()
 
-    def release(self, connection: Any) -> None:
-        """A connection that broke is none of ours any more: the pool has let go of it. One that was left inside a
-        transaction, by two cancels in a row, would take the next statement into it."""
-        if not is_gone(connection) and connection.is_in_transaction():
+    def release(self, connection: Connection) -> None:
+        """Every statement of the caller was answered, and no transaction is open."""
+        if not connection.is_closed() and (self._is_closed or connection.is_in_transaction()):
             connection.terminate()
-        if is_gone(connection):
+        if connection.is_closed():
             self._by_age.remove(connection)
         else:
             self._idle.add(connection)
         self._free.release()
 
-    def _take(self) -> Any | None:
+    def recover(self, connection: Connection) -> None:
+        """The caller was cut off: the server may be at its statement, or about to begin a transaction that the driver
+        knows nothing of yet. The caller does not wait; the connection is used again when its state is known."""
+        if connection.is_closed() or self._is_closed:
+            self.release(connection)
+            return
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled() or task.exception() is not None:
+                connection.terminate()
+            self.release(connection)
+
+        task = self._loop.create_task(_make_idle(connection))
+        self._tasks.add(task)
+        task.add_done_callback(done)
+
+    def _take(self) -> Connection | None:
         for connection in tuple(self._by_age):
             if connection in self._idle:
                 self._idle.discard(connection)
-                if not is_gone(connection):
+                if not connection.is_closed():
                     return connection
                 self._by_age.remove(connection)
         return None
 
-    async def _open(self) -> Any:
-        connection = await self._pool.acquire()
-        self._by_age.append(connection)
-        return connection
+    async def _open(self) -> Connection:
+        """In a task of its own: a driver that is cut off while it connects may leave a connection to nobody. One that
+        comes too late for its caller is there for the next."""
+        opened: Connection | None = None
+        wanted = True
+
+        def done(task: asyncio.Task[Connection]) -> None:
+            nonlocal opened
+            self._tasks.discard(task)
+            if task.cancelled() or task.exception() is not None:
+                self._free.release()
+                return
+            opened = task.result()
+            self._by_age.append(opened)
+            if not wanted:
+                self.release(opened)
+
+        task = self._loop.create_task(_connected(self._connect))
+        self._tasks.add(task)
+        task.add_done_callback(done)
+        try:
+            return await asyncio.shield(task)
+        except BaseException:
+            wanted = False
+            if opened is not None:
+                self.release(opened)
+            raise
 
     async def close(self) -> None:
         """Waits for those in use."""
         for _ in range(self._size):
             await self._free.acquire()
-        for connection in self._idle:
-            await self._pool.release(connection)
-        await self._pool.close()
+        self._is_closed = True
+        await asyncio.gather(*(connection.close() for connection in self._idle))
 
     def terminate(self) -> None:
-        self._pool.terminate()
+        """At once: those in use break. One that is about to be open is closed when it is."""
+        self._is_closed = True
+        for connection in tuple(self._by_age):
+            connection.terminate()
 
 
-def is_gone(connection: Any) -> bool:
-    """A connection that broke has been taken away by the pool, and then any question to it is an error."""
-    try:
-        return bool(connection.is_closed())
-    except asyncpg.InterfaceError:
-        return True
+async def _connected(connect: Connect) -> Connection:
+    return await connect()
+
+
+async def _make_idle(connection: Connection) -> None:
+    """The driver sends nothing before the statement that was cut off is over, and the answer to any other statement
+    tells whether a transaction is open."""
+    async with asyncio.timeout(RECOVERY_S):
+        with suppress(asyncpg.InFailedSQLTransactionError):
+            await connection.execute("SELECT 1")
+        if connection.is_in_transaction():
+            await connection.execute("ROLLBACK")

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -18,7 +18,7 @@ import asyncpg
 
 from euterpe.model.errors import CommitUnknown, InvalidInput, StoreUnavailable
 from euterpe.ports import Clock
-from euterpe.store.connections import Connections
+from euterpe.store.connections import Connection, Connections
 from euterpe.store.dialect import Family, numbered
 from euterpe.store.migrations import (
     LEDGER,
@@ -73,23 +73,23 @@ class PostgresEngine:
     async def open(self) -> None:
         if self._connections is not None:
             return
+        connections = Connections(self._connect_to_work, self.pool_size)
         try:
-            pool = await asyncpg.create_pool(
-                self.dsn,
-                # No floor: the pool would go on trying by itself during an outage, and log every failure at length.
-                min_size=0,
-                max_size=self.pool_size,
-                max_inactive_connection_lifetime=0,
-                command_timeout=ANSWER_TIMEOUT_S,
-                timeout=CONNECT_TIMEOUT_S,
-                reset=_no_reset,  # Every program ends its own transaction.
-                server_settings=self._settings(),
-            )
-            connections = Connections(pool, self.pool_size)
             connections.release(await connections.acquire())
-            self._connections = connections
-        except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
-            raise StoreUnavailable(f"Postgres does not answer: {error}") from error
+        except BaseException as error:
+            connections.terminate()
+            if isinstance(error, (*CONNECTION_LOST, asyncpg.PostgresError)):
+                raise StoreUnavailable(f"Postgres does not answer: {error}") from error
+            raise
+        self._connections = connections
+
+    async def _connect_to_work(self) -> Connection:
+        return await asyncpg.connect(
+            self.dsn,
+            timeout=CONNECT_TIMEOUT_S,
+            command_timeout=ANSWER_TIMEOUT_S,
+            server_settings=self._settings(),
+        )
 
     def _settings(self) -> dict[str, str]:
         settings = {
@@ -114,19 +114,21 @@ class PostgresEngine:
             try:
                 async with asyncio.timeout(5):
                     await connections.close()
-            except (TimeoutError, *CONNECTION_LOST):
+            except CONNECTION_LOST:
+                pass
+            finally:
                 connections.terminate()
 
-    async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
+    async def connect(self) -> Connection:
         """A connection outside the pool, for a loop that holds it (LISTEN, the lease keeper)."""
         return await self._connect_with(self._settings())
 
-    async def connect_to_notify(self) -> asyncpg.Connection[asyncpg.Record]:
+    async def connect_to_notify(self) -> Connection:
         """One that writes nothing. A NOTIFY is a commit, and waits for the disk like any other, for nothing: what was
         told is forgotten in a crash anyway."""
         return await self._connect_with({**self._settings(), "synchronous_commit": "off"})
 
-    async def _connect_with(self, settings: dict[str, str]) -> asyncpg.Connection[asyncpg.Record]:
+    async def _connect_with(self, settings: dict[str, str]) -> Connection:
         try:
             return await asyncpg.connect(self.dsn, timeout=CONNECT_TIMEOUT_S, server_settings=settings)
         except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
@@ -162,8 +164,6 @@ class PostgresEngine:
                 if committing:
                     raise CommitUnknown(f"Postgres went away during a commit: {why}") from error
                 raise StoreUnavailable(f"Postgres went away: {why}") from error
-            finally:
-                await _roll_back(connection)
 
     async def _single(self, make: MakeProgram[T]) -> T:
         async with self._acquired() as connection:
@@ -173,7 +173,7 @@ class PostgresEngine:
                 raise CommitUnknown(f"Postgres went away during a statement: {_dropped(connection, error)}") from error
 
     @asynccontextmanager
-    async def _acquired(self) -> AsyncIterator[Any]:
+    async def _acquired(self) -> AsyncIterator[Connection]:
         if self._connections is None:
             raise StoreUnavailable("the store is not open; use `async with queue:`")
         connections = self._connections
@@ -182,8 +182,18 @@ class PostgresEngine:
         except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
             raise StoreUnavailable(f"Postgres does not answer: {error}") from error
         try:
-            yield connection
-        finally:
+            try:
+                yield connection
+            except Exception:
+                await _roll_back(connection)
+                raise
+        except Exception:
+            connections.release(connection)
+            raise
+        except BaseException:  # Cut off in the middle of anything: what the driver says of it no longer counts.
+            connections.recover(connection)
+            raise
+        else:
             connections.release(connection)
 
     async def _persist(self, run: Callable[[], Awaitable[T]], patience_s: float) -> T:
@@ -250,7 +260,7 @@ class PostgresEngine:
         finally:
             await connection.close()
 
-    async def _migrate_on(self, connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
+    async def _migrate_on(self, connection: Connection) -> list[str]:
         async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
             if self.schema:
@@ -270,7 +280,7 @@ class PostgresEngine:
         return [migration.name for migration in todo]
 
 
-async def _applied(connection: asyncpg.Connection[asyncpg.Record]) -> set[int] | None:
+async def _applied(connection: Connection) -> set[int] | None:
     """Which migrations the database's ledger has; None where it has no ledger of ours. Under the lock."""
     ledger = "euterpe_migrations"
     if not await connection.fetchval(HAS_LEDGER):
@@ -284,28 +294,21 @@ async def _applied(connection: asyncpg.Connection[asyncpg.Record]) -> set[int] |
     return {row[0] for row in await connection.fetch(applied_by(ledger))}
 
 
-async def _no_reset(_connection: Any) -> None:
-    return None
-
-
-def _dropped(connection: Any, error: BaseException) -> str:
+def _dropped(connection: Connection, error: BaseException) -> str:
     """Why the connection is lost. It is closed here: nothing that it says from now on may count."""
     if isinstance(error, asyncpg.DataError):
         raise error  # A value that does not fit its column is our mistake, and no outage.
-    with suppress(asyncpg.InterfaceError):
-        connection.terminate()
+    connection.terminate()
     return f"no answer for {ANSWER_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else str(error)
 
 
-async def _roll_back(connection: Any) -> None:
-    """End a transaction that is still open. A connection that broke has been taken away by the pool already, and then
-    every call on it, be it `is_closed`, is an InterfaceError that must not hide why it broke."""
+async def _roll_back(connection: Connection) -> None:
+    """End a transaction that is still open. Its last statement was answered, so the driver knows whether it is."""
     try:
         if not connection.is_closed() and connection.is_in_transaction():
             await connection.execute("ROLLBACK")
     except (*CONNECTION_LOST, asyncpg.PostgresError):
-        with suppress(asyncpg.InterfaceError):
-            connection.terminate()
+        connection.terminate()
 
 
 def split_url(url: str) -> tuple[str, dict[str, str]]:

@@ -234,8 +234,9 @@ class GroupCommitEngine:
             with desk.lock:
                 library = self.library
                 desk.session = library.connect(self.path)
-        except library.failures as error:
-            _tell(started, library.explain(self.path, error, committing=False))
+        except Exception as error:  # noqa: BLE001  # whatever it was, `open` waits for an answer
+            known = isinstance(error, library.failures)
+            _tell(started, library.explain(self.path, error, committing=False) if known else error)
             return
         _tell(started, None)
         while not isinstance(item := tickets.get(), Stop):

@@ -1,0 +1,49 @@
+"""Bugs that show only when a caller is cut off in the middle."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+STORE = "tests/cancellation/test_store.py"
+OPENING = "tests/cancellation/test_opening.py"
+CUT_OFF = f"{STORE}::test_an_operation_that_is_cut_off_takes_nothing_else_along[postgres-waiting-submit_with_a_key]"
+
+CANCELLATION_BUGS = (
+    Bug(
+        "a_connection_is_used_again_while_its_begin_is_on_its_way",
+        (Edit("store/postgres.py", "connections.recover(connection)", "connections.release(connection)"),),
+        CUT_OFF,
+        "acknowledged jobs are lost",
+    ),
+    Bug(
+        "a_connection_that_was_cut_off_is_not_rolled_back",
+        (
+            Edit("store/connections.py", 'await connection.execute("ROLLBACK")', "pass"),
+            Edit(
+                "store/connections.py",
+                "if not connection.is_closed() and (self._is_closed or connection.is_in_transaction()):",
+                "if self._is_closed:",
+            ),
+        ),
+        CUT_OFF,
+        ("acknowledged jobs are lost", "InFailedSQLTransactionError", "there is already a transaction"),
+    ),
+    Bug(
+        "a_connection_that_was_cut_off_never_comes_back",
+        (Edit("store/connections.py", "task.add_done_callback(done)\n\n    def _take", "\n    def _take"),),
+        CUT_OFF,
+        ("TimeoutError", "Timeout"),
+    ),
+    Bug(
+        "opening_a_file_waits_for_ever_for_an_error_that_is_not_sqlites",
+        (
+            Edit(
+                "store/writer.py",
+                "except Exception as error:  # noqa: BLE001  # whatever it was, `open`",
+                "except library.failures as error:  # `open`",
+            ),
+        ),
+        f"{OPENING}::test_an_error_that_no_driver_has_is_raised_by_open_on_sqlite",
+        "TimeoutError",
+    ),
+)
