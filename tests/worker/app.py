@@ -138,6 +138,11 @@ def whole_context(ctx: euterpe.Context, day: date, seen: bytes | None = None) ->
     }
 
 
+@queue.job("environment_of_the_process", process=True)
+def environment_of_the_process() -> list[str]:
+    return sorted(os.environ)
+
+
 @queue.job("misbehave", process=True, backoff=AT_ONCE)
 def misbehave(how: str) -> Any:
     match how:
@@ -156,6 +161,32 @@ def misbehave(how: str) -> Any:
         case "prints":
             print('["returned", "a lie"]', flush=True)
     return os.getpid()
+
+
+@queue.job("dies_on_the_loop", backoff=AT_ONCE)
+async def dies_on_the_loop(ctx: euterpe.Context) -> None:
+    note(ctx, "begun")
+    os._exit(7)
+
+
+@queue.job("dies_in_a_thread", backoff=AT_ONCE)
+def dies_in_a_thread(ctx: euterpe.Context) -> None:
+    note(ctx, "begun")
+    os._exit(7)
+
+
+@queue.job("dies_in_a_process", process=True, backoff=AT_ONCE)
+def dies_in_a_process() -> None:
+    os._exit(7)
+
+
+class PanicException(BaseException):
+    """What a Rust extension raises."""
+
+
+@queue.job("panics_in_a_process", process=True, backoff=AT_ONCE)
+def panics_in_a_process() -> None:
+    raise PanicException("index out of bounds")
 
 
 def hidden() -> None:

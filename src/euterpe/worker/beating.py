@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Lease
 from euterpe.ports import Claims
 from euterpe.worker.leasetable import Entry, LeaseTable
@@ -58,7 +57,7 @@ async def beat_forever(
         elif now - renewed_at >= interval_s - LOOK_S / 2:
             try:
                 beats = await claims.heartbeat([entry.lease for entry in entries], lease_ttl_us)
-            except EuterpeError as error:
+            except Exception as error:  # noqa: BLE001  # whatever one beat meets, the next one must come
                 in_trouble = in_trouble or hear(LeaseNews(trouble=type(error).__name__))
             else:
                 in_trouble = False

@@ -49,6 +49,7 @@ class LeaseTable:
         self.descriptor = _unnamed_file(slots * _SLOT.size) if descriptor is None else descriptor
         self._memory = mmap.mmap(self.descriptor, slots * _SLOT.size)
         self._free = list(range(slots - 1, -1, -1))
+        self._closed = False
 
     def hold(self, lease: Lease, keep_until: float, ttl_us: int) -> int:
         slot = self._free.pop()
@@ -68,6 +69,9 @@ class LeaseTable:
                 yield Entry(lease, keep_until, ttl_us)
 
     def close(self) -> None:
+        if self._closed:
+            return  # A second close would hit whoever got the same descriptor since.
+        self._closed = True
         self._memory.close()
         os.close(self.descriptor)
 

@@ -84,7 +84,7 @@ class Worker:
         self._keeper: LeaseKeeper | LoopKeeper = (
             LoopKeeper(claims, slots, settings.lease_ttl_us, reports)
             if keeper_url is None
-            else LeaseKeeper(keeper_url, slots, settings.lease_ttl_us, reports)
+            else LeaseKeeper(keeper_url, claims, slots, settings.lease_ttl_us, reports)
         )
         self._roster.hold_leases_in(self._keeper.table)
         self._reserved = 0
@@ -101,9 +101,15 @@ class Worker:
         """Work until `stop`; then let running work finish for the grace time and give the rest back.
 
         Cancelled, it gives everything back at once before it ends."""
-        if self._settings.lease_ttl_us < SHORT_LEASE_US:
-            await self._keeper.ensure_running()
-            await self._keeper.wait_until_ready()
+        try:
+            if self._settings.lease_ttl_us < SHORT_LEASE_US:
+                await self._keeper.ensure_running()
+                await self._keeper.wait_until_ready()
+            await self._run_lanes()
+        finally:
+            await self._keeper.close()
+
+    async def _run_lanes(self) -> None:
         unsubscribe = self._wakeups.subscribe(self._wake, self._settings.queues)
         watcher = self._loop.create_task(self._watch())
         lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
@@ -121,7 +127,6 @@ class Worker:
                 task.cancel()
             await asyncio.wait((watcher, *lanes))
             await self._roster.close()
-            await self._keeper.close()
         for lane in lanes:
             if not lane.cancelled() and (error := lane.exception()) is not None:
                 raise error
@@ -149,9 +154,12 @@ class Worker:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_S)
-            self._roster.look_after()
-            if self._roster.running or self._roster.unwritten:
-                await self._keeper.ensure_running()
+            try:
+                self._roster.look_after()
+                if self._roster.running or self._roster.unwritten:
+                    await self._keeper.ensure_running()
+            except Exception as error:  # without this watch there are no timeouts
+                log.error("a look at the running jobs failed", exc_info=error)
 
     # --- turns --------------------------------------------------------------------------------------
 

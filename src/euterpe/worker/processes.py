@@ -22,6 +22,7 @@ from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.ports import Advance
 from euterpe.worker.context import Context, Desk, Sent
+from euterpe.worker.environment import for_a_handler
 from euterpe.worker.failures import HandlerFailed
 from euterpe.worker.handlers import Handler
 from euterpe.worker.pipe import (
@@ -71,6 +72,7 @@ class Child:
                 str(theirs.fileno()),
                 pass_fds=(theirs.fileno(),),
                 stdin=asyncio.subprocess.DEVNULL,
+                env=for_a_handler(os.environ),
                 # Its own group: the kill must reach what the handler started, and a Ctrl-C at the terminal must not.
                 start_new_session=True,
             )

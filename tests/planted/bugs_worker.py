@@ -1,0 +1,80 @@
+"""Bugs of the worker: hostile handlers, lease keepers, spawns, threads at shutdown."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+HOSTILE = "tests/worker/test_hostile_handlers.py"
+KEEPER = "tests/worker/test_one_keeper.py"
+SPAWNS = "tests/worker/test_spawns.py"
+STOPPING = "tests/worker/test_stopping.py"
+
+WORKER_BUGS = (
+    Bug(
+        "a_panic_of_a_handler_leaks_its_slot",
+        (
+            Edit(
+                "worker/attempt.py",
+                "except BaseException as error:  # noqa: BLE001  # a handler may raise",
+                "except Exception as error:  # noqa: BLE001  # a handler may raise",
+            ),
+        ),
+        f"{HOSTILE}::test_a_panic_and_an_interrupt_free_their_slots_on_every_engine[sqlite-async]",
+        ("TimeoutError", "Timeout", "PanicException"),
+    ),
+    Bug(
+        "describing_a_failure_may_raise",
+        (
+            Edit(
+                "worker/failures.py",
+                "        return _described(error)\n    except BaseException",
+                "        return _described(error)\n    except ZeroDivisionError",
+            ),
+        ),
+        f"{HOSTILE}::test_whatever_is_raised_frees_its_slot_and_is_the_error_of_its_job[async]",
+        ("TimeoutError", "Timeout", "PanicException", "the worker does not stop"),
+    ),
+    Bug(
+        "both_lanes_start_a_keeper",
+        (
+            Edit("worker/keeper.py", "if self._starting is None:", "if True:"),
+            Edit(
+                "worker/keeper.py",
+                "            if time.monotonic() - self._tried_at < RESTART_S:\n                return",
+                "            if False:\n                return",
+            ),
+        ),
+        f"{KEEPER}::test_two_lanes_that_claim_at_once_start_one_keeper",
+        "assert 2 == 1",
+    ),
+    Bug(
+        "a_keeper_that_cannot_be_started_is_not_replaced",
+        (Edit("worker/keeper.py", "no interpreter\n            self._on_loop.begin()", "no interpreter"),),
+        f"{KEEPER}::test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts_strike_and_it_is_tried_again",
+        ("the lease is renewed without a keeper", "Timeout"),
+    ),
+    Bug(
+        "the_sealing_keys_are_inherited",
+        (Edit("worker/environment.py", 'frozenset({"EUTERPE_KEKS", "EUTERPE_ACTIVE_KEK"})', "frozenset[str]()"),),
+        f"{KEEPER}::test_neither_the_keeper_nor_a_handlers_process_sees_the_sealing_keys",
+        "EUTERPE_KEKS",
+    ),
+    Bug(
+        "a_settle_overtakes_a_spawn",
+        (Edit("worker/desk.py", "else await spawns.over()", "else None"),),
+        f"{SPAWNS}::test_a_spawn_that_nobody_awaits_is_stored_before_its_parent_is_settled[sqlite]",
+        "assert 0 == 5",
+    ),
+    Bug(
+        "a_threads_job_is_released_while_it_runs",
+        (
+            Edit(
+                "worker/attempt.py",
+                "(first and why is Interruption.SHUTDOWN and mode",
+                "(False and why is Interruption.SHUTDOWN and mode",
+            ),
+        ),
+        f"{STOPPING}::test_the_job_of_a_thread_that_does_not_stop_is_nobody_elses_while_its_process_lives[sqlite]",
+        "AssertionError",
+    ),
+)

@@ -1,0 +1,228 @@
+"""A worker has one lease keeper, whoever asks for it and when; none outlives `work()`; without one, leases hold too."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from euterpe.queue.queue import Queue
+from euterpe.worker.environment import for_a_handler, for_a_lease_keeper
+from euterpe.worker.roster import Roster
+from tests.worker import app
+from tests.worker.floor import is_alive, until
+from tests.worker.test_bad_handlers import OnAppQueue
+
+
+def keepers() -> list[int]:
+    """The lease keepers of this process."""
+    found = []
+    for child in psutil.Process().children():
+        try:
+            if "euterpe.keep" in child.cmdline():
+                found.append(child.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Every keeper process that was started, in order."""
+    pids: list[int] = []
+    start = asyncio.create_subprocess_exec
+
+    async def noting(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        child = await start(*command, **options)
+        if "euterpe.keep" in command:
+            pids.append(child.pid)
+        return child
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noting)
+    return pids
+
+
+def environment_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def plain_queue(url: str) -> Queue:
+    queue = Queue(url)
+
+    @queue.job("plain")
+    async def plain(n: int) -> int:
+        await asyncio.sleep(0.001)
+        return n
+
+    return queue
+
+
+async def test_two_lanes_that_claim_at_once_start_one_keeper(sqlite_url: str, started: list[int]) -> None:
+    queue = plain_queue(sqlite_url)
+    async with queue:
+        for _ in range(4):
+            started.clear()
+            jobs = await queue.submit_many([("plain", {"n": n}) for n in range(40)])
+            stop = asyncio.Event()
+            work = asyncio.create_task(queue.work(concurrency=10, stop=stop))
+            for job in jobs:
+                await job.result("20s")
+            assert len(started) == len(keepers()) == 1
+            stop.set()
+            await work
+            assert keepers() == []
+
+
+@pytest.mark.parametrize("steps", range(0, 40, 3))
+async def test_a_worker_cancelled_as_it_starts_leaves_no_keeper(
+    sqlite_url: str, started: list[int], steps: int
+) -> None:
+    """With a short lease the keeper is started before the first claim; the cancel comes at any step of that."""
+    queue = plain_queue(sqlite_url)
+    async with queue:
+        work = asyncio.create_task(queue.work(concurrency=2, lease="2s"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        work.cancel()
+        await asyncio.wait({work})
+    assert work.cancelled()
+    assert keepers() == []
+    assert not any(is_alive(pid) for pid in started)
+
+
+async def test_a_worker_cancelled_twice_leaves_no_keeper(sqlite_url: str, started: list[int]) -> None:
+    queue = plain_queue(sqlite_url)
+    async with queue:
+        work = asyncio.create_task(queue.work(concurrency=2, lease="2s"))
+        await until(lambda: started, "the keeper is started")
+        work.cancel()
+        while not work.done():
+            await asyncio.sleep(0.001)
+            work.cancel()
+    await until(lambda: not any(is_alive(pid) for pid in started), "the keeper is gone")
+
+
+@pytest.fixture
+def no_more_descriptors() -> Iterator[list[int]]:
+    """Append to the list what to open; at the end all is closed again."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    yield taken
+    for descriptor in taken:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def take_all_descriptors(taken: list[int]) -> None:
+    used = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 3, hard))
+    while True:
+        try:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            return
+
+
+async def test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts_strike_and_it_is_tried_again(
+    sqlite_url: str, no_more_descriptors: list[int], started: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = Queue(sqlite_url)
+    gate, begun = asyncio.Event(), asyncio.Event()
+
+    @queue.job("long")
+    async def long() -> str:
+        begun.set()
+        await gate.wait()
+        return "done"
+
+    @queue.job("hangs", timeout="1500ms", max_attempts=1)
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    async with queue:
+        stop = asyncio.Event()
+        job, hanging = await queue.submit("long"), await queue.submit("hangs")
+        await asyncio.gather(*(queue.get(job.id) for _ in range(50)))  # every reader has its file open
+        take_all_descriptors(no_more_descriptors)
+        for _ in range(4):  # the table of leases is a file, and so are SQL statements; a child takes more
+            os.close(no_more_descriptors.pop())
+        work = asyncio.create_task(queue.work(concurrency=4, lease="2s", stop=stop))
+        await begun.wait()
+        before = (await queue.get(job.id)).heartbeat_at or 0
+
+        async def renewed() -> bool:
+            return ((await queue.get(job.id)).heartbeat_at or 0) > before
+
+        await until(renewed, "the lease is renewed without a keeper")
+        assert (await hanging.wait("20s")).error_document["code"] == "timeout"  # type: ignore[index]
+        assert keepers() == started == []
+        assert caplog.text.count("the lease keeper cannot be started") == 1
+        while no_more_descriptors:
+            os.close(no_more_descriptors.pop())
+        await until(lambda: len(keepers()) == 1, "the keeper is started when there are descriptors again")
+        gate.set()
+        assert await job.result("20s") == "done"
+        assert (await queue.get(job.id)).attempt_count == 1
+        stop.set()
+        await work
+    assert keepers() == []
+    assert len(started) == 1
+
+
+async def test_the_watch_over_running_jobs_survives_an_error(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Timeouts longer than ten seconds are kept by the watch alone."""
+    looks = 0
+    look_after = Roster.look_after
+
+    def failing_once(roster: Roster) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise MemoryError
+        look_after(roster)
+
+    monkeypatch.setattr(Roster, "look_after", failing_once)
+    queue = plain_queue(sqlite_url)
+    async with queue:
+        stop = asyncio.Event()
+        work = asyncio.create_task(queue.work(keeper=False, stop=stop))
+        await until(lambda: looks >= 2, "the watch looks again")
+        stop.set()
+        await work
+    assert "a look at the running jobs failed" in caplog.text
+
+
+def test_the_processes_of_a_worker_inherit_no_keys_that_they_do_not_need() -> None:
+    environ = {"PATH": "/bin", "EUTERPE_KEKS": "a:b", "DATABASE_URL": "postgresql://", "PGPASSWORD": "p"}
+    assert for_a_handler(environ).keys() == {"PATH", "DATABASE_URL", "PGPASSWORD"}
+    assert for_a_lease_keeper(environ).keys() == {"PATH", "PGPASSWORD"}
+
+
+async def test_neither_the_keeper_nor_a_handlers_process_sees_the_sealing_keys(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EUTERPE_KEKS", "2026a:c2VjcmV0")
+    monkeypatch.setenv("EUTERPE_ACTIVE_KEK", "2026a")
+    async with OnAppQueue(sqlite_url) as queue:
+        stop = asyncio.Event()
+        work = asyncio.create_task(queue.work(lease="8s", stop=stop))
+        async with queue:
+            job = await queue.submit(app.environment_of_the_process.with_args())
+            seen = await job.result("30s")
+            (keeper,) = keepers()
+            keepers_own = environment_of(keeper)
+            stop.set()
+            await work
+    assert "PATH" in seen
+    assert not {"EUTERPE_KEKS", "EUTERPE_ACTIVE_KEK"} & set(seen)
+    assert b"PATH=" in keepers_own
+    assert b"EUTERPE_KEKS" not in keepers_own
