@@ -258,8 +258,9 @@ class _Bench:
         self._store = subject.store
         self._threads = Threads()
         self._desk = WorkerDesk(asyncio.get_running_loop(), self._advance, subject.spawn, subject.make_submission)
+        desk = self._desk
         self._means = Means(
-            self._threads.call, self._in_thread, self._desk.has_news, self._desk.delivered, RESULT_LIMIT
+            self._threads.call, self._in_thread, desk.has_news, desk.delivered, desk.is_spawning, RESULT_LIMIT
         )
 
     async def __aenter__(self) -> _Bench:

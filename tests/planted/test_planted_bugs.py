@@ -12,6 +12,7 @@ from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
+from tests.planted.bugs_worker import WORKER_BUGS
 from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, run_tests
 
 BUGS = (
@@ -21,6 +22,7 @@ BUGS = (
     *NAMING_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
+    *WORKER_BUGS,
 )
 FAILED = 1
 """pytest's code for "ran, and some tests failed"; 2 to 5 are broken runs."""

@@ -14,6 +14,7 @@ import pytest
 
 from euterpe.queue.queue import Queue
 from euterpe.worker.environment import for_a_handler, for_a_lease_keeper
+from euterpe.worker.keeper import LeaseKeeper, Reports
 from euterpe.worker.roster import Roster
 from tests.worker import app
 from tests.worker.floor import is_alive, until
@@ -61,6 +62,17 @@ def plain_queue(url: str) -> Queue:
         return n
 
     return queue
+
+
+async def test_two_who_ask_for_the_keeper_at_once_get_one(sqlite_url: str, started: list[int]) -> None:
+    queue = plain_queue(sqlite_url)
+    reports = Reports(lambda *_: None, lambda *_: None)
+    async with queue:
+        keeper = LeaseKeeper(sqlite_url, queue.store, 3, 60_000_000, reports)
+        await asyncio.gather(keeper.ensure_running(), keeper.ensure_running())
+        assert len(started) == 1
+        await keeper.close()
+    assert keepers() == []
 
 
 async def test_two_lanes_that_claim_at_once_start_one_keeper(sqlite_url: str, started: list[int]) -> None:
@@ -122,7 +134,7 @@ def no_more_descriptors() -> Iterator[list[int]]:
 def take_all_descriptors(taken: list[int]) -> None:
     used = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 3, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, hard))
     while True:
         try:
             taken.append(os.open("/dev/null", os.O_RDONLY))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
+import time
 
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
@@ -42,7 +44,7 @@ async def test_when_the_grace_time_is_over_running_work_is_given_back_unharmed(c
 
 async def test_a_second_sigterm_gives_everything_back_at_once(client: Queue, floor: Floor) -> None:
     worker = await floor.start(grace="10m").working()
-    job, thread = await client.submit("gated"), await client.submit("gated_thread", {"heeds": False})
+    job, thread = await client.submit("gated"), await client.submit("gated_thread")
     await floor.noted("begun", count=2)
     worker.signal(signal.SIGTERM)
     await until(lambda: worker.said("stopping"), "the first signal is heard")
@@ -52,6 +54,51 @@ async def test_a_second_sigterm_gives_everything_back_at_once(client: Queue, flo
     for given_back in (job, thread):
         found = await client.get(given_back.id)
         assert (found.state, found.attempt_count) == (State.SCHEDULED, 0)
+
+
+async def test_the_job_of_a_thread_that_does_not_stop_is_nobody_elses_while_its_process_lives(
+    client: Queue, floor: Floor
+) -> None:
+    """Nothing is written about it; when the process is gone its lease runs out, and the job runs again."""
+    leaving = await floor.start(grace="0s", lease="2s").working()
+    job = await client.submit("gated_thread", {"heeds": False})
+    await floor.noted("begun", job)
+    await floor.start(lease="2s", sweep_interval_s=0.1).working()
+    leaving.signal(signal.SIGTERM)
+    assert await leaving.ended() == 0
+    gone_at = time.time()
+    assert [line["job_id"] for line in leaving.said("a thread still runs at shutdown")] == [job.id]
+    second = await floor.noted("begun", job, count=2)
+    assert second["at"] > gone_at - 0.2  # the process was seen to be gone a little after it was
+    floor.open_gate()
+    ended = await in_state(client, job, State.COMPLETED)
+    assert (ended.claim_version, len(floor.journal("done", job))) == (2, 1)
+    assert [a.outcome for a in await client.attempts(job.id)] == ["system", "completed"]
+
+
+async def test_a_thread_that_ends_after_the_grace_time_without_looking_has_its_result_kept(url: str) -> None:
+    queue = Queue(url)
+    begun, release = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    @queue.job("slow")
+    def slow() -> str:
+        loop.call_soon_threadsafe(begun.set)
+        release.wait(30)
+        return "done"
+
+    async with queue:
+        at_once = asyncio.Event()
+        job = await queue.submit("slow")
+        work = asyncio.create_task(queue.work(keeper=False, at_once=at_once, webhooks=False))
+        await begun.wait()
+        at_once.set()
+        for _ in range(20):  # as often as a release would need, and more
+            assert (await queue.get(job.id)).state is State.RUNNING
+        release.set()
+        await work
+        found = await queue.get(job.id)
+    assert (found.state, found.result) == (State.COMPLETED, b'"done"')
 
 
 async def test_what_one_worker_gave_back_another_completes_as_its_first_attempt(client: Queue, floor: Floor) -> None:

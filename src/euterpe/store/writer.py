@@ -12,6 +12,7 @@ import itertools
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -110,10 +111,10 @@ class GroupCommitEngine:
         writer, self._writer = self._writer, None
         if writer is not None:
             self._tickets.put(Stop())
-            await asyncio.to_thread(writer.join)
+            await _aside(writer.join)
         executor, self._executor = self._executor, None
         if executor is not None:
-            await asyncio.to_thread(executor.shutdown)
+            await _aside(executor.shutdown)
         with self._desks_lock:
             desks, self._desks = self._desks, []
         for desk in desks:
@@ -186,7 +187,7 @@ class GroupCommitEngine:
                 session.run("COMMIT")
 
     async def migrate(self) -> list[str]:
-        return await asyncio.to_thread(self._migrate)
+        return await _aside(self._migrate)
 
     def _migrate(self) -> list[str]:
         desk = self._new_desk()
@@ -368,3 +369,12 @@ def _roll_back(session: Session | None) -> bool:
     except session.library.failures:
         return False
     return True
+
+
+async def _aside(function: Callable[[], T]) -> T:
+    """In a thread of its own: the loop's executor is the application's, who may have closed or filled it."""
+    with_one_thread = ThreadPoolExecutor(1, thread_name_prefix="euterpe-sqlite-aside")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(with_one_thread, function)
+    finally:
+        with_one_thread.shutdown(wait=False)

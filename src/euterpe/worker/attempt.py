@@ -6,9 +6,10 @@ An attempt never writes. Whatever happens in the handler becomes an outcome, and
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ CANCELLED_INSIDE: Final = Failure(
     Category.TEMPORARY, "the handler cancelled itself, or awaited something that was cancelled", "CancelledError"
 )
 
+UNSTORED_CHILD: Final = Failure(Category.SYSTEM, "a spawned job could not be stored in time", "spawn_unfinished")
+
 
 class Interruption(StrEnum):
     """Why a running attempt is stopped from outside."""
@@ -44,7 +47,8 @@ class Means(msgspec.Struct, frozen=True):
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
     in_process: Callable[[Handler, Claim, Context], Awaitable[Any]]
     has_news: Callable[[Claim], bool]
-    delivered: Callable[[Claim], Awaitable[None]]
+    delivered: Callable[[Claim], Awaitable[BaseException | None]]
+    is_spawning: Callable[[Claim], bool]
     result_limit: int
     over: Callable[[Attempt], None] = lambda _attempt: None
 
@@ -77,7 +81,8 @@ class Attempt:
 
     def interrupt(self, why: Interruption) -> None:
         """Stop the handler. A cancel request only tells a thread or a process, which may look and tidy up; everything
-        else cancels a coroutine, kills a process and leaves a thread behind."""
+        else cancels a coroutine, kills a process and leaves a thread behind. At shutdown a thread is only told as well:
+        its job must not be given to others while it still runs."""
         if self.outcome is not None or self.interruption not in (None, Interruption.CANCEL):
             return
         first = self.interruption is None
@@ -87,7 +92,9 @@ class Attempt:
         if first:
             self.interrupted_at = time.monotonic()
             self.context.ask_to_stop()
-        if why is not Interruption.CANCEL or (first and self.handler.mode == "async"):
+        mode = self.handler.mode
+        told_is_enough = why is Interruption.CANCEL or (first and why is Interruption.SHUTDOWN and mode == "thread")
+        if not told_is_enough or (first and mode == "async"):
             self.cancel()
 
     def cancel(self) -> None:
@@ -100,11 +107,13 @@ class Attempt:
         return Finished(self.claim, self.outcome, self.took_s)
 
     async def run(self, means: Means) -> None:
-        """Execute the handler, set `outcome`, and say that it is over. Raises nothing.
+        """Execute the handler, set `outcome`, and say that it is over. Whatever the handler raises, its slot is free
+        afterwards; only what is meant for the process (Ctrl-C, an event loop that closes) is raised again.
 
         An async handler is awaited right here: a coroutine less around a handler is a tenth of what a job costs."""
         self.begun = True
         outcome: Outcome | None
+        for_the_process: BaseException | None = None
         try:
             if self.interruption is not None:
                 outcome = self.interrupted()
@@ -113,13 +122,20 @@ class Attempt:
                 outcome = self.interrupted() if self._stopped_early() else self._success(value, means.result_limit)
         except asyncio.CancelledError:
             outcome = Failed(CANCELLED_INSIDE) if self.interruption is None else self.interrupted()
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # a handler may raise anything; it becomes the job's error
-            about_the_job = isinstance(error, (BadPayload, UnstorableResult)) or self.interruption is None
-            outcome = Failed(failure_of(error)) if about_the_job else self.interrupted()
-        if means.has_news(self.claim):
-            outcome = await self._after_news(outcome, means)
-        self.outcome = outcome
-        means.over(self)
+        except GeneratorExit as error:
+            if not self._is_current():
+                raise  # Nobody will run this coroutine any more; there is nothing left to say.
+            outcome = self._after(error)
+        except BaseException as error:  # noqa: BLE001  # a handler may raise anything; it becomes the job's error
+            outcome, for_the_process = self._after(error), error if is_ctrl_c(error) else None
+        try:
+            if means.has_news(self.claim):
+                outcome = await self._after_news(outcome, means)
+        finally:
+            self.outcome = outcome
+            means.over(self)
+        if for_the_process is not None:
+            raise for_the_process
 
     def _start(self) -> Awaitable[Any]:
         handler = self.handler
@@ -134,26 +150,50 @@ class Attempt:
             return await means.in_process(self.handler, self.claim, self.context)
         return await means.in_thread(self._start)
 
+    def _after(self, error: BaseException) -> Outcome | None:
+        """What an exception that left the handler means for the job. Never raises, however odd the exception is."""
+        if issubclass(type(error), (BadPayload, UnstorableResult)):
+            return Failed(failure_of(error))
+        if self.interruption is not None:
+            return self.interrupted()
+        return Released() if is_ctrl_c(error) else Failed(failure_of(error))
+
+    def _is_current(self) -> bool:
+        """Whether the event loop is just running this attempt, and not closing its coroutine from outside."""
+        try:
+            return asyncio.current_task() is self.task
+        except RuntimeError:
+            return False
+
     def _success(self, value: Any, limit: int) -> Success:
         return Success(encode_result(self.handler, value, limit))
 
     async def _after_news(self, outcome: Outcome | None, means: Means) -> Outcome | None:
-        """The outcome, once the last news is written."""
+        """The outcome, once the last news and every spawned child are written. A child that could not be stored, and
+        that the handler did not ask after, fails the attempt: it must not end as if the child were there."""
         patience_s = None if self.interruption is None else LAST_NEWS_S
-        try:
-            with suppress(TimeoutError):  # the job's end is worth more than its last progress
+        for _ in range(2):
+            try:
                 async with asyncio.timeout(patience_s):
-                    await means.delivered(self.claim)
-        except asyncio.CancelledError:
-            # Stopped while only the news was left: what the handler did stands, if the job is still ours.
-            return None if self.interruption is Interruption.LOST_LEASE else outcome
-        return outcome
+                    unseen = await means.delivered(self.claim)
+                return outcome if unseen is None or not isinstance(outcome, Success) else Failed(failure_of(unseen))
+            except TimeoutError:
+                break  # The job's end is worth more than its last progress.
+            except asyncio.CancelledError:
+                # Stopped while only the news was left: what the handler did stands, if the job is still ours.
+                if self.interruption is Interruption.LOST_LEASE:
+                    return None
+                patience_s = LAST_NEWS_S
+        return Failed(UNSTORED_CHILD) if isinstance(outcome, Success) and means.is_spawning(self.claim) else outcome
 
     def _stopped_early(self) -> bool:
         """Whether what the handler returned is no result: it was told to stop, and knew it."""
         if self.interruption is None:
             return False
-        return self.interruption is not Interruption.CANCEL or self._knew()
+        only_told = self.interruption is Interruption.CANCEL or (
+            self.interruption is Interruption.SHUTDOWN and self.handler.mode == "thread"
+        )
+        return not only_told or self._knew()
 
     def _knew(self) -> bool:
         return self.handler.mode == "async" or self.context.saw_the_request
@@ -170,3 +210,19 @@ class Attempt:
                 return Released()
             case _:
                 return None
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether a signal raised this KeyboardInterrupt in the main thread. Where Python's default handler is installed,
+    it cannot be told from one that a handler raised itself, and stopping is what a user at a terminal wants."""
+    if not issubclass(type(error), KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
+        return False
+    on_sigint = signal.getsignal(signal.SIGINT)
+    if on_sigint is signal.default_int_handler:
+        return True
+    function = getattr(on_sigint, "func", on_sigint)  # asyncio.run installs a partial of a method
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code is code

@@ -138,7 +138,7 @@ class Service:
             value = self._handler.function(*args, **arguments)
             encoded = encode_result(self._handler, value, self._result_limit)
             return Returned(msgspec.Raw(encoded), context.saw_the_request)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever the handler raises is the job's error
+        except BaseException as error:  # noqa: BLE001  # whatever the handler raises is the job's error
             return Raised(failure_of(error))
 
 
@@ -163,8 +163,10 @@ def serve(stream: Stream) -> None:
     sys.argv, sys.path = orders.argv, orders.path
     try:
         service = Service(stream, orders)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # importing a user's module may raise anything
-        reason = f"{Path(orders.module).name}:{orders.qualname} cannot be imported in a process: {error!r}"
+    except BaseException as error:  # noqa: BLE001  # importing a user's module may raise anything
+        failure = failure_of(error)
+        why = f"{failure.code}: {failure.message}"
+        reason = f"{Path(orders.module).name}:{orders.qualname} cannot be imported in a process: {why}"
         stream.write(to_line(Unable(reason[:2000])))
         stream.flush()
         return

@@ -25,22 +25,33 @@ T = TypeVar("T")
 class Sent(Generic[T]):
     """News under way. Await it, `.wait()` for it in a plain `def`, or let it be."""
 
-    __slots__ = ("_future",)
+    __slots__ = ("_future", "was_seen")
 
     def __init__(self, future: concurrent.futures.Future[T] | asyncio.Future[T]) -> None:
         self._future = future
+        self.was_seen = False
+        """Whether the handler got the answer, good or bad."""
 
     def __await__(self) -> Generator[Any, None, T]:
         future = self._future
         if isinstance(future, concurrent.futures.Future):
-            return asyncio.wrap_future(future).__await__()
-        return future.__await__()
+            waiting = asyncio.wrap_future(future)
+        else:
+            # A handler that is cancelled while it waits cuts off its waiting, not what is already on its way.
+            waiting = asyncio.shield(future) if isinstance(future, asyncio.Task) else future
+        try:
+            return (yield from waiting.__await__())
+        finally:
+            self.was_seen = future.done()
 
     def wait(self, timeout_s: float | None = None) -> T:
         """Block until written; for plain `def` handlers."""
-        if isinstance(self._future, concurrent.futures.Future):
+        if not isinstance(self._future, concurrent.futures.Future):
+            raise RuntimeError("an async handler awaits its news instead of waiting for it")
+        try:
             return self._future.result(timeout_s)
-        raise RuntimeError("an async handler awaits its news instead of waiting for it")
+        finally:
+            self.was_seen = self._future.done()
 
 
 class Desk(Protocol):
@@ -147,7 +158,8 @@ class Context:
         return self._tell(Advance(self._claim, stage=name))
 
     def spawn(self, what: Any, payload: Any = None, /, **options: Any) -> Sent[str]:
-        """Submit a child of this job; fan-ins on this job wait for it too. Refused when the lease is lost."""
+        """Submit a child of this job; fan-ins on this job wait for it too. Refused when the lease is lost. It is stored
+        before this job is settled, awaited or not."""
         self._check_open()
         return self._desk.spawn(self._claim, self._desk.make_submission(what, payload, **options))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from euterpe.model.submission import Submission
 from euterpe.ports import Advance
 from euterpe.worker.context import Sent
 from euterpe.worker.news import NewsLine
+from euterpe.worker.spawning import Spawns
 
 Spawn = Callable[[Claim, Sequence[Submission]], Awaitable[list[str]]]
 MakeSubmission = Callable[..., Submission]
@@ -32,7 +34,7 @@ class WorkerDesk:
         self._spawn = spawn
         self._make_submission = make_submission
         self._lines: dict[str, NewsLine] = {}
-        self._spawning: set[asyncio.Future[Any]] = set()
+        self._spawns: dict[str, Spawns] = {}
 
     def tell(self, news: Advance) -> Sent[None]:
         if self._on_loop():
@@ -51,12 +53,13 @@ class WorkerDesk:
         async def one() -> str:
             return (await spawn(claim, [submission]))[0]
 
-        if not self._on_loop():
-            return Sent(asyncio.run_coroutine_threadsafe(one(), self._loop))
-        task = self._loop.create_task(one())
-        self._spawning.add(task)
-        task.add_done_callback(self._spawning.discard)
-        return Sent(task)
+        if self._on_loop():
+            return self._spawns_of(claim).begin(one())
+        answer: concurrent.futures.Future[str] = concurrent.futures.Future()
+        sent = Sent(answer)
+        # Begun before the thread's own end is heard of: both go through the loop, in this order.
+        self._loop.call_soon_threadsafe(lambda: self._spawns_of(claim).begin(one(), sent, answer))
+        return sent
 
     def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission:
         if self._make_submission is None:
@@ -64,18 +67,29 @@ class WorkerDesk:
         return self._make_submission(what, payload, **options)
 
     def has_news(self, claim: Claim) -> bool:
-        return bool(self._lines) and claim.lease.attempt_id in self._lines
+        if not (self._lines or self._spawns):
+            return False
+        name = claim.lease.attempt_id
+        return name in self._lines or name in self._spawns
 
-    async def delivered(self, claim: Claim) -> None:
-        """Wait until what this attempt told is written: a settle that overtook it would make it stale."""
-        line = self._lines.get(claim.lease.attempt_id)
-        if line is not None:
+    async def delivered(self, claim: Claim) -> BaseException | None:
+        """Wait until what this attempt told and spawned is written: a settle that overtook it would make it stale.
+        Returns the error of a spawn that the handler never looked at."""
+        name = claim.lease.attempt_id
+        if (line := self._lines.get(name)) is not None:
             await line.delivered()
+        return None if (spawns := self._spawns.get(name)) is None else await spawns.over()
+
+    def is_spawning(self, claim: Claim) -> bool:
+        spawns = self._spawns.get(claim.lease.attempt_id)
+        return spawns is not None and bool(spawns.pending)
 
     def forget(self, claim: Claim) -> None:
         """The attempt is over."""
         if self._lines and (line := self._lines.pop(claim.lease.attempt_id, None)) is not None:
             line.drop()
+        if self._spawns and (spawns := self._spawns.pop(claim.lease.attempt_id, None)) is not None:
+            spawns.drop()
 
     def _line_of(self, claim: Claim) -> NewsLine:
         name = claim.lease.attempt_id
@@ -83,6 +97,9 @@ class WorkerDesk:
         if line is None:
             line = self._lines[name] = NewsLine(self._advance)
         return line
+
+    def _spawns_of(self, claim: Claim) -> Spawns:
+        return self._spawns.setdefault(claim.lease.attempt_id, Spawns())
 
     def _on_loop(self) -> bool:
         try:

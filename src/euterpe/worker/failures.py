@@ -6,7 +6,7 @@ import logging
 import traceback
 
 from euterpe.duration import parse_duration_us
-from euterpe.model.errors import InvalidInput, PermanentError, StaleLease, TemporaryError, UnprocessableRow
+from euterpe.model.errors import PermanentError, StaleLease, TemporaryError, UnprocessableRow
 from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, UNPROCESSABLE_ROW, Category, Failure
 
 log = logging.getLogger("euterpe.worker")
@@ -31,7 +31,16 @@ class UnstorableResult(Exception):
 
 
 def failure_of(error: BaseException) -> Failure:
-    """Typed errors say what they are; any other exception is temporary."""
+    """Typed errors say what they are; any other exception is temporary. Never raises, whatever the exception's own
+    methods and attributes do."""
+    try:
+        return _described(error)
+    except BaseException as worse:  # noqa: BLE001  # its __str__, its code, its metaclass: nothing of it can be trusted
+        log.warning("an exception of a handler cannot be described", extra={"error_code": _type_name(worse)})
+        return Failure(Category.TEMPORARY, _type_name(error), _type_name(error))
+
+
+def _described(error: BaseException) -> Failure:
     match error:
         case HandlerFailed():
             return error.failure
@@ -48,32 +57,41 @@ def failure_of(error: BaseException) -> Failure:
         case StaleLease():
             return Failure(Category.SYSTEM, text_of(error), "stale_lease", _stack(error))
         case _:
-            return Failure(Category.TEMPORARY, text_of(error), type(error).__name__[:CODE_LIMIT], _stack(error))
+            return Failure(Category.TEMPORARY, text_of(error), _type_name(error), _stack(error))
 
 
 def text_of(error: BaseException) -> str:
     try:
-        message = str(getattr(error, "message", None) or error)
-    except Exception:  # noqa: BLE001  # an exception whose own __str__ fails
+        message = _clean(getattr(error, "message", None) or error)
+    except BaseException:  # noqa: BLE001  # an exception whose own __str__ fails
         message = ""
-    return _clean(message)[:MESSAGE_LIMIT] or type(error).__name__
+    return message[:MESSAGE_LIMIT] or _type_name(error)
 
 
-def _stack(error: BaseException) -> str:
-    cause = getattr(error, "cause", None)
-    if isinstance(cause, BaseException) and error.__cause__ is None and cause is not error:
-        error.__cause__ = cause
-    return _clean("".join(traceback.format_exception(error)))[-STACK_LIMIT:]
+def _stack(error: BaseException) -> str | None:
+    try:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, BaseException) and error.__cause__ is None and cause is not error:
+            error.__cause__ = cause
+        return _clean("".join(traceback.format_exception(error)))[-STACK_LIMIT:]
+    except BaseException:  # noqa: BLE001  # a stack is a help; an error without one still is the job's error
+        return None
 
 
 def _retry_after_us(error: TemporaryError) -> int | None:
     try:
         return None if error.retry_after is None else parse_duration_us(error.retry_after, "retry_after")
-    except InvalidInput as invalid:
-        log.warning("a handler's retry_after is not a duration; the backoff decides", exc_info=invalid)
+    except BaseException as nonsense:  # noqa: BLE001  # an InvalidInput, or whatever an odd object raises when it is read
+        code = {"error_code": _type_name(nonsense)}
+        log.warning("a handler's retry_after is not a duration; the backoff decides", extra=code)
         return None
 
 
+def _type_name(error: BaseException) -> str:
+    """The class's name as the interpreter has it: a metaclass may answer anything else."""
+    return _clean(type.__dict__["__name__"].__get__(type(error)))[:CODE_LIMIT]
+
+
 def _clean(text: object) -> str:
-    """Fit for any database: no NUL, no lone surrogates."""
-    return str(text).replace("\x00", "").encode("utf-8", "replace").decode()
+    """Fit for any database: no NUL, no lone surrogates. A plain `str`, also where `__str__` gave a subclass."""
+    return str.encode(str.replace(str(text), "\x00", ""), "utf-8", "replace").decode()

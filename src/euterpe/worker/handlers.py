@@ -14,8 +14,8 @@ import msgspec
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import Job
-from euterpe.worker.failures import BadPayload, UnstorableResult
-from euterpe.worker.signature import NOT_JSON, Signature, read_signature
+from euterpe.worker.failures import BadPayload, UnstorableResult, text_of
+from euterpe.worker.signature import Signature, read_signature
 
 Mode = Literal["async", "thread", "process"]
 
@@ -52,7 +52,7 @@ class Handler:
                 return self.signature.take_bytes(job.payload)
             return self.signature.decode(job.payload)
         except Exception as error:  # any type of the user's may refuse in its own way
-            raise BadPayload(f"the payload does not fit {self.type}: {error}") from error
+            raise BadPayload(f"the payload does not fit {self.type}: {text_of(error)}") from error
 
 
 @dataclass(slots=True)
@@ -92,8 +92,8 @@ def encode_result(handler: Handler, value: Any, limit: int) -> bytes:
     """A result as JSON; too large or not encodable is a permanent failure of the job, told by its error."""
     try:
         encoded = msgspec.json.encode(value)
-    except NOT_JSON as error:
-        raise UnstorableResult(f"{handler.type} returned what JSON cannot carry: {error}") from error
+    except Exception as error:  # a type of the user's may refuse in its own way
+        raise UnstorableResult(f"{handler.type} returned what JSON cannot carry: {text_of(error)}") from error
     if len(encoded) > limit:
         raise UnstorableResult(
             f"{handler.type} returned {len(encoded)} bytes; the limit is {limit}. Store it elsewhere, return where"

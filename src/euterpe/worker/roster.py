@@ -56,10 +56,17 @@ class Roster:
         self._threads = Threads(on_change)
         self._processes = Processes(desk, result_limit)
         self._means = Means(
-            self._threads.call, self._processes.run, desk.has_news, desk.delivered, result_limit, self._ran
+            self._threads.call,
+            self._processes.run,
+            desk.has_news,
+            desk.delivered,
+            desk.is_spawning,
+            result_limit,
+            self._ran,
         )
         self._table: LeaseTable | None = None
         self._stubborn: set[Attempt] = set()
+        self._no_slot_left = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.running: set[Attempt] = set()
         self.ended: list[Attempt] = []
@@ -188,6 +195,19 @@ class Roster:
                 attempt.interrupt(Interruption.TIMEOUT)
             if attempt.interruption is not None and now >= attempt.interrupted_at + STUBBORN_S:
                 self._insist(attempt)
+        self._look_at_lingering()
+
+    def _look_at_lingering(self) -> None:
+        """Say it once when handlers that do not stop have taken every slot, and once when one is free again."""
+        held = self._threads.lingering + len(self._stubborn)
+        if (held >= self._concurrency) is self._no_slot_left:
+            return
+        self._no_slot_left = not self._no_slot_left
+        if self._no_slot_left:
+            message = "no slot is left: %d handlers were told to stop and still run; nothing is claimed until one ends"
+            log.error(message, held)
+        else:
+            log.warning("a slot is free again: %d handlers that were told to stop still run", held)
 
     def _insist(self, attempt: Attempt) -> None:
         """It was asked to stop and does not: kill a process, leave a coroutine to itself; a thread may go on if the
@@ -200,6 +220,18 @@ class Roster:
             extra = {"job_id": attempt.claim.job.id, "error_code": str(attempt.interruption)}
             log.warning("a handler does not let itself be cancelled; its job is settled without it", extra=extra)
             self._over(attempt)
+        elif attempt.interruption is Interruption.SHUTDOWN:
+            self._leave_behind(attempt)
+
+    def _leave_behind(self, attempt: Attempt) -> None:
+        """A thread that does not stop when the worker does. To give its job back would let it run twice at once, so
+        nothing is written: its lease runs out by itself, some time after this process has ended."""
+        extra = {"job_id": attempt.claim.job.id}
+        log.warning("a thread still runs at shutdown; its job is free again when its lease runs out", extra=extra)
+        attempt.context.close()
+        self.running.discard(attempt)
+        self._desk.forget(attempt.claim)
+        self._on_change()
 
     async def close(self) -> None:
         """End what is left: nothing of it will be written any more."""

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from euterpe.worker.failures import HandlerFailed, failure_of
+
 T = TypeVar("T")
 
 
@@ -87,9 +89,11 @@ class Threads:
 
 
 def _settable(error: BaseException) -> BaseException:
-    """A future refuses StopIteration, which would end whatever generator waits for it."""
-    if isinstance(error, StopIteration):
+    """A future refuses StopIteration, which would end whatever generator waits for it. And what ends a thread must
+    not end the loop: a KeyboardInterrupt that a handler raised is no Ctrl-C."""
+    kind = type(error)
+    if issubclass(kind, StopIteration):
         wrapped = RuntimeError("the handler raised StopIteration")
         wrapped.__cause__ = error
         return wrapped
-    return error
+    return error if issubclass(kind, (Exception, asyncio.CancelledError)) else HandlerFailed(failure_of(error))
