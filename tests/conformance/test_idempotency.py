@@ -323,3 +323,42 @@ async def test_a_key_survives_a_release_of_its_job(store: SqlStore) -> None:
     await release(store, await take_one(store))
     assert await submit(store, idempotency_key="k") == first
     assert len(await take(store)) == 1
+
+
+async def cut_off(store: SqlStore, tables: Tables, *, job_too: bool) -> str:
+    """What an older release may have left of a cancelled submit: a key without its answer, perhaps without its job."""
+    first = await store.submit(job(idempotency_key="k"))
+    await tables.run("UPDATE idempotency_keys SET response = NULL")
+    if job_too:
+        await tables.run("DELETE FROM inbox_jobs")
+    return first.job_id
+
+
+async def test_a_key_whose_submit_was_cut_off_before_its_job_was_stored_is_free(
+    store: SqlStore, tables: Tables
+) -> None:
+    lost = await cut_off(store, tables, job_too=True)
+    first = await store.submit(job(idempotency_key="k", payload=b"[1]"))
+    again = await store.submit(job(idempotency_key="k", payload=b"[1]"))
+    assert (first.replayed, again.replayed) == (False, True)
+    assert first.job_id == again.job_id != lost
+    assert await jobs_stored(tables) == 1
+
+
+async def test_a_key_whose_submit_was_cut_off_after_its_job_was_stored_stands_for_that_job(
+    store: SqlStore, tables: Tables
+) -> None:
+    stored = await cut_off(store, tables, job_too=False)
+    again = await store.submit(job(idempotency_key="k"))
+    assert (again.job_id, again.replayed, again.state) == (stored, True, "scheduled")
+    with pytest.raises(IdempotencyConflict):
+        await store.submit(job(idempotency_key="k", payload=b"[1]"))
+    assert await jobs_stored(tables) == 1
+
+
+async def test_a_batch_whose_key_has_lost_its_answer_is_refused_in_words(store: SqlStore, tables: Tables) -> None:
+    await store.submit_many([job(), job()], key="batch")
+    await tables.run("UPDATE idempotency_keys SET response = NULL")
+    with pytest.raises(InvalidInput, match="cut off"):
+        await store.submit_many([job(), job()], key="batch")
+    assert await jobs_stored(tables) == 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 import django
@@ -18,10 +19,13 @@ from django.db import connection, connections, transaction
 from euterpe.model.errors import InvalidInput, UnknownDependency
 from euterpe.model.submission import Submission
 from euterpe.store.engine import Engine
+from euterpe.store.joining import home_of, join
 from euterpe.store.postgres import PostgresEngine
 from euterpe.store.sql import SqlStore
 from euterpe.store.sqlite import SqliteEngine
+from euterpe.store.submitting import submit_joined
 from euterpe.store.units import Unit, drafts_of, new_ids
+from tests.joining.cancelling import Interrupted
 
 
 def mail(**fields: Any) -> Unit:
@@ -76,11 +80,32 @@ def errand(store: SqlStore, prefix: str) -> dict[str, Any]:
         seen["child"] = child.state
     seen["after_a_rejection"] = [count(table) for table in tables]
 
+    seen["interrupted"] = [interrupted(store, at, f"{prefix}orders", tables[:2]) for at in range(1, 6)]
     try:
         store.submit_unit_on_sync(mail(), connection)
     except InvalidInput as refused:
         seen["refused"] = str(refused)
     return seen
+
+
+def interrupted(store: SqlStore, at: int, orders: str, ours: list[str]) -> str:
+    """What became of an atomic block that went on after a Ctrl-C inside its submit."""
+    before = [count(table) for table in ours], count(orders)
+    home = home_of(store.engine)
+    unit = mail(idempotency_key=f"interrupted {at}")
+    try:
+        with transaction.atomic():
+            order(orders.removesuffix("orders"))
+            joined = join(connection)
+            series = joined.calls(lambda: submit_joined(unit, store.engine.family), home)
+            joined.calls = lambda _make, _home: Interrupted(at, "after").calls(series)  # type: ignore[method-assign,assignment,return-value]
+            with suppress(KeyboardInterrupt):
+                joined.run_sync(lambda: iter(()), home)  # type: ignore[arg-type,return-value]
+    except Exception:  # noqa: BLE001  # loud enough
+        connection.close()
+        return "loud" if before == ([count(table) for table in ours], count(orders)) else "half"
+    new = [count(table) - old for table, old in zip(ours, before[0], strict=True)]
+    return "whole" if new in ([0, 0], [1, 1]) and count(orders) == before[1] + 1 else "half"
 
 
 def main() -> None:

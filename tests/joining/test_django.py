@@ -30,6 +30,8 @@ def check(seen: dict[str, Any]) -> None:
     assert seen["replayed"] == [True, True]
     assert seen["child"] == "pending"
     assert seen["after_a_rejection"] == [2, 1, 2]
+    assert set(seen["interrupted"]) <= {"whole", "loud"}
+    assert seen["interrupted"].count("whole") >= 3, "an interrupted submit should leave the block usable"
     assert "transaction.atomic()" in seen["refused"]
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.planted.bugs import BUGS as CORE_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
+from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
@@ -19,6 +20,7 @@ BUGS = (
     *CORE_BUGS,
     *EDGE_BUGS,
     *CANCELLATION_BUGS,
+    *CUT_OFF_BUGS,
     *NAMING_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,

@@ -193,14 +193,30 @@ def _replay_taken(claims: dict[int, list[KeyClaim]], answers: dict[int, Answer],
         if conflict is not None:
             answers[i] = IdempotencyConflict(conflict.key[1], stored[conflict.key][1])
             continue
-        for claim, (_, _, response) in known:
+        for claim, (_, job_id, response) in known:
             if claim.draft is None:
-                answers[i] = [
-                    msgspec.structs.replace(receipt, replayed=True)
-                    for receipt in msgspec.json.decode(response or b"[]", type=list[Receipt])
-                ]
+                answers[i] = _batch_replay(claim, response)
                 break
-            replays.setdefault(i, {})[claim.draft.id] = Receipt.replay(response or b"")
+            replay = Receipt.replay(response) if response else (yield from _replay_from_row(claim.draft, job_id))
+            replays.setdefault(i, {})[claim.draft.id] = replay
+
+
+def _batch_replay(claim: KeyClaim, response: bytes | None) -> Answer:
+    if response is None:
+        return InvalidInput(
+            "idempotency_key",
+            f"{claim.key[1]!r} was taken by a batch that was cut off before its answer was stored; look for the jobs "
+            "that it left, and submit the batch under another key",
+        )
+    receipts = msgspec.json.decode(response, type=list[Receipt])
+    return [msgspec.structs.replace(receipt, replayed=True) for receipt in receipts]
+
+
+def _replay_from_row(draft: Draft, job_id: str) -> Program[Receipt]:
+    """Its submit was cut off after the job was stored and before the answer was."""
+    ((_, priority, state, created_at),) = yield one("existing_ids", ids=[job_id])
+    receipt = _receipt(Draft(job_id, draft.submission), priority, state, created_at)
+    return msgspec.structs.replace(receipt, replayed=True)
 
 
 def _give_back(claims: Sequence[KeyClaim]) -> Program[None]:

@@ -10,8 +10,10 @@ from typing import Any, Final, TypeVar
 
 from euterpe.model.errors import InvalidInput
 from euterpe.store.dialect import Family, Text, numbered
+from euterpe.store.joining.calls import Call, Calls
+from euterpe.store.joining.driving import Interruption, drive_sync
 from euterpe.store.joining.home import Home
-from euterpe.store.joining.joined import Call, Calls, Joined, drive_sync, rows_of_values
+from euterpe.store.joining.joined import Joined, rows_of_values
 from euterpe.store.library import as_sqlite
 from euterpe.store.program import MakeProgram, Row, Statement
 
@@ -49,14 +51,17 @@ class DjangoJoined(Joined):
             raise self.no_transaction()
         return False
 
-    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
+    def break_connection(self) -> None:
+        self._connection.connection.close()  # The driver's: atomic() would end in silence after Django's own close().
+
+    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
         with self._connection.cursor() as cursor:
 
             def fetch(call: Call) -> list[Row]:
                 cursor.execute(call.sql, call.params or None)
                 return cursor.fetchall() if cursor.description is not None else []
 
-            return drive_sync(self.calls(make, home), fetch)
+            return drive_sync(self.calls(make, home), fetch, interruption)
 
 
 @cache

@@ -1,7 +1,8 @@
 """A program on the caller's connection, as one series of calls for blocking and asynchronous drivers alike.
 
-The series sets a savepoint, runs the program and releases it, or rolls back to it: whatever goes wrong, the caller's
-transaction is as it was and can go on. It never commits.
+The series sets a savepoint, runs the program and releases it, or rolls back to it: whatever goes wrong, a cancel or a
+KeyboardInterrupt included, the caller's transaction is as it was and can go on. Where even that fails, the connection
+is broken on purpose: a commit that stores half and says nothing would be the worst end. It never commits.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final, TypeVar
 
 from euterpe.model.errors import InvalidInput, SchemaMismatch
 from euterpe.store.dialect import Family, Text
 from euterpe.store.folding import rows_of
+from euterpe.store.joining.calls import Call, Calls
+from euterpe.store.joining.driving import Interruption, to_the_end
 from euterpe.store.joining.home import Home
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
@@ -26,17 +29,8 @@ RELEASE: Final = "RELEASE SAVEPOINT euterpe_submit"
 ROLL_BACK: Final = "ROLLBACK TO SAVEPOINT euterpe_submit"
 NO_TRANSACTION: Final = "25P01"
 NO_TABLE: Final = "42P01"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One round trip. `params` are a list or a mapping, as the driver likes it."""
-
-    sql: str
-    params: Any = field(default_factory=list)
-
-
-Calls = Generator[Call, list[Row], T]
+QUERY_CANCELED: Final = "57014"
+LATE_CANCELS: Final = 3
 
 
 class Joined(ABC):
@@ -67,9 +61,11 @@ class Joined(ABC):
         a thread: then the loop stays free to end the very transaction whose lock this one waits for."""
         if not self.may_change_thread:
             return self.run_sync(make, home)
-        return await _to_the_end(asyncio.ensure_future(asyncio.to_thread(self.run_sync, make, home)))
+        interruption = Interruption()
+        visit = asyncio.to_thread(self.run_sync, make, home, interruption)
+        return await to_the_end(asyncio.ensure_future(visit), interruption)
 
-    def run_sync(self, make: MakeProgram[T], home: Home) -> T:  # noqa: ARG002  # the asynchronous ones have only run()
+    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:  # noqa: ARG002  # the asynchronous ones have only run()
         raise InvalidInput("connection", "is asynchronous; submit with `await`, or join a blocking connection")
 
     def calls(self, make: MakeProgram[T], home: Home) -> Calls[T]:
@@ -80,15 +76,24 @@ class Joined(ABC):
             yield from self._check_file(home)
         begun = yield from self.begin()
         try:
-            yield Call(SAVEPOINT)
+            yield Call(SAVEPOINT, whole=True)
         except Exception as error:
             if sqlstate_of(error) == NO_TRANSACTION:
                 raise self.no_transaction() from error
             raise
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # Set or not, nothing was written; but the interrupt may have cost the caller's transaction.
+            yield from self._make_sure([SAVEPOINT, RELEASE], error)
+            raise
         try:
             answer = yield from self._bound(make(), home)
-        except Exception as error:
-            yield from _undo(error, begun=begun)
+            yield Call(RELEASE, whole=True)
+        except GeneratorExit:
+            raise  # Nobody drives us any more.
+        except BaseException as error:
+            yield from self._undo(error, begun=begun)
             if is_missing_table(error):
                 raise SchemaMismatch(
                     "the connection's database has no Euterpe tables, or not those of this release. Run "
@@ -97,8 +102,26 @@ class Joined(ABC):
                     "search_path (or the queue's ?schema=) lead to them?"
                 ) from error
             raise
-        yield Call(RELEASE)
         return answer
+
+    @abstractmethod
+    def break_connection(self) -> None:
+        """Make the caller's commit() raise: its transaction is not what the caller believes it to be."""
+
+    def _undo(self, error: BaseException, *, begun: bool) -> Calls[None]:
+        yield from self._make_sure(["ROLLBACK"] if begun else [ROLL_BACK, RELEASE], error)
+
+    def _make_sure(self, sqls: Sequence[str], error: BaseException) -> Calls[None]:
+        try:
+            for sql in sqls:
+                yield from _insist(sql)
+        except GeneratorExit:
+            raise
+        except BaseException as lost:
+            # On Postgres a COMMIT would now roll back, and on SQLite do nothing, and neither would say so.
+            with suppress(Exception):
+                self.break_connection()
+            raise error from lost
 
     def no_transaction(self) -> InvalidInput:
         return InvalidInput(
@@ -134,19 +157,20 @@ class Joined(ABC):
 _WORDS: Final = {"sqlite": "SQLite", "postgres": "Postgres"}
 
 
-def _undo(error: Exception, *, begun: bool) -> Calls[None]:
-    try:
-        if begun:
-            yield Call("ROLLBACK")
+def _insist(sql: str) -> Calls[None]:
+    """Again, if the server refuses it for a cancel that was meant for the statement before."""
+    for _ in range(LATE_CANCELS):
+        try:
+            yield Call(sql, whole=True)
+        except Exception as error:
+            if sqlstate_of(error) != QUERY_CANCELED:
+                raise
         else:
-            yield Call(ROLL_BACK)
-            yield Call(RELEASE)
-    except Exception as lost:
-        # The connection is gone, and the transaction with it; what the caller wants to know is why.
-        raise error from lost
+            return
+    yield Call(sql, whole=True)
 
 
-def is_missing_table(error: Exception) -> bool:
+def is_missing_table(error: BaseException) -> bool:
     return sqlstate_of(error) == NO_TABLE or "no such table" in str(error)
 
 
@@ -158,20 +182,6 @@ def sqlstate_of(error: BaseException | None) -> str | None:
             return state
         error = getattr(error, "orig", None) or error.__cause__
     return None
-
-
-async def _to_the_end(visit: asyncio.Future[T]) -> T:
-    """Cancelled or not, the caller gets the connection back only when the thread uses it no more."""
-    interrupted: asyncio.CancelledError | None = None
-    while not visit.done():
-        try:
-            await asyncio.wait([visit])
-        except asyncio.CancelledError as cancelled:
-            interrupted = cancelled
-    if interrupted is not None:
-        visit.exception()
-        raise interrupted
-    return visit.result()
 
 
 def rows_of_values(statement: Statement, text: Text, home: Home) -> Iterator[Mapping[str, Any]]:
@@ -186,31 +196,3 @@ def rows_of_values(statement: Statement, text: Text, home: Home) -> Iterator[Map
         names = list(statement.columns)
         for values in zip(*statement.columns.values(), strict=True):
             yield {**dict(zip(names, values, strict=True)), "now": home.now()}
-
-
-def drive_sync(calls: Calls[T], fetch: Callable[[Call], list[Row]]) -> T:
-    try:
-        call = next(calls)
-        while True:
-            try:
-                rows = fetch(call)
-            except Exception as error:  # noqa: BLE001  # the series decides what it means, and raises it again
-                call = calls.throw(error)
-            else:
-                call = calls.send(rows)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
-
-
-async def drive(calls: Calls[T], fetch: Callable[[Call], Awaitable[list[Row]]]) -> T:
-    try:
-        call = next(calls)
-        while True:
-            try:
-                rows = await fetch(call)
-            except Exception as error:  # noqa: BLE001  # likewise
-                call = calls.throw(error)
-            else:
-                call = calls.send(rows)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # likewise

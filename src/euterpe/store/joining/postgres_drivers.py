@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from euterpe.store.dialect import Family, numbered
+from euterpe.store.joining.calls import Call
+from euterpe.store.joining.driving import Interruption, drive, drive_sync
 from euterpe.store.joining.home import Home
-from euterpe.store.joining.joined import Call, Joined, drive, drive_sync, rows_of_values
+from euterpe.store.joining.joined import Joined, rows_of_values
 from euterpe.store.program import MakeProgram, Row, Statement
 
 T = TypeVar("T")
@@ -32,6 +34,9 @@ class AsyncpgJoined(PostgresJoined):
     is_async = True
     how_to_begin = "async with connection.transaction(): ..."
 
+    def break_connection(self) -> None:
+        self._connection.terminate()
+
     async def run(self, make: MakeProgram[T], home: Home) -> T:
         return await drive(self.calls(make, home), self._fetch)
 
@@ -48,7 +53,10 @@ class PsycopgJoined(PostgresJoined):
     may_change_thread = True
     how_to_begin = "with connection.transaction(): ... (or leave autocommit off)"
 
-    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
+    def break_connection(self) -> None:
+        self._connection.pgconn.finish()
+
+    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
         psycopg = sys.modules["psycopg"]
         # A cursor of our own: the connection's factories may give rows as dictionaries, or want another placeholder.
         with psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
@@ -57,12 +65,15 @@ class PsycopgJoined(PostgresJoined):
                 cursor.execute(call.sql, call.params or None)
                 return cursor.fetchall() if cursor.description is not None else []
 
-            return drive_sync(self.calls(make, home), fetch)
+            return drive_sync(self.calls(make, home), fetch, interruption)
 
 
 class AsyncPsycopgJoined(PostgresJoined):
     is_async = True
     how_to_begin = "async with connection.transaction(): ... (or leave autocommit off)"
+
+    def break_connection(self) -> None:
+        self._connection.pgconn.finish()
 
     async def run(self, make: MakeProgram[T], home: Home) -> T:
         psycopg = sys.modules["psycopg"]

@@ -5,14 +5,17 @@ The asynchronous ones run the blocking code inside SQLAlchemy's own bridge (`run
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
 from euterpe.model.errors import InvalidInput
 from euterpe.store.dialect import Family, text_of
+from euterpe.store.joining.calls import Call, Calls
+from euterpe.store.joining.driving import Interruption, drive_sync, to_the_end
 from euterpe.store.joining.home import Home
-from euterpe.store.joining.joined import Call, Calls, Joined, drive_sync, rows_of_values
+from euterpe.store.joining.joined import Joined, rows_of_values
 from euterpe.store.joining.sqlite_drivers import BEGIN, begins_by_itself
 from euterpe.store.library import as_sqlite
 from euterpe.store.program import MakeProgram, Row, Statement
@@ -20,6 +23,8 @@ from euterpe.store.program import MakeProgram, Row, Statement
 T = TypeVar("T")
 
 FAMILIES: Final[dict[str, Family]] = {"postgresql": "postgres", "sqlite": "sqlite"}
+PATIENCE_S: Final = 1.0
+"""SQLAlchemy throws the connection away under a statement that is cancelled; one that waits for no lock ends sooner."""
 SQLITE_DRIVERS: Final = ("pysqlite", "aiosqlite")
 
 
@@ -62,11 +67,14 @@ class SqlalchemyJoined(Joined):
             return False
         if not begins_by_itself(raw):
             raise self.no_transaction()
-        yield Call(BEGIN)
+        yield Call(BEGIN, whole=True)
         return False  # It is the session's transaction now, and its to roll back.
 
-    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
-        return drive_sync(self.calls(make, home), self._fetch)
+    def break_connection(self) -> None:
+        self._connection.invalidate()
+
+    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
+        return drive_sync(self.calls(make, home), self._fetch, interruption)
 
     def _fetch(self, call: Call) -> list[Row]:
         text = sys.modules["sqlalchemy"].text
@@ -92,9 +100,13 @@ class AsyncSqlalchemyJoined(Joined):
     def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
         raise NotImplementedError("done inside SQLAlchemy's bridge")
 
+    def break_connection(self) -> None:
+        raise NotImplementedError("done inside SQLAlchemy's bridge")
+
     async def run(self, make: MakeProgram[T], home: Home) -> T:
-        answer: T = await self._outer.run_sync(lambda inner: SqlalchemyJoined(inner).run_sync(make, home))
-        return answer
+        interruption = Interruption()
+        visit = self._outer.run_sync(lambda inner: SqlalchemyJoined(inner).run_sync(make, home, interruption))
+        return await to_the_end(asyncio.ensure_future(visit), interruption, PATIENCE_S)
 
 
 def _same(value: Any) -> Any:

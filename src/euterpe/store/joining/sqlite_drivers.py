@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from euterpe.store.dialect import Family, numbered
+from euterpe.store.joining.calls import Call, Calls
+from euterpe.store.joining.driving import Interruption, drive, drive_sync
 from euterpe.store.joining.home import Home
-from euterpe.store.joining.joined import Call, Calls, Joined, drive, drive_sync, rows_of_values
+from euterpe.store.joining.joined import Joined, rows_of_values
 from euterpe.store.library import as_sqlite
 from euterpe.store.program import MakeProgram, Row, Statement
 
@@ -30,12 +34,15 @@ class SqliteJoined(Joined):
         for values in rows_of_values(statement, text, home):
             yield Call(text.sql, [as_sqlite(values[name]) for name in text.names])
 
+    def break_connection(self) -> None:
+        self._connection.close()
+
     def begin(self) -> Calls[bool]:
         if self._connection.in_transaction:
             return False
         if not begins_by_itself(self._connection):
             raise self.no_transaction()
-        yield Call(BEGIN)
+        yield Call(BEGIN, whole=True)
         return True
 
 
@@ -50,21 +57,27 @@ class PythonSqliteJoined(SqliteJoined):
     is_async = False
     sqlite_library = "sqlite3"
 
-    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
+    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
         cursor = self._connection.cursor()
         cursor.row_factory = None
         text_factory, self._connection.text_factory = self._connection.text_factory, str
         try:
-            return drive_sync(self.calls(make, home), lambda call: cursor.execute(call.sql, call.params).fetchall())
+            return drive_sync(
+                self.calls(make, home), lambda call: cursor.execute(call.sql, call.params).fetchall(), interruption
+            )
         finally:
-            self._connection.text_factory = text_factory
-            cursor.close()
+            with suppress(sqlite3.ProgrammingError):  # it was broken on purpose
+                self._connection.text_factory = text_factory
+                cursor.close()
 
 
 class AiosqliteJoined(SqliteJoined):
     is_async = True
     sqlite_library = "sqlite3"
     how_to_begin = 'await connection.execute("BEGIN IMMEDIATE")'
+
+    def break_connection(self) -> None:
+        self._connection.stop()
 
     async def run(self, make: MakeProgram[T], home: Home) -> T:
         async def fetch(call: Call) -> list[Row]:
@@ -77,18 +90,26 @@ class ApswJoined(SqliteJoined):
     is_async = False
     sqlite_library = "apsw"
 
-    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
+    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
         cursor = self._connection.cursor()
         # Cursors of their own traces: the connection's may turn rows into something else.
         cursor.row_trace = None
-        return drive_sync(self.calls(make, home), lambda call: cursor.execute(call.sql, call.params).fetchall())
+        return drive_sync(
+            self.calls(make, home), lambda call: cursor.execute(call.sql, call.params).fetchall(), interruption
+        )
 
 
 class LibsqlJoined(SqliteJoined):
     is_async = False
     sqlite_library = "libsql"
 
-    def run_sync(self, make: MakeProgram[T], home: Home) -> T:
+    def break_connection(self) -> None:
+        # A closed one panics at its next use. COMMIT without a transaction is an error too.
+        self._connection.execute("ROLLBACK")
+
+    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
         from euterpe.store.libsql import fetch
 
-        return drive_sync(self.calls(make, home), lambda call: fetch(self._connection, call.sql, call.params))
+        return drive_sync(
+            self.calls(make, home), lambda call: fetch(self._connection, call.sql, call.params), interruption
+        )
