@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from euterpe.model.errors import InvalidInput, PayloadTooLarge, Unsupported
+from euterpe.model.errors import InvalidInput, PayloadTooLarge
 
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 ANY: Errors = (Exception, pytest.fail.Exception)
 
-SPAWN = "a running job cannot spawn over HTTP"
 ONE_REQUESTER = "a key speaks for one requester; what a submission says of its own does not travel"
 IDS = "the control plane gives the ids; those of a graph's drafts are only names inside its request"
 TELLS_LESS = "a job's document leaves out what only an engine uses: releases, transitions, retry policy, limits"
@@ -24,28 +23,6 @@ OWN_ROWS = "the client's own key and requester are rows too"
 NUL = "NUL is refused in every text before it is looked at as an id: InvalidInput, not UnknownDependency"
 
 NOT_OVER_HTTP: dict[str, tuple[str, Errors]] = {
-    **dict.fromkeys(
-        (
-            "test_bad_input_is_refused_by_name_on_every_path_and_nothing_is_stored",
-            "test_a_running_job_spawns_children_that_wait_for_nothing",
-            "test_spawning_nothing_is_allowed",
-            "test_a_fan_in_waits_for_the_parent_and_all_it_spawns_later",
-            "test_a_fan_in_submitted_after_the_children_waits_for_them_too",
-            "test_a_fan_in_waits_for_grandchildren_spawned_before_it",
-            "test_a_fan_in_waits_for_grandchildren_spawned_after_it",
-            "test_a_plain_dependent_does_not_wait_for_what_its_dependency_spawned",
-            "test_a_failed_child_ends_the_fan_in",
-            "test_a_failed_parent_ends_the_fan_in_and_leaves_the_children_running",
-            "test_children_of_every_attempt_are_waited_for",
-            "test_a_fan_in_over_several_parents_waits_for_all_their_children",
-            "test_a_child_may_depend_on_its_sibling",
-            "test_a_child_that_ends_at_its_own_submission_ends_the_fan_in",
-            "test_spawning_again_with_the_same_keys_makes_no_second_child",
-            "test_a_fan_in_inside_a_graph_waits_for_what_its_parent_will_spawn",
-            "test_a_stale_claim_cannot_spawn",
-        ),
-        (SPAWN, Unsupported),
-    ),
     **dict.fromkeys(
         (
             "test_another_requesters_job_cannot_be_cancelled",
@@ -73,6 +50,7 @@ NOT_OVER_HTTP: dict[str, tuple[str, Errors]] = {
             "test_a_line_of_a_hundred_is_accepted_and_one_more_is_not",
             "test_an_edge_to_a_replayed_job_points_to_the_one_that_was_stored",
             "test_what_a_lost_commit_stored_is_found_again_and_not_stored_twice",
+            "test_a_fan_in_inside_a_graph_waits_for_what_its_parent_will_spawn",
         ),
         (IDS, ANY),
     ),

@@ -6,6 +6,7 @@ from tests.planted.planting import Bug, Edit
 
 QUERIES = "store/queries"
 DEADLINES = "tests/service/api/test_execution_timeouts.py"
+SPAWNING = "tests/service/api/test_spawning.py"
 OVER_HTTP = "tests/cli/test_worker_over_http.py"
 
 CONTRACT_BUGS = (
@@ -26,6 +27,12 @@ CONTRACT_BUGS = (
         (Edit("store/sweeping.py", "TIMED_OUT if job.outlived_its_deadline else LOST_LEASE", "LOST_LEASE"),),
         f"{DEADLINES}::test_the_sweep_ends_an_attempt_past_its_deadline_as_a_timeout_while_the_budget_lasts[sqlite-plain]",
         "'system') == (",
+    ),
+    Bug(
+        "children_are_spawned_without_the_lease_token",
+        (Edit(f"{QUERIES}/hold_claim_by_token.sql", "j.lease_token_hash = :token_hash", ":token_hash IS NOT NULL"),),
+        f"{SPAWNING}::test_a_lease_that_is_not_the_workers_stores_nothing[sqlite-wrong0]",
+        "KeyError: 'code'",
     ),
     Bug(
         "a_worker_on_an_http_queue_measures_a_database_it_does_not_have",

@@ -20,6 +20,7 @@ from euterpe.api.openapi import openapi_document
 from euterpe.api.operations import Check, MetricsRender, OperationsRoutes
 from euterpe.api.outbox import OutboxRoutes
 from euterpe.api.routing import AnyRoute, Router
+from euterpe.api.spawning import SpawnRoutes
 from euterpe.api.table import event_routes, job_routes, operations_routes, worker_routes
 from euterpe.api.watching import Watch
 from euterpe.api.worker_protocol import WorkerRoutes
@@ -113,7 +114,7 @@ def create_app(
     routes = [
         *job_routes(JobRoutes(store, store.wakeups)),
         *event_routes(feed, OutboxRoutes(store.outbox)),
-        *worker_routes(workers),
+        *worker_routes(workers, SpawnRoutes(store)),
         *operations_routes(operations, with_metrics=metrics_render is not None),
     ]
     document = openapi_document(routes, _version())

@@ -7,6 +7,7 @@ What HTTP cannot carry raises `Unsupported`.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NoReturn
@@ -14,7 +15,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from euterpe.api.client_session import AccessRefused, ControlPlaneSession, Subject, with_token
-from euterpe.api.client_turns import Turns
+from euterpe.api.client_turns import NAMELESS, NO_TOKEN, Turns
 from euterpe.api.client_words import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.job import Attempt, Claim, Job, Lease
@@ -34,8 +35,8 @@ PAGE_LIMIT: Final = 200
 AT_ONCE: Final = 24
 """News under way: some connections stay free for claims and reports."""
 PATIENCE_S: Final = 10.0
+SPAWN: Final = "/internal/worker/spawn"
 JOIN: Final = "join the transaction of a connection"
-SPAWN: Final = "spawn jobs from a running one"
 
 
 def _cannot(what: str) -> NoReturn:
@@ -93,7 +94,7 @@ class HttpStore:
 
     async def submit_unit(self, unit: Unit) -> list[Receipt]:
         if unit.parent is not None:
-            _cannot(SPAWN)
+            _cannot("spawn jobs without the lease of their parent")
         if len(unit.drafts) == 1 and unit.key is None:
             submission = unit.drafts[0].submission
             path, said, key = "/jobs", body_of(submission), submission.idempotency_key
@@ -106,18 +107,38 @@ class HttpStore:
             msgspec.structs.replace(msgspec.convert(one, Receipt), replayed=replayed)
             for one in (answer["jobs"] if path == "/jobs/batch" else [answer])
         ]
-        ready = {receipt.queue for receipt in receipts if receipt.state == State.SCHEDULED and not replayed}
-        if self.wakeups is not None and ready:
-            self.wakeups.announce(ready)
+        self._announce_ready(receipts)
         return receipts
 
-    async def _submit(self, path: str, said: Any, key: str | None) -> Any:
+    def _announce_ready(self, receipts: Sequence[Receipt]) -> None:
+        ready = {receipt.queue for receipt in receipts if receipt.state == State.SCHEDULED and not receipt.replayed}
+        if self.wakeups is not None and ready:
+            self.wakeups.announce(ready)
+
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+        """Children of a running job, for its requester; StaleLease when the lease is over."""
+        for submission in submissions:
+            check(submission, self.payload_limit)
+        if not submissions:
+            return []
+        said = _batch(Unit(drafts_of(submissions), key=secrets.token_hex(16))) | {
+            "worker_id": NAMELESS,
+            "job_id": parent.job_id,
+            "attempt_id": parent.attempt_id,
+            "lease_token": parent.token or NO_TOKEN,
+        }
+        reply = await self._submit(SPAWN, said, "", Subject(parent.job_id, parent.attempt_id))
+        receipts = msgspec.json.decode(reply.body, type=Spawned).jobs
+        self._announce_ready(receipts)
+        return receipts
+
+    async def _submit(self, path: str, said: Any, key: str | None, about: Subject | None = None) -> Any:
         """A request with a key can be sent again after a lost answer; without one nobody knows what became of it."""
         give_up_at = time.monotonic() + PATIENCE_S
         pause_s = 0.05
         while True:
             try:
-                return await self._session.post(path, said, Subject(key=key or ""))
+                return await self._session.post(path, said, about or Subject(key=key or ""))
             except AccessRefused:
                 raise
             except StoreUnavailable:
@@ -232,13 +253,18 @@ class HttpStore:
         _cannot(JOIN)
 
     submit_unit_on = _unsupported(JOIN)
-    spawn = _unsupported(SPAWN)
     bury = _unsupported("bury a job")
     pause = _unsupported("pause a queue or a type")
     resume = _unsupported("resume a queue or a type")
     paused = _unsupported("tell what is paused")
     depths = _unsupported("tell the depths of all queues; stats() counts your own jobs")
     unknown_types = _unsupported("tell which types wait for a worker")
+
+
+class Spawned(msgspec.Struct, frozen=True):
+    """What spawning is answered."""
+
+    jobs: list[Receipt]
 
 
 class RemoteSweeps:

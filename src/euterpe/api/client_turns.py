@@ -33,7 +33,7 @@ TURN_BYTES: Final = 1_000_000
 """How much of results and errors one request carries; a control plane may refuse bodies over its own limit."""
 ANSWER_S: Final = 30.0
 NAMELESS: Final = "lease-keeper"
-_NO_TOKEN: Final = "none"  # noqa: S105  # a lease without one is refused, which is the answer it deserves
+NO_TOKEN: Final = "none"  # noqa: S105  # a lease without one is refused, which is the answer it deserves
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -185,12 +185,12 @@ def _wanted(request: ClaimRequest, wait_ms: int) -> dict[str, Any]:
 
 
 def _entry(lease: Lease, **more: Any) -> Entry:
-    return Entry(lease.job_id, lease.attempt_id, lease.token or _NO_TOKEN, **more)
+    return Entry(lease.job_id, lease.attempt_id, lease.token or NO_TOKEN, **more)
 
 
 def _completed(claim: Claim, outcome: Success) -> Entry:
     lease = claim.lease
-    token = lease.token or _NO_TOKEN
+    token = lease.token or NO_TOKEN
     if outcome.result is None:
         return Entry(lease.job_id, lease.attempt_id, token)
     return Entry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))

@@ -152,6 +152,8 @@ FAIL: Final[Json] = (
     _LEASE | _MESSAGE | {"error": {"code": "upstream", "message": "503 from the printer", "retryable": True}}
 )
 FAIL_ANSWER: Final[Json] = {"ok": True, "ack": True, "requeued": True, "dlq": False}
+SPAWN: Final[Json] = _LEASE | {"jobs": [{"type": "report.page", "payload": {"page": 1}}], "idempotency_key": "pages"}
+SPAWN_ANSWER: Final[Json] = {"ok": True, "jobs": [ACCEPTED | {"replayed": False}]}
 _ENTRY: Final[Json] = {"job_id": JOB_ID, "attempt_id": ATTEMPT_ID, "lease_token": TOKEN}
 TURN: Final[Json] = {
     "worker_id": "shell-1",

@@ -11,6 +11,7 @@ from euterpe.api.jobs import JobRoutes
 from euterpe.api.operations import OperationsRoutes
 from euterpe.api.outbox import OutboxRoutes
 from euterpe.api.routing import AnyRoute, Reply, Route
+from euterpe.api.spawning import SpawnRoutes
 from euterpe.api.worker_protocol import WorkerRoutes
 from euterpe.store.keys import Scope
 
@@ -167,7 +168,7 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
     ]
 
 
-def worker_routes(workers: WorkerRoutes) -> list[AnyRoute]:
+def worker_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute]:
     claim_reply = Reply("A job, jobs, or nothing.", wire_worker.CLAIM_ANSWERS, example=e.CLAIMED)
     beat_reply = Reply("The lease lives on.", wire_worker.HeartbeatAnswer, example=e.HEARTBEAT_ANSWER)
     done_reply = Reply("Written, now or before.", wire_worker.CompleteAnswer, example=e.COMPLETE_ANSWER)
@@ -215,6 +216,17 @@ def worker_routes(workers: WorkerRoutes) -> list[AnyRoute]:
             (200, fail_reply),
             says="Safe to repeat. `retryable` false ends the job; `released` gives it back unharmed.",
             example=e.FAIL,
+            problems=_STALE,
+            **worker,
+        ),
+        _post(
+            "/internal/worker/spawn",
+            spawning.spawn,
+            wire_worker.SpawnBody,
+            "Children of a running job",
+            (200, Reply("All stored, now or before.", wire_worker.SpawnAnswer, example=e.SPAWN_ANSWER)),
+            says="All or none, for the parent's requester; fan-ins on it wait for them. Safe to repeat with a key.",
+            example=e.SPAWN,
             problems=_STALE,
             **worker,
         ),

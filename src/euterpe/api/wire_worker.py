@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from euterpe.api.wire import Duration, StateName, Timestamp
+from euterpe.api.wire import BATCH_LIMIT, Accepted, BatchJobBody, Duration, Key, StateName, Timestamp
 from euterpe.model.submission import NAME_LIMIT
 
 WorkerId = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
@@ -191,6 +191,30 @@ class FailAnswer(msgspec.Struct, frozen=True):
     ack: bool
     requeued: bool
     dlq: bool
+
+
+class SpawnBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Children of a running job: all are stored, or none. With a key the request can be sent again."""
+
+    worker_id: WorkerId
+    job_id: UUID
+    attempt_id: AttemptId
+    lease_token: Token
+    jobs: Annotated[list[BatchJobBody], Meta(min_length=1, max_length=BATCH_LIMIT)]
+    idempotency_key: Key | None = None
+
+
+class SpawnedJob(Accepted, frozen=True, kw_only=True):
+    """A child. `replayed`: it was there before, under its own key or that of the request."""
+
+    replayed: bool
+
+
+class SpawnAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """In the order of the request."""
+
+    ok: bool
+    jobs: list[SpawnedJob]
 
 
 class TurnBody(msgspec.Struct, frozen=True, kw_only=True):

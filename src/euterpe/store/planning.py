@@ -22,7 +22,7 @@ from euterpe.model.state import TERMINAL, State
 from euterpe.store.following import dependency_error
 from euterpe.store.program import Program, one
 from euterpe.store.rows import jobs_from
-from euterpe.store.units import Draft, Unit, as_stored
+from euterpe.store.units import Draft, Parent, Unit, as_stored
 
 
 class PlannedJob(msgspec.Struct, frozen=True):
@@ -137,11 +137,15 @@ def _hold(wanted: set[str], roots: set[str]) -> Program[tuple[dict[str, Known], 
     return known, family
 
 
-def _hold_parent(parent: tuple[str, int]) -> Program[tuple[Job, tuple[str, ...]]]:
-    rows = yield one("hold_claim", id=parent[0], claim_version=parent[1])
+def _hold_parent(parent: Parent) -> Program[tuple[Job, tuple[str, ...]]]:
+    job_id, claim_version, token_hash = parent.job_id, parent.claim_version, parent.token_hash
+    if token_hash is None:
+        rows = yield one("hold_claim", id=job_id, claim_version=claim_version)
+    else:
+        rows = yield one("hold_claim_by_token", id=job_id, claim_version=claim_version, token_hash=token_hash)
     if not rows:
-        raise StaleLease(*parent)
-    fan_ins = yield one("fan_ins_of", id=parent[0])
+        raise StaleLease(job_id, claim_version)
+    fan_ins = yield one("fan_ins_of", id=job_id)
     return jobs_from(rows)[0], tuple(row[0] for row in fan_ins)
 
 

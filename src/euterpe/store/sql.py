@@ -43,7 +43,7 @@ from euterpe.store.leasing import advance, heartbeat
 from euterpe.store.outbox_store import Outbox
 from euterpe.store.sweeper import Sweeps
 from euterpe.store.turning import Turns
-from euterpe.store.units import Draft, Receipt, Unit, drafts_of
+from euterpe.store.units import Draft, Parent, Receipt, Unit, drafts_of
 
 PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
 
@@ -101,7 +101,7 @@ class SqlStore:
         """Children of a running job; refused when its claim is stale."""
         for submission in submissions:
             check(submission, self.payload_limit)
-        return await self.submit_unit(Unit(drafts_of(submissions), parent=(parent.job_id, parent.claim_version)))
+        return await self.submit_unit(Unit(drafts_of(submissions), parent=Parent(parent.job_id, parent.claim_version)))
 
     async def submit_unit(self, unit: Unit) -> list[Receipt]:
         answer = await self._gate.submit(unit)

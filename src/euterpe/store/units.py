@@ -23,13 +23,21 @@ class Draft(msgspec.Struct, frozen=True):
     submission: Submission
 
 
+class Parent(msgspec.Struct, frozen=True):
+    """The running claim that spawns jobs. A claim over HTTP must show its token too."""
+
+    job_id: str
+    claim_version: int
+    token_hash: bytes | None = None
+
+
 class Unit(msgspec.Struct, frozen=True):
-    """Jobs that are stored together or not at all. `parent` is the running claim (job_id, claim_version) that spawns
-    them; `key` makes the whole unit idempotent."""
+    """Jobs that are stored together or not at all. `parent` is the running claim that spawns them; `key` makes the
+    whole unit idempotent."""
 
     drafts: tuple[Draft, ...]
     key: str | None = None
-    parent: tuple[str, int] | None = None
+    parent: Parent | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

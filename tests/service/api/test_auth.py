@@ -34,6 +34,7 @@ NEEDS = {
     "POST /internal/worker/heartbeat": "worker",
     "POST /internal/worker/complete": "worker",
     "POST /internal/worker/fail": "worker",
+    "POST /internal/worker/spawn": "worker",
     "POST /internal/worker/turn": "worker",
 }
 GRANTS = {"submit": {"submit"}, "read": {"read"}, "worker": {"worker"}, "admin": {"submit", "read"}}

@@ -223,3 +223,26 @@ async def test_two_workers_share_the_jobs(remote: Remote) -> None:
             for job in jobs:
                 await job.wait("60s")
     assert sorted(ran) == list(range(300))
+
+
+async def test_a_handler_spawns_children_and_a_fan_in_waits_for_them(queue: Queue) -> None:
+    ran: Counter[str] = Counter()
+
+    @queue.job("page")
+    async def page(ctx: Context, n: int) -> int:
+        ran["page"] += 1
+        return n
+
+    @queue.job("book")
+    async def book(ctx: Context) -> list[str]:
+        return [await ctx.spawn(page.with_args(n=n)) for n in range(3)]
+
+    @queue.job("binding")
+    async def binding(ctx: Context) -> int:
+        return ran["page"]
+
+    async with working(queue):
+        parent, bound = await queue.fan_out([book.with_args()], then=binding.with_args())
+        assert await bound.result("30s") == 3
+        children = await parent.result("30s")
+        assert {(await queue.get(child)).parent_id for child in children} == {parent.id}
