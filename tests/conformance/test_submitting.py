@@ -27,6 +27,7 @@ async def test_the_system_gives_every_job_a_version_4_uuid(store: SqlStore) -> N
         parsed = uuid.UUID(job_id)
         assert (parsed.version, parsed.variant, str(parsed)) == (4, uuid.RFC_4122, job_id)
     assert len(set(ids)) == 51
+    assert len({job_id[:8] for job_id in ids}) == 51, "the first bits are no clock"
 
 
 async def test_an_unadorned_submission_has_the_defaults_of_the_model(store: SqlStore, clock: FrozenClock) -> None:

@@ -57,4 +57,22 @@ ROW_BUGS = (
         "::test_a_run_at_beyond_the_lifetime_is_refused_by_the_clock_of_the_database",
         "DID NOT RAISE",
     ),
+    Bug(
+        "ids_begin_with_what_they_have_in_common",
+        (Edit("store/units.py", '        f"{noise[i : i + 8]}-', '        f"{noise[:8]}-'),),
+        "tests/conformance/test_submitting.py::test_the_system_gives_every_job_a_version_4_uuid",
+        "the first bits are no clock",
+    ),
+    Bug(
+        "a_search_by_tag_reads_the_tags_as_json",
+        (
+            Edit(
+                "store/reading.py",
+                "    return msgspec.json.encode({tag[0]: tag[1]}).decode()[1:-1]\n",
+                '    return f\'"{tag[0]}":"{tag[1]}"\'\n',
+            ),
+        ),
+        "tests/conformance/test_whatever_submit_accepts.py::test_it_survives_or_is_refused_by_name",
+        "assert",
+    ),
 )

@@ -73,7 +73,9 @@ class SubmissionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         Meta(max_length=1000, description="Job ids; inside a batch also `#ref`, another job of the batch"),
     ] = []
     dependency: DependencyName = "after"
-    callback_url: Annotated[str, Meta(min_length=1, max_length=URL_LIMIT, pattern="^https?://")] | None = None
+    callback_url: (
+        Annotated[str, Meta(min_length=1, max_length=URL_LIMIT, pattern="^[Hh][Tt][Tt][Pp][Ss]?://")] | None
+    ) = None
     callback_events: Literal["all", "terminal"] = "all"
     concurrency_key: Key | None = None
     concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -65,16 +64,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_ids(count: int) -> list[str]:
-    """UUIDs of version 4 that begin with the time in milliseconds, the other 74 bits random.
+    """Random UUIDs of version 4: an id tells nothing of when its job was submitted, or how many others there are.
 
-    Jobs that are submitted together are settled together, so they should be neighbours in the index of ids too; ids
-    that are random all over touch a page of it each. One read of the system's randomness serves a whole batch."""
-    time_ms = f"{time.time_ns() // 1_000_000:012x}"[-12:]
-    front = f"{time_ms[:8]}-{time_ms[8:]}-4"
-    noise = os.urandom(10 * count).hex()
+    One read of the system's randomness serves a whole batch."""
+    noise = os.urandom(16 * count).hex()
     return [
-        f"{front}{noise[i : i + 3]}-{_VARIANT[noise[i + 3]]}{noise[i + 4 : i + 7]}-{noise[i + 7 : i + 19]}"
-        for i in range(0, 20 * count, 20)
+        f"{noise[i : i + 8]}-{noise[i + 8 : i + 12]}-4{noise[i + 13 : i + 16]}"
+        f"-{_VARIANT[noise[i + 16]]}{noise[i + 17 : i + 20]}-{noise[i + 20 : i + 32]}"
+        for i in range(0, 32 * count, 32)
     ]
 
 
