@@ -228,12 +228,6 @@ async def test_a_payload_never_changes(store: SqlStore, clock: FrozenClock) -> N
     assert (await store.get(job_id)).payload == b'{"a": 1}'
 
 
-async def test_ids_begin_with_the_time_so_that_those_of_one_moment_are_neighbours_in_the_index(store: SqlStore) -> None:
-    ids = [r.job_id for r in await store.submit_many([job() for _ in range(50)])] + [await submit(store)]
-    times_ms = [int.from_bytes(uuid.UUID(job_id).bytes[:6]) for job_id in ids]
-    assert max(times_ms) - min(times_ms) < 60_000
-
-
 @pytest.mark.parametrize("key", [None, "k"])
 async def test_a_run_at_beyond_the_lifetime_is_refused_by_the_clock_of_the_database(
     store: SqlStore, clock: FrozenClock, tables: Tables, key: str | None

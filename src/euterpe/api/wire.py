@@ -26,6 +26,7 @@ Duration = (
 )
 Instant = Annotated[datetime, Meta(tz=True, description="RFC 3339, with an offset")]
 Timestamp = Annotated[str, Meta(description="RFC 3339, UTC, microseconds")]
+CallbackUrl = Annotated[str, Meta(min_length=1, max_length=URL_LIMIT, pattern="^[Hh][Tt][Tt][Pp][Ss]?://")]
 PAGE_LIMIT = 200
 BATCH_LIMIT = 10_000
 
