@@ -72,7 +72,10 @@ class OpenedSecrets:
         )
         if requester not in self._complained:
             self._complained.add(requester)
-            log.warning("no webhook secret of %s: %s", requester, error)
+            log.warning(
+                "no webhook secret, so webhooks wait: `euterpe keys secrets rotate --requester` makes one",
+                extra={"requester_id": requester},
+            )
         return error
 
 

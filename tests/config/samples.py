@@ -111,6 +111,7 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "worker.poll_interval": _duration("worker.poll_interval", (0,)),
     "worker.sweep_interval": _duration("worker.sweep_interval", (0,)),
     "observability.log_format": Sample("json", "json", "observability.log_format", "json", ("xml", 1, "")),
+    "observability.namespace": Sample("media", "media", "observability.namespace", "media", (1, ["media"])),
     "observability.queues": Sample(["extra"], "extra", "observability.queues", ("extra",), _NOT_A_LIST),
     "engine.url": Sample(
         "postgresql://u:canary-2@db/x",

@@ -149,7 +149,7 @@ def test_the_span_tells_queue_job_and_outcome() -> None:
 
 @pytest.mark.parametrize(
     ("outcome", "failed"),
-    [("completed", False), ("scheduled", False), ("cancelled", False), ("failed", True), ("dead_letter", True)],
+    [("completed", False), ("released", False), ("cancelled", False), ("failed", True), ("dead_letter", True)],
 )
 def test_only_an_outcome_that_is_a_failure_marks_the_span_as_failed(outcome: str, failed: bool) -> None:
     kept = Kept()

@@ -7,6 +7,11 @@ from tests.planted.planting import Bug, Edit
 HOSTILE = "tests/worker/test_hostile_handlers.py"
 KEEPER = "tests/worker/test_one_keeper.py"
 SPAWNS = "tests/worker/test_spawns.py"
+TELLING = "tests/worker/test_telling_of_failures.py"
+SPANS = "tests/worker/test_spans.py"
+REQUESTS = (
+    "tests/service/api/test_request_ids.py::test_a_failed_request_is_logged_under_the_name_that_its_answer_carries"
+)
 STOPPING = "tests/worker/test_stopping.py"
 
 WORKER_BUGS = (
@@ -72,5 +77,35 @@ WORKER_BUGS = (
         ),
         f"{STOPPING}::test_the_job_of_a_thread_that_does_not_stop_is_nobody_elses_while_its_process_lives[sqlite]",
         "assert [] == [",
+    ),
+    Bug(
+        "a_dead_letter_leaves_no_line",
+        (Edit("worker/loop.py", "report_end(f, verdict)", "pass"),),
+        f"{TELLING}::test_a_failed_attempt_is_a_warning_with_the_next_try_and_the_dead_letter_an_error[sqlite]",
+        "2 lines about the job",
+    ),
+    Bug(
+        "the_namespace_is_not_logged",
+        (Edit("observe/logs.py", "{**self._everywhere, **current_keys(), **fields}", "{**current_keys(), **fields}"),),
+        REQUESTS,
+        "KeyError: 'namespace'",
+    ),
+    Bug(
+        "a_log_call_of_ours_is_refused_by_our_gate",
+        (Edit("worker/roster.py", "log.error(message, held)", 'log.error("held by %s", held)'),),
+        "tests/observe/test_log_calls.py::test_every_log_call_of_ours_passes_our_gate",
+        "no number",
+    ),
+    Bug(
+        "the_header_traceparent_is_ignored",
+        (Edit("api/jobs.py", "with_parent(submission, traceparent_of(request))", "with_parent(submission, None)"),),
+        f"{SPANS}::test_a_submission_over_http_is_continued_by_the_span_of_its_attempt_also_in_an_http_worker[header]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_failed_attempt_is_a_span_that_completed",
+        (Edit("worker/telemetry.py", "            return str(failure.category)", '            return "completed"'),),
+        f"{SPANS}::test_the_outcome_of_a_span_is_the_word_that_its_attempt_is_closed_with",
+        "Differing items",
     ),
 )

@@ -19,11 +19,13 @@ from euterpe.api.limits import Limits, RateLimit
 from euterpe.api.openapi import openapi_document
 from euterpe.api.operations import Check, MetricsRender, OperationsRoutes
 from euterpe.api.outbox import OutboxRoutes
+from euterpe.api.request_ids import request_id_of, telling
 from euterpe.api.routing import AnyRoute, Router
 from euterpe.api.spawning import SpawnRoutes
 from euterpe.api.table import event_routes, job_routes, operations_routes, worker_routes
 from euterpe.api.watching import Watch
 from euterpe.api.worker_protocol import WorkerRoutes
+from euterpe.logkeys import logging_with
 from euterpe.ports import Telemetry
 from euterpe.store.sql import SqlStore
 from euterpe.store.wire import WireClaims
@@ -50,7 +52,9 @@ class ControlPlane:
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._router.serve(scope, receive, send)
+            request_id = request_id_of(scope)
+            with logging_with(request_id=request_id):
+                await self._router.serve(scope, receive, telling(request_id, send))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:

@@ -8,6 +8,7 @@ from typing import Final, cast
 import msgspec
 
 from euterpe.api.asgi import Answer, Header, Request
+from euterpe.api.parents import traceparent_of, with_parent
 from euterpe.api.problems import Refusal
 from euterpe.api.submissions import (
     batch_key,
@@ -55,6 +56,7 @@ class JobRoutes:
         submission = submission_of(
             body, request.identity.requester_id, self._store.payload_limit, key=_key_header(request)
         )
+        submission = with_parent(submission, traceparent_of(request))
         if submission.depends_on:
             known = tuple(canonical_dependency(d, "/depends_on") for d in submission.depends_on)
             submission = msgspec.structs.replace(submission, depends_on=known)
@@ -64,7 +66,9 @@ class JobRoutes:
 
     async def submit_batch(self, request: Request, body: BatchBody) -> Answer:
         key = batch_key(body.idempotency_key, _key_header(request))
-        drafts = drafts_of_batch(body.jobs, request.identity.requester_id, self._store.payload_limit)
+        drafts = drafts_of_batch(
+            body.jobs, request.identity.requester_id, self._store.payload_limit, traceparent_of(request)
+        )
         receipts = await self._store.submit_graph(drafts, key=key)
         answer = b'{"jobs":[' + b",".join(receipt.response for receipt in receipts) + b"]}"
         return Answer(202, answer, headers=(REPLAYED,) if all(r.replayed for r in receipts) else ())

@@ -24,6 +24,7 @@ INTRODUCTION: Final = (
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _HEADER_SAYS: Final = {
     "Idempotency-Key": ("Makes the request safe to repeat: the same key gets the first answer.", 256),
+    "traceparent": ("The W3C trace context that the spans of the job's attempts continue.", 256),
     "Last-Event-ID": ("The id of the last event that arrived: what changed since then comes first.", 18),
     "Idempotency-Replayed": ("`true`: this is the stored answer of an earlier request with the same key.", None),
     "Location": ("Where the job is.", None),

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from euterpe.api.decoding import opaque_json
+from euterpe.api.parents import with_parent
 from euterpe.api.problems import Refusal, pointer_of, refusal_of
 from euterpe.api.wire import BackoffBody, BatchJobBody, SubmissionBody
 from euterpe.duration import parse_duration_us
@@ -127,7 +128,9 @@ def batch_key(field: str | None, header: str | None) -> str | None:
         raise refusal_of(error) from None
 
 
-def drafts_of_batch(bodies: Sequence[BatchJobBody], requester_id: str, payload_limit: int) -> list[Draft]:
+def drafts_of_batch(
+    bodies: Sequence[BatchJobBody], requester_id: str, payload_limit: int, traceparent: str | None = None
+) -> list[Draft]:
     """Jobs with their ids; `#ref` becomes the id of the job that has this ref."""
     ids = new_ids(len(bodies))
     by_ref: dict[str, str] = {}
@@ -137,7 +140,7 @@ def drafts_of_batch(bodies: Sequence[BatchJobBody], requester_id: str, payload_l
     drafts = []
     for i, (body, job_id) in enumerate(zip(bodies, ids, strict=True)):
         at = f"/jobs/{i}"
-        submission = submission_of(body, requester_id, payload_limit, at=at)
+        submission = with_parent(submission_of(body, requester_id, payload_limit, at=at), traceparent)
         depends_on = tuple(_resolved(d, by_ref, f"{at}/depends_on") for d in submission.depends_on)
         if depends_on != submission.depends_on and submission.idempotency_key is not None:
             # Its dependencies get new ids at every try, so a repeated request would look like another one.

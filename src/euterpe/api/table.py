@@ -50,7 +50,7 @@ def _submitting(jobs: JobRoutes) -> list[AnyRoute]:
             (202, accepted),
             says="With an idempotency key (header or field) the same request gets the same answer, byte for byte.",
             example=e.SUBMISSION,
-            request_headers=("Idempotency-Key",),
+            request_headers=("Idempotency-Key", "traceparent"),
             problems=_SAME_KEY,
         ),
         _post(
@@ -61,7 +61,7 @@ def _submitting(jobs: JobRoutes) -> list[AnyRoute]:
             (202, batch_accepted),
             says="All are stored or none. A job may depend on another of the batch by `#` and its `ref`.",
             example=e.BATCH,
-            request_headers=("Idempotency-Key",),
+            request_headers=("Idempotency-Key", "traceparent"),
             problems=_SAME_KEY,
         ),
     ]

@@ -47,7 +47,10 @@ def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning) -> None
     """Logs, the fastest loop there is, and the role on it."""
     observability = session.config.observability
     configure_logging(
-        observability.log_level, observability.log_format, strict=os.environ.get("EUTERPE_ENV") in ("dev", "test")
+        observability.log_level,
+        observability.log_format,
+        strict=os.environ.get("EUTERPE_ENV") in ("dev", "test"),
+        namespace=observability.namespace,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it tells of its start, we tell in our own words
     warn_of_two_databases(session, queue)

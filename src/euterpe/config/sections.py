@@ -160,6 +160,7 @@ class ObservabilityConfig(Section):
         "auto",
         "`auto` is lines for people at a terminal and JSON everywhere else.",
     )
+    namespace: str = setting(text(), "", "On every log line of ours; empty for the pod's (`POD_NAMESPACE`).")
     queue_sample_interval_us: int = setting(
         duration(100_000), 10 * SECOND_US, "How often lengths and ages of queues are measured."
     )

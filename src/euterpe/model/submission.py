@@ -36,6 +36,8 @@ KEY_LIMIT: Final = 256
 NAME_LIMIT: Final = 200
 URL_LIMIT: Final = 2_000
 TAGS_LIMIT: Final = 64
+TRACE_TAG: Final = "traceparent"
+"""The tag that says which trace a job belongs to, as W3C writes it."""
 MAX_ATTEMPTS_LIMIT: Final = 1_000
 LONGEST_US: Final = 3650 * DAY_US
 SHORTEST_VISIBILITY_US: Final = 1_000_000
@@ -213,6 +215,13 @@ def _check_stages(stages: tuple[str, ...]) -> None:
         check_text("stages", stage, 50, least=1)
 
 
+def _without_trace(tags: dict[str, str] | None) -> dict[str, str] | None:
+    """A repeated request comes in a span of its own, and is the same request."""
+    if not tags or TRACE_TAG not in tags:
+        return tags
+    return {name: value for name, value in tags.items() if name != TRACE_TAG} or None
+
+
 def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = None) -> bytes:
     """What makes two requests the same: everything the user said but the key itself.
 
@@ -232,7 +241,7 @@ def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = No
         retry_to_wire(submission.retry),
         submission.stages,
         submission.correlation_id,
-        submission.tags,
+        _without_trace(submission.tags),
         submission.depends_on if depends_on is None else depends_on,
         submission.dependency,
         submission.callback_url,

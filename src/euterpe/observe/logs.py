@@ -11,6 +11,7 @@ shows at debug alone.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import time
@@ -24,6 +25,7 @@ from uuid import UUID
 
 import msgspec
 
+from euterpe.logkeys import current_keys
 from euterpe.model.errors import EuterpeError
 from euterpe.observe.tracing import current_span
 
@@ -53,6 +55,7 @@ ADDED_KEYS: Final = frozenset(
         *("error_code", "duration_ms", "delay_ms", "count"),  # how it went: codes and numbers, never texts
         *("method", "path", "status"),  # a request; `path` is the route's template
         *("host", "port", "engine", "version"),  # what was started or reached
+        "requester_id",  # on whose behalf
     }
 )
 ALLOWED_KEYS: Final = CANONICAL_KEYS | ADDED_KEYS
@@ -82,9 +85,10 @@ class ForbiddenLogKey(EuterpeError):
 class Gate(logging.Filter):
     """Decides what of a record may leave the process. `strict` raises at the log call that is wrong."""
 
-    def __init__(self, *, strict: bool) -> None:
+    def __init__(self, *, strict: bool, namespace: str = "") -> None:
         super().__init__()
         self.strict = strict
+        self._everywhere = {"namespace": namespace} if namespace else {}
         self.dropped: Counter[str] = Counter()
         """How often each forbidden key was dropped (at most 100 different keys are told apart)."""
 
@@ -108,6 +112,8 @@ class Gate(logging.Filter):
         if span is not None:
             fields.setdefault("trace_id", span.trace_id)
             fields.setdefault("span_id", span.span_id)
+        if ours:
+            fields = {**self._everywhere, **current_keys(), **fields}
         record.euterpe_fields = fields
         return True
 
@@ -162,15 +168,19 @@ def bind(logger: logging.Logger, **keys: object) -> BoundLogger:
     return BoundLogger(logger, keys)
 
 
-def configure_logging(level: str, log_format: str = "auto", *, strict: bool, stream: TextIO | None = None) -> Gate:
-    """Install the process's one handler on the root logger, replacing an earlier one. Returns its gate."""
+def configure_logging(
+    level: str, log_format: str = "auto", *, strict: bool, stream: TextIO | None = None, namespace: str | None = None
+) -> Gate:
+    """Install the process's one handler on the root logger, replacing an earlier one. Returns its gate.
+
+    `namespace` goes on every line of ours; without one it is that of the pod (`POD_NAMESPACE`)."""
     stream = stream or sys.stderr
     least = _LEVELS.get(level) or logging.getLevelNamesMapping()[level.upper()]
     human = log_format == "human" or (log_format == "auto" and stream.isatty())
     reveal = least <= logging.DEBUG
     handler = _EuterpeHandler(stream)
     handler.setFormatter(HumanFormatter(reveal=reveal) if human else JsonFormatter(reveal=reveal))
-    gate = Gate(strict=strict)
+    gate = Gate(strict=strict, namespace=_cut(namespace or os.environ.get("POD_NAMESPACE", "").strip()))
     handler.addFilter(gate)
     root = logging.getLogger()
     for old in [each for each in root.handlers if isinstance(each, _EuterpeHandler)]:

@@ -124,7 +124,8 @@ class JobSpan:
         self._started_ns = time.perf_counter_ns()
 
     def set_outcome(self, outcome: str) -> None:
-        """`completed`, `retrying`, `failed`, ...: the state that the job goes to."""
+        """The word that the attempt is closed with: `completed`, `released`, a failure's category (`temporary`,
+        `permanent`, `timeout`, `cancelled`, `system`), or `lost_lease`."""
         self._outcome = outcome
 
     def __enter__(self) -> JobSpan:
@@ -157,7 +158,7 @@ class JobSpan:
         )
 
 
-_GOOD_OUTCOMES: Final = frozenset({"completed", "released", "scheduled", "cancelled"})
+_GOOD_OUTCOMES: Final = frozenset({"completed", "released", "cancelled"})
 
 
 class NoSpan:

@@ -108,9 +108,9 @@ class Postman:
             if not self._warned:
                 self._warned = True
                 log.warning(
-                    "webhooks wait, this worker cannot send them: %s. `euterpe keys create` makes the keys with a "
+                    "webhooks wait, this worker cannot send them: `euterpe keys create` makes the keys with a "
                     "requester's secret; queue.work(webhooks=False) leaves sending to other processes",
-                    error,
+                    exc_info=error,
                 )
             return None
 

@@ -24,7 +24,7 @@ from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.jobtype import Call, CronDecorator, Decorator, JobType, register
 from euterpe.queue.options import Options, encode_payload, submission_of
-from euterpe.queue.running import run_worker
+from euterpe.queue.running import run_worker, traced
 from euterpe.queue.schedule import Cron
 from euterpe.queue.sync import SyncQueue
 from euterpe.queue.watching import Watching
@@ -281,9 +281,10 @@ class Queue:
         The callbacks of its jobs are delivered too; `webhooks=False` leaves them to other processes."""
         if isinstance(queues, str):
             raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
-        async with self:
+        async with self, traced(tuning.pop("trace", None)) as trace:
             await run_worker(
                 self,
+                trace=trace,
                 concurrency=concurrency,
                 queues=tuple(queues),
                 lease_ttl_us=parse_duration_us(lease, "lease"),

@@ -22,6 +22,7 @@ from euterpe.worker.sweeper import PROMOTE_S, Sweeper
 
 log = logging.getLogger("euterpe.worker")
 
+TRACING_VARIABLES: Final = ("OBSERVABILITY_TRACING_", "EUTERPE_OBSERVABILITY_TRACING_")
 FIRST_LOOK_S: Final = 2.0
 LOOK_S: Final = 60.0
 SHORTEST_LEASE_US: Final = 1_000_000
@@ -86,6 +87,19 @@ async def run_worker(
     with _told_by(signals, drain):
         async with _beside(side_work, sweeper if sweep else None, postman if webhooks else None):
             await worker.run()
+
+
+@asynccontextmanager
+async def traced(trace: Trace | None) -> AsyncIterator[Trace | None]:
+    """What opens the span of an attempt: the given one; else, as for a process that has no configuration file, what the
+    environment asks for."""
+    if trace is not None or not any(name.startswith(TRACING_VARIABLES) for name in os.environ):
+        yield trace
+        return
+    from euterpe.observe.jobspans import job_spans, tracing_of
+
+    async with job_spans(tracing_of(os.environ), worker_id(os.environ)) as asked_for:
+        yield asked_for
 
 
 @contextmanager

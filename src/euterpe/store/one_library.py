@@ -107,7 +107,7 @@ def hand_over(engine: GroupCommitEngine) -> None:
     from euterpe.store.python_sqlite import PYTHON
 
     if engine.library is not PYTHON:
-        log.info("%s is opened by sqlite3 in this process too, so the queue uses that library from now on", engine.path)
+        log.info("sqlite3 opened the queue's file in this process too: the queue uses that library from now on")
         engine.change_library(PYTHON)
 
 

@@ -18,6 +18,7 @@ from euterpe.compose import is_control_plane, make_room
 from euterpe.config import Config
 from euterpe.hosts import AllowedHosts
 from euterpe.model.errors import EuterpeError
+from euterpe.observe.jobspans import job_spans
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import Trace
 from euterpe.queue.queue import Queue
@@ -28,7 +29,6 @@ from euterpe.system.opening import Welcome, welcome
 from euterpe.system.outbox import deliver
 from euterpe.system.sampling import sample_forever
 from euterpe.system.stopping import Stop
-from euterpe.system.tracing import traces
 from euterpe.worker.identity import worker_id
 from euterpe.worker.sweeper import sweep_forever
 
@@ -115,7 +115,7 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
         if role.works:
-            trace = await stack.enter_async_context(traces(config, worker_id(os.environ)))
+            trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
             parts.start(_work(config, queue, tuning, stop, metrics, trace))
             log.info(
                 "working on jobs of %d types, %d at a time",

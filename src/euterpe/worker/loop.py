@@ -18,7 +18,7 @@ import msgspec
 from euterpe.model.errors import StaleLease, StoreUnavailable
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Failed
+from euterpe.model.outcome import Failed, Success
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Trace, Verdict, Wakeups
@@ -28,6 +28,7 @@ from euterpe.worker.desk import MakeSubmission, Spawn, WorkerDesk
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.keeper import LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.leasetable import SHORT_LEASE_US
+from euterpe.worker.reporting import job_keys, report_end
 from euterpe.worker.roster import LEASES_PER_SLOT, Roster
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
 
@@ -244,6 +245,8 @@ class Worker:
         for f, verdict in zip(finished, verdicts, strict=True):
             if not verdict.accepted:
                 continue
+            if type(f.outcome) is not Success:
+                report_end(f, verdict)
             if self._settled is not None:
                 self._settled(f.claim.job.id, verdict)
             if f.claim.job.has_dependents or verdict.state is State.SCHEDULED:
@@ -261,7 +264,7 @@ class Worker:
                     self._roster.give_back_ended([attempt])
                     break
                 except Exception as error:  # see above
-                    log.error("an outcome cannot be written", extra={"job_id": attempt.claim.job.id}, exc_info=error)
+                    log.error("an outcome cannot be written", extra=job_keys(attempt.claim), exc_info=error)
                     reason = f"the outcome cannot be written: {type(error).__name__}"
                     attempt.outcome = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))
             else:

@@ -22,6 +22,7 @@ from euterpe.worker.desk import WorkerDesk
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.leasetable import LeaseTable
 from euterpe.worker.processes import Processes
+from euterpe.worker.reporting import job_keys
 from euterpe.worker.telemetry import outcome_name
 from euterpe.worker.threads import Threads
 
@@ -118,9 +119,17 @@ class Roster:
         return attempt
 
     async def _traced(self, attempt: Attempt, trace: Trace) -> None:
-        with trace(attempt.claim) as span:
+        try:
+            opened = trace(attempt.claim)
+        except Exception as error:  # a job does not wait for its span
+            log.error("a job runs without a span", extra=job_keys(attempt.claim), exc_info=error)
             await attempt.run(self._means)
-            span.set_outcome(outcome_name(attempt.outcome))
+            return
+        with opened as span:
+            try:
+                await attempt.run(self._means)
+            finally:
+                span.set_outcome(outcome_name(attempt.outcome))
 
     def _ran(self, attempt: Attempt) -> None:
         """The last word of an attempt's task."""
@@ -145,8 +154,8 @@ class Roster:
             self.unwritten += 1
         else:
             self.table.release(attempt.slot)
-            job_id = attempt.claim.job.id
-            log.warning("the lease was lost to another claim; this attempt's work is dropped", extra={"job_id": job_id})
+            extra = job_keys(attempt.claim)
+            log.warning("the lease was lost to another claim; this attempt's work is dropped", extra=extra)
         self._on_change()
 
     def take_ended(self) -> list[Attempt]:
@@ -217,7 +226,7 @@ class Roster:
         elif attempt.handler.mode == "async":
             attempt.outcome = attempt.interrupted()
             self._stubborn.add(attempt)
-            extra = {"job_id": attempt.claim.job.id, "error_code": str(attempt.interruption)}
+            extra = {**job_keys(attempt.claim), "error_code": str(attempt.interruption)}
             log.warning("a handler does not let itself be cancelled; its job is settled without it", extra=extra)
             self._over(attempt)
         elif attempt.interruption is Interruption.SHUTDOWN:
@@ -226,7 +235,7 @@ class Roster:
     def _leave_behind(self, attempt: Attempt) -> None:
         """A thread that does not stop when the worker does. To give its job back would let it run twice at once, so
         nothing is written: its lease runs out by itself, some time after this process has ended."""
-        extra = {"job_id": attempt.claim.job.id}
+        extra = job_keys(attempt.claim)
         log.warning("a thread still runs at shutdown; its job is free again when its lease runs out", extra=extra)
         attempt.context.close()
         self.running.discard(attempt)

@@ -1,0 +1,140 @@
+"""Every attempt is a span: of `queue.work()` in a user's process too, over HTTP too, in the trace its job came with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from euterpe.model.errors import PermanentError, TemporaryError
+from euterpe.model.state import State
+from euterpe.queue.queue import Queue
+from euterpe.worker.context import Context
+from tests.observe.test_tracing import PARENT, SPAN, TRACE, Collector, attributes
+from tests.service.api.plane import running_plane
+from tests.worker.floor import in_state
+from tests.worker.inline import AT_ONCE, working
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    collector = Collector()
+    monkeypatch.setenv("OBSERVABILITY_TRACING_ENABLED", "true")
+    monkeypatch.setenv("OBSERVABILITY_TRACING_ENDPOINT", collector.url)
+    yield collector
+    collector.stop()
+
+
+def spans_of(collector: Collector) -> list[dict[str, Any]]:
+    """Each as its ids and attributes."""
+    found = []
+    for span in collector.spans:
+        found.append({**attributes(span), "trace": span["traceId"], "parent": span.get("parentSpanId")})
+    return found
+
+
+def register(queue: Queue) -> None:
+    @queue.job("completes")
+    async def completes() -> None: ...
+
+    @queue.job("retries", max_attempts=2, backoff=AT_ONCE)
+    async def retries() -> None:
+        raise TemporaryError("later")
+
+    @queue.job("fails")
+    def fails() -> None:
+        raise PermanentError("never")
+
+    @queue.job("hangs", timeout="50ms", max_attempts=1)
+    async def hangs() -> None:
+        await asyncio.Event().wait()
+
+    @queue.job("is_cancelled")
+    async def is_cancelled(ctx: Context) -> None:
+        await queue.cancel(ctx.job_id)
+        await asyncio.Event().wait()
+
+
+async def test_the_outcome_of_a_span_is_the_word_that_its_attempt_is_closed_with(
+    sqlite_url: str, collector: Collector
+) -> None:
+    queue = Queue(sqlite_url)
+    register(queue)
+    closed: dict[tuple[str, str], str | None] = {}
+    async with working(queue, lease="1s"):
+        jobs = [await queue.submit(name) for name in ("completes", "retries", "fails", "hangs", "is_cancelled")]
+        for job in jobs:
+            await job.wait("30s")
+            for attempt in await queue.attempts(job.id):
+                closed[job.id, str(attempt.attempt)] = attempt.outcome
+    spans = spans_of(collector)
+    assert {(span["job_id"], str(span["attempt"])): span["outcome"] for span in spans} == closed
+    assert set(closed.values()) == {"completed", "temporary", "permanent", "timeout", "cancelled"}
+    for span in spans:
+        assert {"queue", "job_id", "outcome", "type", "attempt"} <= span.keys()
+        assert span["queue"] == "default"
+
+
+async def test_a_released_attempt_is_a_span_too(sqlite_url: str, collector: Collector) -> None:
+    queue = Queue(sqlite_url)
+    begun = asyncio.Event()
+
+    @queue.job("long")
+    async def long() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with working(queue, grace="0s"):
+        job = await queue.submit("long")
+        await begun.wait()
+    (span,) = spans_of(collector)
+    assert (span["job_id"], span["outcome"]) == (job.id, "released")
+
+
+@pytest.mark.parametrize("said", ["header", "tag", "correlation_id"])
+async def test_a_submission_over_http_is_continued_by_the_span_of_its_attempt_also_in_an_http_worker(
+    sqlite_url: str, collector: Collector, said: str
+) -> None:
+    other = f"00-{TRACE[::-1]}-{SPAN[::-1]}-01"
+    body: dict[str, Any] = {"type": "completes", "payload": {}}
+    headers = {"traceparent": PARENT if said == "header" else other}
+    if said == "tag":
+        body["tags"] = {"traceparent": PARENT}
+    elif said == "correlation_id":
+        body["correlation_id"] = PARENT
+    async with running_plane(sqlite_url) as plane, plane.client() as client:
+        answer = await client.post("/jobs", json=body, headers=headers)
+        batch = await client.post("/jobs/batch", json={"jobs": [body]}, headers=headers)
+        ids = {answer.json()["job_id"], batch.json()["jobs"][0]["job_id"]}
+        queue = Queue(plane.base_url, token=await plane.key("submit", "read", "worker"))
+        register(queue)
+        async with working(queue):
+            for job_id in ids:
+                await in_state(queue, queue.handle_of_job(await queue.get(job_id)), State.COMPLETED)
+    spans = spans_of(collector)
+    assert {span["job_id"] for span in spans} == ids
+    assert {(span["trace"], span["parent"], span["outcome"]) for span in spans} == {(TRACE, SPAN, "completed")}
+
+
+async def test_a_retried_submission_of_another_span_is_the_same_request(sqlite_url: str) -> None:
+    body = {"type": "completes", "payload": {}, "idempotency_key": "once"}
+    async with running_plane(sqlite_url) as plane, plane.client() as client:
+        first = await client.post("/jobs", json=body, headers={"traceparent": PARENT})
+        again = await client.post("/jobs", json=body, headers={"traceparent": f"00-{TRACE}-{SPAN[::-1]}-01"})
+        broken = await client.post("/jobs", json=body, headers={"traceparent": "00-zz"})
+    assert first.status_code == again.status_code == broken.status_code == 202
+    assert first.content == again.content == broken.content
+
+
+async def test_a_worker_whose_spans_cannot_be_opened_still_runs_its_jobs(sqlite_url: str) -> None:
+    queue = Queue(sqlite_url)
+    register(queue)
+
+    def broken(_: object) -> Any:
+        raise RuntimeError("no span")
+
+    async with working(queue, trace=broken):
+        ended = await (await queue.submit("completes")).wait("20s")
+    assert ended.state is State.COMPLETED
