@@ -43,6 +43,8 @@ class Beat(msgspec.Struct, frozen=True):
     alive: bool
     expires_at: int = 0
     cancel_requested: bool = False
+    renewed: bool = True
+    """False for a living lease whose row somebody held: it was not waited for, and is as it was."""
 
 
 class Advance(msgspec.Struct, frozen=True):
@@ -64,11 +66,13 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What a settled attempt's job became. Not accepted: the claim was stale and nothing was written."""
+    """What a settled attempt's job became. Not accepted: the claim was stale and nothing was written, or, if `locked`,
+    somebody held its row and it is to be settled again."""
 
     accepted: bool
     state: State | None = None
     delay_us: int = 0
+    locked: bool = False
 
 
 class Claims(Protocol):
@@ -81,7 +85,7 @@ class Claims(Protocol):
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
         """Renew leases, all in one statement, answers in the same order. A late heartbeat is accepted while its version
-        is current."""
+        is current. A row that somebody holds keeps no other lease waiting."""
         ...
 
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
@@ -91,12 +95,14 @@ class Claims(Protocol):
     async def turn(
         self, finished: Sequence[Finished], request: ClaimRequest | None
     ) -> tuple[list[Verdict], list[Claim]]:
-        """Settle and claim in one go: one transaction where the engine can, so that a busy worker commits once."""
+        """Settle and claim in one go: one transaction where the engine can, so that a busy worker commits once. Waits
+        for no row that somebody holds."""
         ...
 
     async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
         """End attempts. In one transaction: the fenced update, the closed attempt, what it releases or ends, events.
-        Safe to repeat after a lost answer: what this outcome already closed is accepted again."""
+        Safe to repeat after a lost answer: what this outcome already closed is accepted again. Waits a moment for a
+        row that somebody holds."""
         ...
 
 

@@ -28,6 +28,7 @@ NOT_OVER_HTTP: dict[str, tuple[str, Errors]] = {
             "test_another_requesters_job_cannot_be_cancelled",
             "test_another_requesters_job_is_an_unknown_dependency",
             "test_a_key_belongs_to_one_requester_and_one_job_type",
+            "test_requesters_do_not_share_a_key",
             "test_batch_keys_belong_to_their_requester",
             "test_a_replay_is_the_same_request",
             "test_another_requesters_job_can_neither_be_retried_nor_buried",

@@ -200,3 +200,48 @@ async def test_everything_of_a_key_is_done_in_the_end(store: SqlStore, clock: Fr
             break
         await store.sweeps.urgent()
     assert {await state_of(store, receipt.job_id) for receipt in receipts} == {State.COMPLETED}
+
+
+async def test_a_free_slot_goes_to_a_job_that_is_not_paused(store: SqlStore) -> None:
+    await store.submit(keyed(type="a"))
+    running = await take_one(store)
+    await store.submit(keyed(type="b"))
+    waiting = await store.submit(keyed(type="c"))
+    assert await take(store) == []
+    await store.pause("type", "b")
+    await complete(store, running)
+    assert [claim.job.id for claim in await take(store)] == [waiting.job_id]
+
+
+async def test_a_job_that_is_paused_when_its_turn_comes_does_not_keep_the_others_parked(store: SqlStore) -> None:
+    await store.submit(keyed(type="a"))
+    running = await take_one(store)
+    await store.submit(keyed(type="b"))
+    waiting = await store.submit(keyed(type="c"))
+    assert await take(store) == []
+    await complete(store, running)
+    await store.pause("type", "b")
+    await store.sweeps.recover()
+    assert [claim.job.id for claim in await take(store)] == [waiting.job_id]
+
+
+async def test_a_paused_job_goes_on_when_it_is_resumed(store: SqlStore) -> None:
+    await store.submit(keyed(type="a"))
+    running = await take_one(store)
+    paused = await store.submit(keyed(type="b"))
+    assert await take(store) == []
+    await store.pause("type", "b")
+    await complete(store, running)
+    await store.resume("type", "b")
+    await store.sweeps.recover()
+    assert [claim.job.id for claim in await take(store)] == [paused.job_id]
+
+
+async def test_requesters_do_not_share_a_key(store: SqlStore) -> None:
+    """One requester can neither park the jobs of another, nor learn from its own that another's run."""
+    mine = [await store.submit(keyed(requester_id="me")) for _ in range(2)]
+    theirs = [await store.submit(keyed(requester_id="them")) for _ in range(2)]
+    claims = await take(store)
+    assert sorted(claim.job.id for claim in claims) == sorted([mine[0].job_id, theirs[0].job_id])
+    await complete(store, next(claim for claim in claims if claim.job.requester_id == "me"))
+    assert [claim.job.id for claim in await take(store)] == [mine[1].job_id]

@@ -162,6 +162,7 @@ async def test_a_whole_graph_is_stored_in_the_callers_transaction(scene: Scene) 
     receipts = await scene.store.submit_unit_on(Unit(drafts, key="graph"), scene.caller.connection)
     await scene.caller.commit()
     assert [receipt.state for receipt in receipts] == ["pending", "pending"]
+    await scene.store.sweeps.watch_dependencies()
     assert (await scene.store.get(first.job_id)).has_dependents
     assert len((await scene.rows())["job_dependencies"]) == 2
 

@@ -116,19 +116,6 @@ async def test_a_cancelled_wait_leaves_an_asynchronous_connection_to_its_own_rol
     await waiter.close()
 
 
-async def test_a_dependency_is_held_until_the_caller_commits(store: SqlStore, dsn: str) -> None:
-    parent = await store.submit(Submission(type="mail"))
-    caller = await asyncpg.connect(dsn)
-    async with caller.transaction():
-        (child,) = await store.submit_unit_on(mail(depends_on=(parent.job_id,)), caller)
-        ending = asyncio.create_task(store.cancel(parent.job_id))
-        await asyncio.sleep(0.05)  # Time to go wrong: the end of the parent must wait for its new child.
-        assert not ending.done()
-    await ending
-    assert (await store.get(child.job_id)).state == "cancelled"
-    await caller.close()
-
-
 async def test_a_submit_works_on_a_loop_other_than_the_stores(store: SqlStore, dsn: str) -> None:
     async def elsewhere() -> str:
         connection = await asyncpg.connect(dsn)

@@ -40,7 +40,7 @@ BY = {
     "search": {ROWID, "inbox_jobs_state"},
     "peek": {"inbox_jobs_claim"},
     "unpark": {BY_ID, "inbox_jobs_parked"},
-    "idle_keys": {"inbox_jobs_parked", "inbox_jobs_concurrency"},
+    "free_keys": {"inbox_jobs_parked", "inbox_jobs_concurrency"},
     "resolve_dependent": {BY_ID},
     "waiting_dependents": {BY_ID, "job_dependencies_depends_on"},
     "claim_events": {ROWID, "job_outbox_events_due", "job_outbox_events_order"},

@@ -95,7 +95,7 @@ BUGS = (
     ),
     Bug(
         "the_fence_of_a_turn_forgets_the_version",
-        (Edit(f"{QUERIES}/postgres/turn.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
+        (Edit(f"{QUERIES}/postgres/turn.sql", "WHERE w.claim_version = i.claim_version AND", "WHERE"),),
         "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[postgres]",
         "[True, True] == [False, True]",
     ),
@@ -128,7 +128,7 @@ BUGS = (
         "two_claimers_may_take_the_same_row",
         (
             Edit(f"{QUERIES}/postgres/turn.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),
-            Edit(f"{QUERIES}/postgres/turn.sql", "w.ctid AS at", "w.id AS at"),
+            Edit(f"{QUERIES}/postgres/turn.sql", "w.ctid AS at, w.call", "w.id AS at, w.call"),
             Edit(f"{QUERIES}/postgres/turn.sql", "j.ctid = picked.at", "j.id = picked.at"),
         ),
         f"{CLAIMS}[postgres]",
@@ -218,8 +218,8 @@ BUGS = (
             ),
             Edit(
                 "store/submitting.py",
-                "        yield from _store([i for i in now if i not in answers], units, claims, answers, replays)\n",
-                "        yield from _store([i for i in now if i not in answers], units, claims, answers, replays)\n"
+                "        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)\n",
+                "        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)\n"
                 "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
             ),
         ),
@@ -297,7 +297,7 @@ BUGS = (
     ),
     Bug(
         "a_completion_over_http_is_fenced_by_its_version_alone",
-        (Edit(f"{QUERIES}/postgres/complete_by_token.sql", " AND j.lease_token_hash = i.token_hash", ""),),
+        (Edit(f"{QUERIES}/postgres/complete_by_token.sql", " AND w.lease_token_hash = i.token_hash", ""),),
         f"{STRANGERS}[postgres]",
         "assert [True] == [False]",
     ),

@@ -11,6 +11,7 @@ from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
+from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
@@ -18,9 +19,10 @@ from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, ru
 
 BUGS = (
     *CORE_BUGS,
-    *EDGE_BUGS,
     *CANCELLATION_BUGS,
     *CUT_OFF_BUGS,
+    *EDGE_BUGS,
+    *LOCK_BUGS,
     *NAMING_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,

@@ -12,7 +12,7 @@ from euterpe.ports import ClaimRequest
 from euterpe.store.dialect import Family
 from euterpe.store.following import tell
 from euterpe.store.program import Program, Row, each, one
-from euterpe.store.rows import URGENCY, jobs_from
+from euterpe.store.rows import URGENCY, jobs_from, limit_key_of
 
 FOLDED_LIMIT: Final = 8_000_000
 """Jobs with more bytes than this in all are fetched row by row: SQLite has a limit for one value."""
@@ -74,7 +74,7 @@ def _take_in_steps(request: ClaimRequest, queue: str, limit: int) -> Program[lis
 def _hold_keys(jobs: list[Job], held: set[str], *, may_wait: bool) -> Program[set[str]]:
     """Lock the keys of these jobs; returns those that are busy. Only the first round waits: who waits for a key while
     holding another can wait for ever."""
-    wanted = {job.concurrency_key for job in jobs if job.concurrency_key is not None} - held
+    wanted = {key for job in jobs if (key := limit_key_of(job)) is not None} - held
     if wanted:
         locked = yield one("lock_keys" if may_wait else "try_lock_keys", keys=sorted(wanted))
         held |= {row[0] for row in locked}
@@ -83,13 +83,13 @@ def _hold_keys(jobs: list[Job], held: set[str], *, may_wait: bool) -> Program[se
 
 def _within_limits(jobs: list[Job], busy: set[str]) -> Program[list[Job]]:
     """Park what is over its key's limit, the youngest first, and leave alone what is busy; neither costs an attempt."""
-    keys = sorted({job.concurrency_key for job in jobs if job.concurrency_key is not None} - busy)
+    keys = sorted({key for job in jobs if (key := limit_key_of(job)) is not None} - busy)
     counted = (yield one("running_by_key", keys=keys)) if keys else []
     running = Counter({row[0]: row[1] for row in counted})
     kept: list[Job] = []
     parked: list[Job] = []
     for job in reversed(jobs):
-        key, limit = job.concurrency_key, job.concurrency_limit
+        key, limit = limit_key_of(job), job.concurrency_limit
         if key in busy:
             parked.append(job)
         elif key is not None and limit is not None and running[key] > limit:
@@ -102,11 +102,11 @@ def _within_limits(jobs: list[Job], busy: set[str]) -> Program[list[Job]]:
             "park",
             id=[j.id for j in parked],
             claim_version=[j.claim_version for j in parked],
-            parked=[int(j.concurrency_key not in busy) for j in parked],
+            parked=[int(limit_key_of(j) not in busy) for j in parked],
         )
-        full = {j.concurrency_key for j in parked if j.concurrency_key is not None} - busy
+        full = {key for j in parked if (key := limit_key_of(j)) is not None} - busy
         if full:
-            yield each("park_rest", concurrency_key=sorted(full))
+            yield each("park_rest", limit_key=sorted(full))
     return kept[::-1]
 
 

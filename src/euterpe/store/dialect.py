@@ -37,6 +37,7 @@ TABLES: Final = (
     "euterpe_api_keys",
     "euterpe_jobs",
     "euterpe_migrations",
+    "euterpe_unwatched_dependencies",
 )
 
 _NOW: Final = {

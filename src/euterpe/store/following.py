@@ -23,7 +23,7 @@ from euterpe.store.units import new_ids
 def follow(rows: Iterable[Row]) -> Program[None]:
     """Tell, release and end what hangs on these moves; ends of dependents are followed in turn."""
     moves = moved_from(row for row in rows if row[2] or row[3] or row[5])
-    keys = [m.concurrency_key for m in moves if m.concurrency_key is not None]
+    keys = [m.limit_key for m in moves if m.limit_key is not None]
     while moves:
         yield from _tell(moves)
         ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
@@ -66,7 +66,7 @@ def _free_keys(keys: Sequence[str]) -> Program[None]:
     if keys:
         yield one("lock_keys", keys=keys)
         distinct = sorted(set(keys))
-        yield each("unpark", concurrency_key=distinct, limit=[keys.count(key) for key in distinct])
+        yield each("unpark", limit_key=distinct, limit=[keys.count(key) for key in distinct])
 
 
 def _resolve_dependents(ended: Mapping[str, State]) -> Program[list[Moved]]:

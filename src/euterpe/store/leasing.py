@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from euterpe.model.job import Job, Lease
 from euterpe.model.readable import unreadable_columns
@@ -12,6 +13,11 @@ from euterpe.ports import Advance, Beat
 from euterpe.store.following import tell
 from euterpe.store.program import Program, each, one
 from euterpe.store.rows import jobs_from
+
+HEARTBEAT_WAIT_MS: Final = 200
+"""How long a heartbeat waits for a row that somebody holds, when all the others are renewed."""
+HELD_AT_MOST: Final = 5
+"""How many such rows one heartbeat waits for: the next round of all leases must not be late."""
 
 
 def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[Beat]]:
@@ -23,12 +29,20 @@ def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[Beat]]
         claim_version=[lease.claim_version for lease in ordered],
         lease_ttl_us=[lease_ttl_us] * len(ordered),
     )
-    alive = {(row[0], row[1]): (row[2], bool(row[3])) for row in rows}
+    alive = {(row[0], row[1]): (row[2], bool(row[3]), bool(row[4])) for row in rows}
     beats = []
     for lease in leases:
         renewed = alive.get((lease.job_id, lease.claim_version))
         beats.append(Beat(lease, False) if renewed is None else Beat(lease, True, *renewed))
     return beats
+
+
+def heartbeat_of_held(lease: Lease, lease_ttl_us: int) -> Program[Beat]:
+    """Renew a lease whose row somebody holds, if they let go in time; else the lock's timeout is raised."""
+    yield one("bound_lock_waits", wait_ms=HEARTBEAT_WAIT_MS)
+    yield one("await_rows", ids=[lease.job_id])
+    (beat,) = yield from heartbeat([lease], lease_ttl_us)
+    return beat
 
 
 def advance(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[list[bool]]:

@@ -20,7 +20,7 @@ from euterpe.model.job import Job
 from euterpe.model.priority import inherit
 from euterpe.model.state import TERMINAL, State
 from euterpe.store.following import dependency_error
-from euterpe.store.program import Program, one
+from euterpe.store.program import Program, each, one
 from euterpe.store.rows import jobs_from
 from euterpe.store.units import Draft, Parent, Unit, as_stored
 
@@ -53,15 +53,16 @@ class Known(msgspec.Struct, frozen=True):
 Plan = list[PlannedJob] | EuterpeError
 
 
-def plan_units(units: Mapping[int, Unit]) -> Program[dict[int, Plan]]:
-    """A plan, or the error that rejects the unit. What is depended on is held until the transaction ends."""
+def plan_units(units: Mapping[int, Unit], *, may_hold: bool = True) -> Program[dict[int, Plan]]:
+    """A plan, or the error that rejects the unit. What is depended on is held until the transaction ends; in one that
+    may not do that, because somebody else ends it, the sweep `watch_dependencies` does it later."""
     units = {i: _with_stored_ids(unit) for i, unit in units.items()}
     outside = {i: _outside_dependencies(unit) for i, unit in units.items()}
     wanted = set().union(*outside.values()) if outside else set()
-    known, family = yield from _hold(wanted, _fan_in_roots(units))
+    known, family = yield from hold(wanted, _fan_in_roots(units), may_hold=may_hold)
     now_us = yield from _clock_for(units)
     plans: dict[int, Plan] = {}
-    marked: set[str] = set()
+    waiting: dict[str, list[str]] = {}
     for i, unit in units.items():
         try:
             check_run_times(unit, now_us)
@@ -71,9 +72,13 @@ def plan_units(units: Mapping[int, Unit]) -> Program[dict[int, Plan]]:
             plans[i] = rejected
             continue
         plans[i] = plan
-        marked |= {d for job in plan if job.pending for d in job.edges if d in known}
-    if marked:
-        yield one("mark_has_dependents", ids=sorted(marked))
+        waiting |= {job.draft.id: held for job in plan if job.pending and (held := _among(known, job.edges))}
+    if waiting and may_hold:
+        yield one("mark_has_dependents", ids=sorted({d for outside in waiting.values() for d in outside}))
+    elif waiting:
+        yield each(
+            "insert_unwatched", job_id=list(waiting), depends_on=[" ".join(outside) for outside in waiting.values()]
+        )
     return plans
 
 
@@ -91,6 +96,10 @@ def check_run_times(unit: Unit, now_us: int) -> None:
         s = draft.submission
         if s.run_at is not None and s.run_at >= now_us + s.lifetime_us:
             raise InvalidInput("run_at", "lies beyond the lifetime: the job would end before it could run")
+
+
+def _among(known: Mapping[str, Known], edges: tuple[str, ...]) -> list[str]:
+    return [d for d in edges if d in known]
 
 
 def _with_stored_ids(unit: Unit) -> Unit:
@@ -120,13 +129,15 @@ def _fan_in_roots(units: Mapping[int, Unit]) -> set[str]:
     }
 
 
-def _hold(wanted: set[str], roots: set[str]) -> Program[tuple[dict[str, Known], dict[str, tuple[str, ...]]]]:
+def hold(
+    wanted: set[str], roots: set[str], *, may_hold: bool = True
+) -> Program[tuple[dict[str, Known], dict[str, tuple[str, ...]]]]:
     """Lock the dependencies, and for fan-ins all that their parents spawned, until no new child can slip in."""
     known: dict[str, Known] = {}
     family: dict[str, tuple[str, ...]] = {}
     missing = set(wanted)
     while missing:
-        rows = yield one("get_jobs_for_update", ids=sorted(missing))
+        rows = yield one("get_jobs_for_update" if may_hold else "get_jobs", ids=sorted(missing))
         for job in jobs_from(rows):
             known[job.id] = Known(job.id, job.state, job.priority, job.depth, job.requester_id)
         missing = set()

@@ -211,6 +211,8 @@ class PostgresEngine:
                 if self._connections is None or time.monotonic() >= deadline:
                     raise
                 await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
+            except asyncpg.LockNotAvailableError as error:
+                raise StoreUnavailable(f"Postgres: somebody else holds the row: {error}") from error
             except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError) as error:
                 raise not_migrated("Postgres", error) from error
             except asyncpg.InsufficientPrivilegeError as error:

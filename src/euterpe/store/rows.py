@@ -57,6 +57,11 @@ def jobs_from(rows: Iterable[Row]) -> list[Job]:
     return [job_from(row) for row in rows]
 
 
+def limit_key_of(job: Job) -> str | None:
+    """What a concurrency limit counts by: a requester's own key. `limit_key.sql` says the same."""
+    return None if job.concurrency_key is None else f"{job.requester_id}\x1f{job.concurrency_key}"
+
+
 class Moved(msgspec.Struct, frozen=True, gc=False):
     """What a state change returned (`moved_columns.sql`): enough to know what else must follow from it."""
 
@@ -65,7 +70,7 @@ class Moved(msgspec.Struct, frozen=True, gc=False):
     has_dependents: bool
     has_callback: bool
     callback_events: str
-    concurrency_key: str | None
+    limit_key: str | None
 
 
 def moved_from(rows: Iterable[Row]) -> list[Moved]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
+from typing import Final
 
 from euterpe.model.job import Job
 from euterpe.model.outcome import Settlement
@@ -15,13 +17,27 @@ ClaimKey = tuple[str, int]
 """job_id and claim_version: what fences, and what an answer belongs to."""
 
 
+class Locked(Enum):
+    """A row that somebody holds, so that it could be neither settled nor said to be stale."""
+
+    LOCKED = "locked"
+
+
+LOCKED: Final = Locked.LOCKED
+SettledAs = State | Locked | None
+"""What a settlement made of its job; None: it was stale."""
+LOCK_WAIT_MS: Final = 1000
+"""How long a settle waits for a row that somebody holds, when all the others are settled."""
+
+
 def settle(
     settlements: Sequence[Settlement],
     family: Family,
     hashes: Sequence[bytes | None] = (),
     moved: list[Row] | None = None,
 ) -> Program[set[str]]:
-    """Write them; returns the ids whose claim still owned the job. The others were stale and changed nothing."""
+    """Write them; returns the ids whose claim still owned the job. The others were stale, or their rows are held by
+    somebody (`claims_held` tells), and changed nothing."""
     if not settlements:
         return set()
     outcome_hashes = list(hashes) or [None] * len(settlements)
@@ -77,10 +93,10 @@ def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[byte
     )
 
 
-def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Program[list[State | None]]:
+def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Program[list[SettledAs]]:
     """Settle; what bounced but was closed by this very attempt before (a lost answer) counts as settled.
 
-    Returns what each of them made of its job, in order; None: it was stale. One batch may hold two claims of a job,
+    Returns what each of them made of its job, in order. One batch may hold two claims of a job,
     when a worker lost it and took it again, so the answers go by claim and not by job."""
     if not settlements:
         return []
@@ -91,12 +107,38 @@ def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Prog
     rows: list[Row] = []
     yield from settle(list(first.values()), family, moved=rows)
     moved = {(row[0], row[6]): State(row[1]) for row in rows}
-    states: list[State | None] = []
+    states: list[SettledAs] = []
     for s in settlements:
         claim = (s.job_id, s.claim_version)
         state = moved.get(claim) if first[claim] is s else None
         states.append(state or (yield from _confirmed(s)))
+    if None in states and family == "postgres":
+        held = yield from claims_held([s for s, state in zip(settlements, states, strict=True) if state is None])
+        states = [
+            LOCKED if state is None and (s.job_id, s.claim_version) in held else state
+            for s, state in zip(settlements, states, strict=True)
+        ]
     return states
+
+
+def settle_held(settlement: Settlement, family: Family) -> Program[SettledAs]:
+    """Settle a job whose row somebody holds, if they let go in time; else the lock's timeout is raised."""
+    yield from await_row(settlement.job_id)
+    (state,) = yield from settle_or_confirm([settlement], family)
+    return state
+
+
+def await_row(job_id: str) -> Program[None]:
+    yield one("bound_lock_waits", wait_ms=LOCK_WAIT_MS)
+    yield one("await_rows", ids=[job_id])
+
+
+def claims_held(settlements: Sequence[Settlement]) -> Program[set[ClaimKey]]:
+    """Which of these could not be settled only because somebody holds their rows."""
+    rows = yield each(
+        "claims_held", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
+    )
+    return {(row[0], row[1]) for row in rows}
 
 
 def _confirmed(s: Settlement) -> Program[State | None]:

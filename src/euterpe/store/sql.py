@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput
+from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
@@ -39,8 +40,9 @@ from euterpe.store.engine import Engine
 from euterpe.store.gate import Gate
 from euterpe.store.isolating import without_unreadable
 from euterpe.store.joining import home_of, join
-from euterpe.store.leasing import advance, heartbeat
+from euterpe.store.leasing import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held
 from euterpe.store.outbox_store import Outbox
+from euterpe.store.settling import LOCKED
 from euterpe.store.sweeper import Sweeps
 from euterpe.store.turning import Turns
 from euterpe.store.units import Draft, Parent, Receipt, Unit, drafts_of
@@ -178,7 +180,13 @@ class SqlStore:
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
         if not leases:
             return []
-        return await self.engine.write_one(lambda: heartbeat(leases, lease_ttl_us))
+        beats = await self.engine.write_one(lambda: heartbeat(leases, lease_ttl_us))
+        held = [i for i, beat in enumerate(beats) if beat.alive and not beat.renewed]
+        for i in held[:HELD_AT_MOST]:
+            lease = beats[i].lease
+            with suppress(StoreUnavailable):
+                beats[i] = await self.engine.write(lambda lease=lease: heartbeat_of_held(lease, lease_ttl_us))  # type: ignore[misc]
+        return beats
 
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         ordinals = [
@@ -204,7 +212,9 @@ class SqlStore:
         if _has_callback(f.claim for f in finished) or _has_callback(claims):
             self._hint_of_events()
         return [
-            Verdict(False) if state is None else Verdict(True, state, s.delay_us)
+            Verdict(False, locked=state is LOCKED)
+            if state is None or state is LOCKED
+            else Verdict(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)
         ], claims
 

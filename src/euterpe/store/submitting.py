@@ -60,8 +60,10 @@ def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = No
     return [[_receipt(draft, None, state, created_at) for draft in unit.drafts] for unit in units]
 
 
-def submit(units: Sequence[Unit]) -> Program[list[Answer]]:
-    """Store units; an answer each, in order: its receipts, or the error that rejected it."""
+def submit(units: Sequence[Unit], *, may_hold: bool = True) -> Program[list[Answer]]:
+    """Store units; an answer each, in order: its receipts, or the error that rejected it.
+
+    `may_hold` is false in a transaction that may stay open for long: it must not lock jobs that others work on."""
     answers: dict[int, Answer] = {}
     replays: Replays = {}
     claims = {i: key_claims(unit) for i, unit in enumerate(units)}
@@ -73,7 +75,8 @@ def submit(units: Sequence[Unit]) -> Program[list[Answer]]:
         # Two units with one key cannot both be first: the later one goes round again and finds the key taken.
         now, waiting = _first_of_each_key(waiting, claims)
         yield from _take_keys({i: claims[i] for i in now}, answers, replays)
-        yield from _store([i for i in now if i not in answers], units, claims, answers, replays)
+        fresh = [i for i in now if i not in answers]
+        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)
         yield from _replay_taken({i: claims[i] for i in waiting}, answers, replays)
         waiting = [i for i in waiting if i not in answers]
     return [answers[i] for i in range(len(units))]
@@ -81,7 +84,9 @@ def submit(units: Sequence[Unit]) -> Program[list[Answer]]:
 
 def submit_joined(unit: Unit, family: Family, channel: str | None = None) -> Program[list[Receipt]]:
     """One unit in a transaction that others will end: a rejection is raised, so that its traces are rolled back."""
-    (answer,) = yield from (submit_plain([unit], family) if is_plain([unit]) else submit([unit]))
+    # SQLite has one writer: as long as the caller's transaction is open, nobody else can end a job.
+    may_hold = family == "sqlite"
+    (answer,) = yield from (submit_plain([unit], family) if is_plain([unit]) else submit([unit], may_hold=may_hold))
     if isinstance(answer, EuterpeError):
         raise answer
     ready = {receipt.queue for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed}
@@ -230,8 +235,11 @@ def _store(
     claims: dict[int, list[KeyClaim]],
     answers: dict[int, Answer],
     replays: Replays,
+    *,
+    may_hold: bool,
 ) -> Program[None]:
-    plans = yield from plan_units({i: _without(units[i], replays.get(i, {})) for i in fresh})
+    left = {i: _without(units[i], replays.get(i, {})) for i in fresh}
+    plans = yield from plan_units(left, may_hold=may_hold)
     planned: list[PlannedJob] = []
     for i, plan in plans.items():
         if isinstance(plan, EuterpeError):

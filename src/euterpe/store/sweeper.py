@@ -10,7 +10,7 @@ import msgspec
 
 from euterpe.model.state import State
 from euterpe.model.submission import DAY_US, IDEMPOTENCY_WINDOW_US
-from euterpe.store import outbox, sweeping
+from euterpe.store import outbox, sweeping, watching
 from euterpe.store.engine import Engine
 from euterpe.store.program import Program, one
 
@@ -72,6 +72,12 @@ class Sweeps:
     async def bury_spent(self) -> int:
         return await self._all(lambda: sweeping.bury_spent(BATCH))
 
+    async def watch_dependencies(self) -> int:
+        """Only Postgres leaves any: on SQLite nobody else writes while a caller's transaction is open."""
+        if self._engine.family == "sqlite":
+            return 0
+        return await self._all(lambda: watching.watch_dependencies(BATCH))
+
     async def unpark_idle(self) -> int:
         return await self._all(lambda: sweeping.unpark_idle(BATCH))
 
@@ -82,6 +88,7 @@ class Sweeps:
 
     async def recover(self) -> Swept:
         """What recovery time depends on; run every few seconds."""
+        await self.watch_dependencies()
         return Swept(
             [],
             await self.reclaim(),

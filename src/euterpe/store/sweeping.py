@@ -47,12 +47,12 @@ def end_lifetimes(limit: int, family: Family) -> Program[int]:
 
 
 def unpark_idle(limit: int) -> Program[int]:
-    """Safety net for keys with parked jobs and nothing running: as many of each go on as its limit allows."""
-    rows = yield one("idle_keys", limit=limit)
+    """Safety net for keys with parked jobs and free slots: as many of each go on as its limit allows."""
+    rows = yield one("free_keys", limit=limit)
     if not rows:
         return 0
     yield one("lock_keys", keys=[row[0] for row in rows])
-    freed = yield each("unpark", concurrency_key=[row[0] for row in rows], limit=[row[1] for row in rows])
+    freed = yield each("unpark", limit_key=[row[0] for row in rows], limit=[row[1] for row in rows])
     return len(freed)
 
 

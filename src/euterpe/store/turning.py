@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Settlement
 from euterpe.model.state import State
@@ -21,10 +22,10 @@ from euterpe.store.engine import Engine
 from euterpe.store.plain import PlainLines, is_plain
 from euterpe.store.program import Program, one
 from euterpe.store.rows import URGENCY, taken_from
-from euterpe.store.settling import complete, settle_or_confirm
+from euterpe.store.settling import LOCKED, SettledAs, complete, settle_held, settle_or_confirm
 
-Turn = tuple[list[State | None], list[Claim]]
-"""What each settlement made of its job (None: it was stale), and what was claimed."""
+Turn = tuple[list[SettledAs], list[Claim]]
+"""What each settlement made of its job, and what was claimed."""
 NOTHING: Final = ClaimRequest(worker_id="", limit=0)
 BY_JOB: Final = attrgetter("job_id")
 FRONT: Final = 4
@@ -39,7 +40,25 @@ class Turns:
         self._lines = PlainLines()
 
     async def take(self, settlements: Sequence[Settlement], jobs: Sequence[Job], request: ClaimRequest | None) -> Turn:
-        """`jobs` are those of the settlements, as they were claimed."""
+        """`jobs` are those of the settlements, as they were claimed. A turn that claims waits for no row that somebody
+        holds; one that only settles waits a moment."""
+        states, claims = await self._take(settlements, jobs, request)
+        if request is None and LOCKED in states:
+            states = [
+                (await self._settle_held(s)) if state is LOCKED else state
+                for s, state in zip(settlements, states, strict=True)
+            ]
+        return states, claims
+
+    async def _settle_held(self, settlement: Settlement) -> SettledAs:
+        try:
+            return await self._engine.write(lambda: settle_held(settlement, self._engine.family))
+        except CommitUnknown:
+            raise
+        except StoreUnavailable:
+            return LOCKED
+
+    async def _take(self, settlements: Sequence[Settlement], jobs: Sequence[Job], request: ClaimRequest | None) -> Turn:
         plain = all(s.state is State.COMPLETED for s in settlements) and all(has_no_more(job) for job in jobs)
         if not (plain and self._engine.family == "postgres" and self._may_claim_briefly(request)):
             return await self._take_all(settlements, jobs, request, plain=plain)
@@ -64,7 +83,7 @@ class Turns:
 
         def program() -> Program[Turn]:
             briefly = plain and family == "sqlite" and (yield from complete_plain(settlements))
-            states: list[State | None] = [s.state for s in settlements]
+            states: list[SettledAs] = [s.state for s in settlements]
             if not briefly:
                 states = yield from settle_or_confirm(settlements, family)
             claims = (yield from claim(request, family, may_wait=not keyed)) if request is not None else []

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from euterpe.model.errors import CommitUnknown
+from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Released, Settlement, Success
 from euterpe.model.outcome import settle as decide
@@ -29,7 +29,7 @@ from euterpe.store.plain import is_plain
 from euterpe.store.program import Program, Row, each, one
 from euterpe.store.rows import job_from
 from euterpe.store.wire_brief import BriefWire
-from euterpe.store.wire_words import REFUSED, News, Renewed, Reply, Report, Settled, TokenBeat
+from euterpe.store.wire_words import LOCKED, REFUSED, News, Renewed, Reply, Report, Settled, TokenBeat
 
 T = TypeVar("T")
 
@@ -74,11 +74,21 @@ class WireClaims:
         rest: list[Reply] = []
         if left:
             rest = await self._engine.write(lambda: finish(left, self._engine.family, self._rng))
+            for place, reply in enumerate(rest):
+                if reply is LOCKED:
+                    rest[place] = await self._finish_locked(left[place])
             self._brief.saw_ends(rest)
         replies = iter(rest)
         return [
             Reply(State.COMPLETED, brief[place]) if place in brief else next(replies) for place in range(len(reports))
         ]
+
+    async def _finish_locked(self, report: Report) -> Reply:
+        """Wait a moment for a row that somebody holds. What cannot be written then may be reported again."""
+        reply = await self._engine.write(lambda: finish_locked(report, self._engine.family, self._rng))
+        if reply is LOCKED:
+            raise StoreUnavailable(f"job {report.job_id} is locked by another transaction; report again")
+        return reply
 
 
 def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) -> Program[list[Claim]]:
@@ -145,7 +155,10 @@ def beat_with_news(one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Progra
     if renewed is None:
         return None
     running = yield from _running([(one_beat.job_id, one_beat.token_hash)])
-    job = running[(one_beat.job_id, one_beat.token_hash)].job
+    held = running.get((one_beat.job_id, one_beat.token_hash))
+    if held is None:
+        return None  # Somebody was just ending it: the heartbeat had not waited for them.
+    job = held.job
     ordinal = None if news.stage is None else check_advance(job.stages, job.current_stage, news.stage)
     claim = Claim(job, Lease(job.id, job.claim_version, renewed.expires_at))
     advance = Advance(claim, news.stage, news.progress, news.message, news.checkpoint)
@@ -179,10 +192,24 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
         job = running[(reports[i].job_id, reports[i].token_hash)].job
         settled = Settled(job.queue, job.started_at, job.callback_url is not None, is_plain(job) and not stirs)
         replies[i] = Reply(State(row[1]), settled, stirs)
+    locked = yield from _locked([s for i, s in ordered if i not in replies], family)
     for i, report in enumerate(reports):
         if i not in replies:
-            replies[i] = yield from _first_answer(report)
+            is_locked = (report.job_id, report.claim_version) in locked
+            replies[i] = LOCKED if is_locked else (yield from _first_answer(report))
     return [replies[i] for i in range(len(reports))]
+
+
+def finish_locked(report: Report, family: Family, rng: Random) -> Program[Reply]:
+    yield from settling.await_row(report.job_id)
+    (reply,) = yield from finish([report], family, rng)
+    return reply
+
+
+def _locked(bounced: Sequence[Settlement], family: Family) -> Program[set[settling.ClaimKey]]:
+    if not bounced or family != "postgres":
+        return set()
+    return (yield from settling.claims_held(bounced))
 
 
 def _first_answer(report: Report) -> Program[Reply]:

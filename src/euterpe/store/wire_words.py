@@ -66,3 +66,5 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 REFUSED: Final = Reply()
+LOCKED: Final = Reply(stirs=True)
+"""Somebody holds the job's row: nothing was written yet. Never told to a worker."""

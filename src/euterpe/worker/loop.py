@@ -95,6 +95,7 @@ class Worker:
         self._leave_at: float | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._asleep: list[asyncio.Event] = []
+        self._locked: set[asyncio.Task[None]] = set()
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -124,9 +125,10 @@ class Worker:
             unsubscribe()
             if self._grace is not None:
                 self._grace.cancel()
-            for task in (watcher, *lanes):
+            tasks = (watcher, *lanes, *self._locked)
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait((watcher, *lanes))
+            await asyncio.wait(tasks)
             await self._roster.close()
         for lane in lanes:
             if not lane.cancelled() and (error := lane.exception()) is not None:
@@ -239,6 +241,11 @@ class Worker:
                 begin(claim, self._settings.lease_ttl_us)
 
     def _written(self, ended: list[Attempt], finished: list[Finished], verdicts: Sequence[Verdict]) -> None:
+        if any(verdict.locked for verdict in verdicts):
+            self._settle_locked([a for a, verdict in zip(ended, verdicts, strict=True) if verdict.locked])
+            written = [i for i, verdict in enumerate(verdicts) if not verdict.locked]
+            ended = [ended[i] for i in written]
+            finished, verdicts = [finished[i] for i in written], [verdicts[i] for i in written]
         self._roster.dismiss(ended)
         if stale := tell_settled(self._telemetry, finished, verdicts):
             log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
@@ -251,6 +258,28 @@ class Worker:
                 self._settled(f.claim.job.id, verdict)
             if f.claim.job.has_dependents or verdict.state is State.SCHEDULED:
                 self._hungry = True
+
+    def _settle_locked(self, locked: list[Attempt]) -> None:
+        """Somebody holds their rows. They are settled apart from the turns, which must not wait for that."""
+        task = self._loop.create_task(self._settle_when_free(locked))
+        self._locked.add(task)
+        task.add_done_callback(self._locked.discard)
+
+    async def _settle_when_free(self, locked: list[Attempt]) -> None:
+        if self._leave_at is not None and time.monotonic() > self._leave_at:
+            log.error("%d ended jobs could not be settled; they will run again", len(locked))
+            self._roster.dismiss(locked)
+            self._wake()
+            return
+        finished = [attempt.finished() for attempt in locked]
+        try:
+            verdicts = await self._claims.settle(finished)
+        except Exception as error:  # the next turn tells what kind of error it is
+            log.info("locked jobs could not be settled yet", exc_info=error)
+            self._roster.give_back_ended(locked)
+        else:
+            self._written(locked, finished, verdicts)
+        self._wake()
 
     async def _settle_apart(self, ended: list[Attempt]) -> None:
         """One of a batch cannot be written: find it, so that the others are, and end its job with that error."""

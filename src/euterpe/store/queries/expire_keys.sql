@@ -1,11 +1,14 @@
--- Keys whose window is over and whose job ended at least a window ago (or is gone).
-DELETE FROM idempotency_keys
-WHERE (scope, key) IN (
+-- Keys whose window is over and whose job ended at least a window ago (or is gone). The conditions hold on the row that is
+-- locked: one that a submit has just renewed is not over any more.
+WITH expired AS MATERIALIZED (
     SELECT k.scope, k.key FROM idempotency_keys AS k
     WHERE k.expires_at <= {{now}}
       AND NOT EXISTS (SELECT 1 FROM inbox_jobs AS j
                       WHERE j.id = k.job_id
                         AND (j.completed_at IS NULL OR j.completed_at + :window_us > {{now}}))
     ORDER BY k.expires_at
-    LIMIT :limit)
+    LIMIT :limit {{skip_locked}}
+)
+DELETE FROM idempotency_keys
+WHERE (scope, key) IN (SELECT scope, key FROM expired)
 RETURNING 1

@@ -6,5 +6,5 @@ WHERE j.id IN (SELECT o.id
                      WHERE w.state = :state ORDER BY w.seq LIMIT 10 * :limit) AS o
                WHERE o.completed_at <= {{now}} - :keep_us
                LIMIT :limit)
-  AND j.state || '' = :state
+  AND j.state || '' = :state AND j.completed_at <= {{now}} - :keep_us
 {{skip_locked}}

@@ -1,5 +1,5 @@
--- How many jobs of each concurrency key run now, this transaction's own claims included.
-SELECT concurrency_key, COUNT(*)
-FROM inbox_jobs
-WHERE concurrency_key {{in keys text}} AND state = 'running'
-GROUP BY concurrency_key
+-- How many jobs of each limit key run now, this transaction's own claims included.
+SELECT {{limit_key}}, COUNT(*)
+FROM inbox_jobs AS j
+WHERE {{limit_key}} {{in keys text}} AND j.concurrency_key IS NOT NULL AND j.state = 'running'
+GROUP BY {{limit_key}}

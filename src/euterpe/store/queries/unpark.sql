@@ -1,7 +1,10 @@
--- Jobs of this key ended: let the most urgent parked ones be claimed again. A parked job that somebody holds is
--- about to be changed by them; waiting for it here could be waiting for each other.
+-- Jobs of this key ended: let the most urgent parked ones be claimed again, but none that is paused, which would leave
+-- the slot empty. A parked job that somebody holds is about to be changed by them; waiting for it here could be waiting
+-- for each other. If it stays parked, `free_keys` finds it.
 UPDATE inbox_jobs SET parked = FALSE
-WHERE id IN (SELECT id FROM inbox_jobs
-             WHERE concurrency_key = :concurrency_key AND parked
-             ORDER BY priority, seq LIMIT :limit {{skip_locked}})
+WHERE id IN (SELECT j.id FROM inbox_jobs AS j
+             WHERE {{limit_key}} = :limit_key AND j.parked
+               AND j.type NOT IN (SELECT name FROM euterpe_pauses WHERE kind = 'type')
+               AND j.queue NOT IN (SELECT name FROM euterpe_pauses WHERE kind = 'queue')
+             ORDER BY j.priority, j.seq LIMIT :limit {{skip_locked}})
 RETURNING queue

@@ -1,12 +1,16 @@
 -- End attempts, fenced, and write those that did not complete their job as history, in one statement. A retry or
--- release of a claim that was asked to cancel ends cancelled instead. Rows that do not come back were stale.
-WITH input AS (
-    SELECT *
+-- release of a claim that was asked to cancel ends cancelled instead. Rows that do not come back were stale, or somebody
+-- holds them: their neighbours must not wait for that.
+WITH input AS MATERIALIZED (
+    SELECT i.*
     FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:state AS text[]),
                 CAST(:outcome AS text[]), CAST(:result AS bytea[]), CAST(:error AS text[]),
                 CAST(:delay_us AS bigint[]), CAST(:refund AS integer[]), CAST(:take_away AS integer[]),
                 CAST(:outcome_hash AS bytea[]))
         AS i (id, claim_version, state, outcome, result, error, delay_us, refund, take_away, outcome_hash)
+    JOIN inbox_jobs AS w ON w.id = i.id
+    WHERE w.claim_version = i.claim_version AND w.lease_expires_at IS NOT NULL
+    FOR NO KEY UPDATE OF w SKIP LOCKED
 ), settled AS (
     UPDATE inbox_jobs AS j
     SET state = CASE WHEN j.cancel_version = j.claim_version AND i.state IN ('retrying', 'scheduled')
@@ -26,7 +30,7 @@ WITH input AS (
         transitions = j.transitions + CASE i.state WHEN 'dead_letter' THEN 2 ELSE 1 END
     FROM input AS i
     WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
-    RETURNING j.id, j.state, j.has_dependents, j.callback_url, j.callback_events, j.concurrency_key,
+    RETURNING j.id, j.requester_id, j.state, j.has_dependents, j.callback_url, j.callback_events, j.concurrency_key,
               j.attempt_count + i.refund AS attempt, j.worker_id, j.started_at, j.updated_at,
               j.lease_token_hash, i.claim_version, i.outcome, i.error, i.outcome_hash
 ), closed AS (

@@ -1,15 +1,21 @@
--- Settle what completed and claim the next, in one round trip and one commit. Only what needs nothing more: a job with
--- dependents, a callback or a key is left for `settle`; and if one that is next in line has a callback or a key, none is
+-- Settle what completed and claim the next, in one round trip and one commit, waiting for nobody. Only what needs nothing
+-- more: a job with dependents, a callback or a key, or that somebody holds, is left for `settle`; and if one that is next in line has a callback or a key, none is
 -- taken here, and `claim` decides. The first four columns are the same in every row: how many were settled, which (only
 -- if not all), and whether the line was plain; then comes a job that was taken, or NULLs.
-WITH settled AS (
-    UPDATE inbox_jobs AS j
-    SET state = 'completed', result = i.result, error = NULL, completed_at = {{now}},
-        lease_expires_at = NULL, updated_at = {{now}}, transitions = j.transitions + 1
+WITH free AS MATERIALIZED (
+    SELECT w.ctid AS at, i.result
     FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:result AS bytea[]))
         AS i (id, claim_version, result)
-    WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
-      AND NOT j.has_dependents AND j.callback_url IS NULL AND j.concurrency_key IS NULL
+    JOIN inbox_jobs AS w ON w.id = i.id
+    WHERE w.claim_version = i.claim_version AND w.lease_expires_at IS NOT NULL
+      AND NOT w.has_dependents AND w.callback_url IS NULL AND w.concurrency_key IS NULL
+    FOR NO KEY UPDATE OF w SKIP LOCKED
+), settled AS (
+    UPDATE inbox_jobs AS j
+    SET state = 'completed', result = free.result, error = NULL, completed_at = {{now}},
+        lease_expires_at = NULL, updated_at = {{now}}, transitions = j.transitions + 1
+    FROM free
+    WHERE j.ctid = free.at
     RETURNING j.id, j.claim_version
 ), picked AS MATERIALIZED (
     SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain

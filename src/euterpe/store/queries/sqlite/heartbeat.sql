@@ -5,4 +5,4 @@ SET lease_expires_at = MIN({{now}} + MIN(:lease_ttl_us, j.visibility_us),
     heartbeat_at = {{now}}
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.lease_expires_at IS NOT NULL
   AND j.started_at + j.execution_timeout_us + {{overrun}} >= {{now}}
-RETURNING CAST(j.id AS TEXT), j.claim_version, j.lease_expires_at, j.cancel_version = j.claim_version
+RETURNING CAST(j.id AS TEXT), j.claim_version, j.lease_expires_at, j.cancel_version = j.claim_version, TRUE

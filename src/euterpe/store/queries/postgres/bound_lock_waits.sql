@@ -1,0 +1,2 @@
+-- No statement of this transaction waits longer than this for a lock.
+SELECT set_config('lock_timeout', CAST(CAST(:wait_ms AS integer) AS text), true)

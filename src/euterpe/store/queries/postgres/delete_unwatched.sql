@@ -1,0 +1,1 @@
+DELETE FROM euterpe_unwatched_dependencies WHERE job_id {{in ids uuid}}

@@ -1,0 +1,2 @@
+-- The single writer waits for nobody's rows.
+SELECT :wait_ms

@@ -1,0 +1,1 @@
+j.requester_id || char(31) || j.concurrency_key

@@ -1,0 +1,16 @@
+-- A submit inside a caller's transaction must not hold the jobs that it depends on for as long as that lasts. It leaves a
+-- row here; after the commit a sweep holds them for a moment, and sees to it that their ends are not missed.
+CREATE TABLE euterpe_unwatched_dependencies (
+    job_id     uuid NOT NULL PRIMARY KEY,
+    depends_on text NOT NULL
+);
+
+-- Concurrency keys are counted by requester. The expression is that of `limit_key.sql`, word for word.
+DROP INDEX inbox_jobs_concurrency;
+DROP INDEX inbox_jobs_parked;
+CREATE INDEX inbox_jobs_concurrency ON inbox_jobs ((requester_id || chr(31) || concurrency_key), state, seq)
+    WHERE concurrency_key IS NOT NULL;
+CREATE INDEX inbox_jobs_parked ON inbox_jobs ((requester_id || chr(31) || concurrency_key), priority, seq) WHERE parked;
+
+-- Retention goes by the time at which an event was done with, and reads none that it keeps.
+CREATE INDEX job_outbox_events_over ON job_outbox_events (state, completed_at) WHERE completed_at IS NOT NULL;

@@ -1,0 +1,86 @@
+"""Bugs in what is locked, what is waited for, and what is counted by concurrency keys."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+_QUERIES = "store/queries"
+_OPEN = "tests/joining/test_open_transactions.py"
+_LOCKED = "tests/faults/test_locked_rows.py"
+_KEYS = "tests/conformance/test_concurrency_keys.py"
+
+LOCK_BUGS = (
+    Bug(
+        "a_heartbeat_waits_for_every_row",
+        (Edit(f"{_QUERIES}/postgres/heartbeat.sql", " SKIP LOCKED", ""),),
+        f"{_OPEN}::test_a_heartbeat_renews_all_leases_but_the_one_that_somebody_holds",
+        "TimeoutError",
+    ),
+    Bug(
+        "a_lease_that_was_skipped_counts_as_lost",
+        (Edit(f"{_QUERIES}/postgres/heartbeat.sql", "WHERE r.id = i.id)", "WHERE r.id = i.id) AND false"),),
+        f"{_OPEN}::test_a_heartbeat_renews_all_leases_but_the_one_that_somebody_holds",
+        "[True, False, True, True, True] == [True, True",
+    ),
+    Bug(
+        "a_settle_waits_for_every_row",
+        (Edit(f"{_QUERIES}/postgres/settle_completed.sql", " SKIP LOCKED", ""),),
+        f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[with dependents]",
+        "TimeoutError",
+    ),
+    Bug(
+        "a_settlement_whose_row_is_held_is_stale",
+        (Edit("store/settling.py", "if None in states and family", "if None not in states and family"),),
+        f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[plain]",
+        "[False, False, False, False] == [False, False, True, False]",
+    ),
+    Bug(
+        "a_callers_transaction_holds_what_it_depends_on",
+        (Edit("store/submitting.py", 'may_hold = family == "sqlite"', "may_hold = True"),),
+        f"{_OPEN}::test_a_transaction_open_past_several_leases_costs_nobody_a_lease[asyncpg-commit]",
+        ("renewed=False", "TimeoutError", "assert False"),
+    ),
+    Bug(
+        "nobody_watches_the_dependencies_of_a_callers_job",
+        (Edit("store/sweeper.py", "        await self.watch_dependencies()\n", ""),),
+        f"{_OPEN}::test_a_fan_in_waits_for_the_child_that_was_spawned_while_the_transaction_was_open",
+        "is <State.SCHEDULED: 'scheduled'>",
+    ),
+    Bug(
+        "a_key_is_expired_though_it_was_just_renewed",
+        (Edit(f"{_QUERIES}/expire_keys.sql", " {{skip_locked}}", ""),),
+        f"{_LOCKED}::test_a_key_that_a_submit_is_just_renewing_is_not_expired",
+        "False) == (",
+    ),
+    Bug(
+        "an_event_is_pruned_though_it_was_just_redelivered",
+        (Edit(f"{_QUERIES}/prune_events.sql", " {{skip_locked}}", ""),),
+        f"{_LOCKED}::test_an_event_that_is_just_redelivered_is_not_pruned",
+        "EventNotFound",
+    ),
+    Bug(
+        "only_keys_with_nothing_running_are_unparked",
+        (Edit(f"{_QUERIES}/free_keys.sql", "WHERE running < most", "WHERE running = 0"),),
+        f"{_LOCKED}::test_a_parked_job_that_was_held_when_its_turn_came_is_unparked_beside_one_that_runs",
+        "assert [] == [",
+    ),
+    Bug(
+        "a_free_slot_goes_to_a_paused_job",
+        (
+            Edit(
+                f"{_QUERIES}/unpark.sql", "AND j.type NOT IN (SELECT name FROM euterpe_pauses WHERE kind = 'type')", ""
+            ),
+        ),
+        f"{_KEYS}::test_a_free_slot_goes_to_a_job_that_is_not_paused[sqlite]",
+        "assert [] == [",
+    ),
+    Bug(
+        "requesters_share_their_concurrency_keys",
+        (
+            Edit("store/rows.py", 'f"{job.requester_id}\\x1f{job.concurrency_key}"', "job.concurrency_key"),
+            Edit(f"{_QUERIES}/postgres/limit_key.sql", "j.requester_id || chr(31) || ", ""),
+        ),
+        f"{_KEYS}::test_requesters_do_not_share_a_key[postgres]",
+        "AssertionError",
+    ),
+)
