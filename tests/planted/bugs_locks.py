@@ -56,7 +56,7 @@ LOCK_BUGS = (
         "an_event_is_pruned_though_it_was_just_redelivered",
         (Edit(f"{_QUERIES}/prune_events.sql", " {{skip_locked}}", ""),),
         f"{_LOCKED}::test_an_event_that_is_just_redelivered_is_not_pruned",
-        "EventNotFound",
+        "JobNotFound",
     ),
     Bug(
         "only_keys_with_nothing_running_are_unparked",
