@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
         UnknownDependency,
         Unsupported,
     )
+    from euterpe.model.http_error import HTTPError
     from euterpe.model.job import Attempt, Job
     from euterpe.model.priority import Priority
     from euterpe.model.state import State
@@ -66,6 +67,7 @@ _HOMES = {
         "UnknownDependency "
         "Unsupported "
     ),
+    "euterpe.model.http_error": "HTTPError",
     "euterpe.model.job": "Attempt Job",
     "euterpe.model.priority": "Priority",
     "euterpe.model.state": "State",
@@ -100,6 +102,7 @@ __all__ = [
     "DependencyCycle",
     "DependencyLimit",
     "EuterpeError",
+    "HTTPError",
     "IdempotencyConflict",
     "IllegalTransition",
     "InvalidInput",

@@ -29,6 +29,12 @@ CONTRACT_BUGS = (
         "'system') == (",
     ),
     Bug(
+        "the_status_of_a_refusal_is_not_looked_at",
+        (Edit("api/reports.py", "error.http_status >= FIRST_REFUSAL", "error.http_status < 0"),),
+        "tests/service/api/test_http_errors.py::test_a_status_that_a_worker_tells_is_classed_by_the_table[sqlite-404]",
+        "State.RETRYING",
+    ),
+    Bug(
         "children_are_spawned_without_the_lease_token",
         (Edit(f"{QUERIES}/hold_claim_by_token.sql", "j.lease_token_hash = :token_hash", ":token_hash IS NOT NULL"),),
         f"{SPAWNING}::test_a_lease_that_is_not_the_workers_stores_nothing[sqlite-wrong0]",

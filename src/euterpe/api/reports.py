@@ -17,13 +17,14 @@ from euterpe.api.submissions import bytes_of
 from euterpe.api.wire_worker import ABSENT, Beating, Completion, Failing, ProgressSaid, WorkerError
 from euterpe.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.failure import Category, Failure
+from euterpe.model.failure import Category, Failure, category_of_status
 from euterpe.model.job import parse_attempt_id
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.store.claiming import hash_token
 from euterpe.store.wire_words import News, Report, TokenBeat
 
+FIRST_REFUSAL: Final = 400
 _NOTHING: Final = (b"null", None)
 
 
@@ -60,8 +61,13 @@ def _report(said: Completion | Failing, outcome: Outcome, hashed: bytes) -> Repo
 
 
 def _failed(error: WorkerError, at: str) -> Outcome:
-    """`retryable` true is temporary, false permanent, unless the category says it finer."""
-    category = Category(error.category or ("temporary" if error.retryable else "permanent"))
+    """The category says it best, then the HTTP status by the contract's table, then `retryable`."""
+    if error.category is not None:
+        category = Category(error.category)
+    elif error.http_status is not None and error.http_status >= FIRST_REFUSAL:
+        category = category_of_status(error.http_status)
+    else:
+        category = Category.TEMPORARY if error.retryable else Category.PERMANENT
     if category is Category.CANCELLED:
         return Cancelled(error.message)
     try:

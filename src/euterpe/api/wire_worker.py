@@ -155,7 +155,8 @@ class CompleteAnswer(msgspec.Struct, frozen=True):
 
 
 class WorkerError(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong. `category` is finer than `retryable` and wins over it."""
+    """What went wrong. `category` wins over `http_status`, which has its class in the contract, and that over
+    `retryable`."""
 
     message: Annotated[str, Meta(max_length=100_000)]
     code: Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)] = "error"

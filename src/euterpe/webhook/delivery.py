@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from email.utils import parsedate_to_datetime
 from random import Random
 from typing import Final
 
 from euterpe.model.backoff import SECOND_US, Backoff
+from euterpe.model.http_error import retry_after_us
 from euterpe.store.outbox import Delivery, OutboxEvent
 from euterpe.webhook.egress import Reply
 from euterpe.webhook.egress_errors import EgressError, EgressRefused
 
 ANSWER_LIMIT: Final = 1024
 DELIVERY_BACKOFF: Final = Backoff(initial_us=5 * SECOND_US, max_us=3600 * SECOND_US)
-LONGEST_WAIT_US: Final = 24 * 3600 * SECOND_US
 
 
 class Judge:
@@ -98,17 +97,3 @@ def given_back(event: OutboxEvent) -> Delivery:
     return Delivery(
         event_id=event.id, claim_version=event.claim_version, state="retrying", outcome="released", refund=True
     )
-
-
-def retry_after_us(value: str | None, now_s: float) -> int:
-    """Seconds or an HTTP date; what cannot be read, or lies beyond a day, counts as little as it should."""
-    if not value:
-        return 0
-    value = value.strip()
-    if value.isascii() and value.isdigit():
-        return min(int(value[:9]) * SECOND_US, LONGEST_WAIT_US)
-    try:
-        wait_s = parsedate_to_datetime(value).timestamp() - now_s
-    except (ValueError, TypeError, OverflowError):
-        return 0
-    return max(0, min(int(wait_s * SECOND_US), LONGEST_WAIT_US))

@@ -7,7 +7,15 @@ import traceback
 
 from euterpe.duration import parse_duration_us
 from euterpe.model.errors import PermanentError, StaleLease, TemporaryError, UnprocessableRow
-from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, UNPROCESSABLE_ROW, Category, Failure
+from euterpe.model.failure import (
+    MESSAGE_LIMIT,
+    STACK_LIMIT,
+    UNPROCESSABLE_ROW,
+    Category,
+    Failure,
+    category_of_status,
+)
+from euterpe.model.http_error import HTTPError
 
 log = logging.getLogger("euterpe.worker")
 
@@ -52,12 +60,25 @@ def _described(error: BaseException) -> Failure:
             return Failure(Category.PERMANENT, text_of(error), _clean(error.code)[:CODE_LIMIT], _stack(error))
         case TemporaryError():
             return Failure(Category.TEMPORARY, text_of(error), "temporary", _stack(error), _retry_after_us(error))
+        case HTTPError():
+            return _refused(error)
         case UnprocessableRow():
             return Failure(Category.PERMANENT, text_of(error), UNPROCESSABLE_ROW, _stack(error))
         case StaleLease():
             return Failure(Category.SYSTEM, text_of(error), "stale_lease", _stack(error))
         case _:
             return Failure(Category.TEMPORARY, text_of(error), _type_name(error), _stack(error))
+
+
+def _refused(error: HTTPError) -> Failure:
+    return Failure(
+        category_of_status(error.status),
+        text_of(error),
+        f"http_{error.status}",
+        _stack(error),
+        error.retry_after_us,
+        error.status,
+    )
 
 
 def text_of(error: BaseException) -> str:
