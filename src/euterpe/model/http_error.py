@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -34,12 +33,9 @@ class HTTPError(Exception):
         headers = getattr(response, "headers", None)
         return cls(status, message, _header(headers, "retry-after") if headers is not None else None)
 
-    @property
-    def retry_after_us(self) -> int | None:
-        """None: the answer says nothing of it."""
-        if self.retry_after is None:
-            return None
-        return retry_after_us(str(self.retry_after), time.time())
+    def wait_us(self, now_s: float) -> int | None:
+        """How long to wait at least, in microseconds; None: the answer says nothing of it."""
+        return None if self.retry_after is None else retry_after_us(str(self.retry_after), now_s)
 
 
 def _header(headers: Mapping[str, str], name: str) -> str | None:

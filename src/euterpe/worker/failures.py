@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 
 from euterpe.duration import parse_duration_us
@@ -76,7 +77,7 @@ def _refused(error: HTTPError) -> Failure:
         text_of(error),
         f"http_{error.status}",
         _stack(error),
-        error.retry_after_us,
+        error.wait_us(time.time()),
         error.status,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import urllib.error
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -108,10 +109,10 @@ def test_an_error_is_made_of_the_response_of_any_library(make: Callable[[int, di
 
 def test_retry_after_may_be_a_date() -> None:
     at = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    waits_us = HTTPError.from_response(httpx.Response(503, headers={"Retry-After": at})).retry_after_us
+    waits_us = HTTPError.from_response(httpx.Response(503, headers={"Retry-After": at})).wait_us(time.time())
     assert waits_us is not None
     assert 95_000_000 < waits_us <= 100_000_000
-    assert HTTPError(503, retry_after="whenever").retry_after_us == 0
+    assert HTTPError(503, retry_after="whenever").wait_us(time.time()) == 0
 
 
 def test_what_is_no_response_is_refused_by_name() -> None:
