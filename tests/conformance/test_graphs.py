@@ -11,7 +11,7 @@ from euterpe.model.state import State
 from euterpe.store.sql import SqlStore
 from euterpe.store.units import Draft, new_ids
 from tests.conformance.acts import complete, fail, job, state_of, states_of, submit, submit_in, take, take_one
-from tests.conformance.engines import Tables, row_counts
+from tests.conformance.engines import Opened, Tables, row_counts
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -151,3 +151,16 @@ async def test_a_fan_in_inside_a_graph_waits_for_what_its_parent_will_spawn(stor
     assert await state_of(store, summary) is State.PENDING
     await complete(store, await take_one(store))
     assert await state_of(store, summary) is State.SCHEDULED
+
+
+async def test_a_submission_may_have_twenty_thousand_dependencies_and_no_more(subject: Opened) -> None:
+    """More would hold SQLite's only writer, and with it everybody else."""
+    store = subject.store
+    parents = tuple(receipt.job_id for receipt in await store.submit_many([job() for _ in range(1000)]))
+    before = await row_counts(subject.tables)
+    with pytest.raises(DependencyLimit, match="20001 dependencies in one submission; 20000 are allowed"):
+        await store.submit_many([*(job(depends_on=parents) for _ in range(20)), job(depends_on=parents[:1])])
+    assert await row_counts(subject.tables) == before
+    await store.submit_many([job(depends_on=parents) for _ in range(20)])
+    ((edges,),) = await subject.tables.run("SELECT COUNT(*) FROM job_dependencies")
+    assert edges == 20_000

@@ -11,6 +11,8 @@ from euterpe.model.state import State
 
 MAX_DEPTH: Final = 100
 MAX_BREADTH: Final = 1000
+MAX_EDGES: Final = 20_000
+"""In one submission: SQLite's only writer stores about a hundred thousand a second, and meanwhile nobody else's."""
 
 
 class Dependency(StrEnum):
@@ -64,6 +66,13 @@ def gravest(ends: Mapping[str, State]) -> str:
 def check_breadth(dependencies: Sequence[str]) -> None:
     if len(dependencies) > MAX_BREADTH:
         raise DependencyLimit("depends_on", f"{len(dependencies)} dependencies; a job may have {MAX_BREADTH}")
+
+
+def check_edges(count: int) -> None:
+    if count > MAX_EDGES:
+        raise DependencyLimit(
+            "depends_on", f"{count} dependencies in one submission; {MAX_EDGES} are allowed: submit it in parts"
+        )
 
 
 def depth_above(depths: Iterable[int]) -> int:

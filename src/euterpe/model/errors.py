@@ -52,7 +52,7 @@ class DependencyCycle(InvalidInput):
 
 
 class DependencyLimit(InvalidInput):
-    """The graph is deeper than 100 levels or a job has more than 1000 dependencies."""
+    """The graph is deeper than 100 levels, a job has more than 1000 dependencies, or a submission more than 20,000."""
 
 
 class IdempotencyConflict(EuterpeError):

@@ -9,6 +9,7 @@ import msgspec
 from euterpe.model.dependency import (
     Dependency,
     check_breadth,
+    check_edges,
     depth_above,
     end_of_dependent,
     gravest,
@@ -177,6 +178,8 @@ def _plan_unit(
         planned[draft_id] = job
         priority = draft.submission.priority if job.priority is None else job.priority
         known[draft_id] = Known(draft_id, job.state, priority, job.depth, draft.submission.requester_id)
+    # Again, since a fan-in waits for all that its parents spawned, which nobody counted before.
+    check_edges(sum(len(job.edges) + len(job.fan_ins) for job in planned.values()))
     return [planned[draft.id] for draft in unit.drafts]
 
 

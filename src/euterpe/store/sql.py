@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
@@ -106,6 +107,7 @@ class SqlStore:
         return await self.submit_unit(Unit(drafts_of(submissions), parent=Parent(parent.job_id, parent.claim_version)))
 
     async def submit_unit(self, unit: Unit) -> list[Receipt]:
+        check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
         answer = await self._gate.submit(unit)
         if isinstance(answer, EuterpeError):
             raise answer
@@ -127,6 +129,7 @@ class SqlStore:
     def _check_unit(self, unit: Unit) -> None:
         if unit.key is not None:
             check_key(unit.key)
+        check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
         for draft in unit.drafts:
             check(draft.submission, self.payload_limit)
 
