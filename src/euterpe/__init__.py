@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.model.dependency import Dependency
     from euterpe.model.errors import (
         CommitUnknown,
+        DataRejected,
         DependencyCycle,
         DependencyLimit,
         EuterpeError,
@@ -49,6 +50,7 @@ _HOMES = {
     "euterpe.model.dependency": "Dependency",
     "euterpe.model.errors": (
         "CommitUnknown "
+        "DataRejected "
         "DependencyCycle "
         "DependencyLimit "
         "EuterpeError "
@@ -98,6 +100,7 @@ __all__ = [
     "Call",
     "CommitUnknown",
     "Context",
+    "DataRejected",
     "Dependency",
     "DependencyCycle",
     "DependencyLimit",

@@ -12,6 +12,7 @@ from euterpe.compose import Backend, connect
 from euterpe.model.errors import EuterpeError
 from euterpe.worker.beating import LeaseNews, beat_forever
 from euterpe.worker.leasetable import KeeperOrders, LeaseTable
+from euterpe.worker.outage import Outage
 
 log = logging.getLogger("euterpe.worker")
 
@@ -57,10 +58,11 @@ async def keep(orders: KeeperOrders, table: LeaseTable, writer: asyncio.WriteTra
 
 async def _open(backend: Backend) -> None:
     """The store alone: no migrations, no wake-ups. A database that is away just now will be back."""
+    outage = Outage(log, "the lease keeper")
     while True:
         try:
             await backend.store.open()
+            outage.over()
             return
         except EuterpeError as error:
-            log.warning("the database does not answer, trying again", exc_info=error)
-            await asyncio.sleep(1)
+            await asyncio.sleep(outage.pause_after(error))

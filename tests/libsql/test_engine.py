@@ -91,7 +91,7 @@ async def test_a_rejected_program_does_not_touch_the_others_of_its_group(store: 
     answers = await asyncio.gather(
         *(store.engine.write(make) for make in (good("a"), bad, good("b"))), return_exceptions=True
     )
-    assert [type(answer).__name__ for answer in answers] == ["NoneType", "LibsqlError", "NoneType"]
+    assert [type(answer).__name__ for answer in answers] == ["NoneType", "DataRejected", "NoneType"]
     rows = writer(store).run("SELECT name FROM euterpe_pauses ORDER BY name")
     assert rows == [("a",), ("b",)]
 

@@ -13,11 +13,13 @@ from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
+from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
 from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, run_tests
 
 BUGS = (
+    *REFUSAL_BUGS,
     *CORE_BUGS,
     *CANCELLATION_BUGS,
     *CUT_OFF_BUGS,

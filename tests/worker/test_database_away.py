@@ -42,12 +42,14 @@ async def test_what_ends_while_the_database_is_away_is_kept_and_settled_when_it_
     await asyncio.to_thread(server.stop, immediate=True)
     floor.open_gate()
     await floor.noted("done", count=3)
-    (away,) = await until(lambda: worker.said("the database is away"), "the worker says that it is away")
+    (away,) = await until(lambda: worker.said("database unavailable: the worker"), "the worker says that it is away")
     assert away["level"] == "warning"
     await asyncio.to_thread(server.start)
     async with Queue(server.url) as client:
         ended = [await in_state(client, job, State.COMPLETED) for job in jobs]
-        (back,) = await until(lambda: worker.said("the database is back"), "the worker says that it is back")
+        (back,) = await until(
+            lambda: worker.said("database available again: the worker"), "the worker says that it is back"
+        )
         print(back["msg"])
         assert [job.attempt_count for job in ended] == [1, 1, 1]
         assert len(floor.journal("begun")) == 3
@@ -121,7 +123,7 @@ async def test_a_handler_that_reports_while_the_database_is_away_waits_and_does_
         async with Queue(server.url) as client, working(queue):
             job = await client.submit("reports")
             await cut.wait()
-            await until(lambda: "the database is away" in caplog.text, "the worker notices")
+            await until(lambda: "database unavailable" in caplog.text, "the worker notices")
             assert not told.is_set()
             proxy.restore()
             ended = await in_state(client, job, State.COMPLETED)
@@ -150,7 +152,7 @@ async def test_a_network_that_falls_silent_is_noticed_and_left_behind(
             proxy.swallow()
             over.set()
             started = time.monotonic()
-            await until(lambda: "the database is away" in caplog.text, "the worker notices")
+            await until(lambda: "database unavailable" in caplog.text, "the worker notices")
             proxy.restore()
             ended = await in_state(client, job, State.COMPLETED)
             print(f"settled {time.monotonic() - started:.1f} s after the network fell silent (deadline 1 s)")

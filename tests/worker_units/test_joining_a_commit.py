@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from euterpe.model.errors import InvalidInput
@@ -53,6 +54,10 @@ class StandsStill:
         self.inside.set()
         assert self.may_go_on.wait(10)
         return "first"
+
+    def rejected(self) -> Program[str]:
+        yield from self.program()
+        raise InvalidInput("name", "is refused after it was written")
 
 
 def refused() -> Program[str]:
@@ -101,3 +106,35 @@ async def test_what_joined_and_is_refused_takes_nothing_along(
     assert first == "first"
     assert isinstance(second, InvalidInput)
     assert await paused(engine) == {"first"}
+
+
+async def test_who_comes_while_a_lone_one_is_rejected_is_a_writer_from_its_begin(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that begins as a reader can only fail when others write."""
+    monkeypatch.setattr("euterpe.store.writer.JOIN_S", 60.0)
+    intruder: list[str] = []
+
+    def reads_then_writes() -> Program[str]:
+        yield one("paused")
+        other = apsw.Connection(engine.path)
+        try:
+            other.execute("BEGIN IMMEDIATE")
+            intruder.append("wrote in between")
+        except apsw.BusyError:
+            intruder.append("kept out")
+        finally:
+            other.close()
+        return (yield from pausing("second"))
+
+    standing = StandsStill()
+    first = asyncio.create_task(engine.write(standing.rejected))
+    assert await asyncio.to_thread(standing.inside.wait, 10)
+    second = asyncio.create_task(engine.write(reads_then_writes))
+    await asyncio.sleep(0)
+    standing.may_go_on.set()
+    with pytest.raises(InvalidInput):
+        await first
+    assert await second == "second"
+    assert intruder == ["kept out"]
+    assert await paused(engine) == {"second"}

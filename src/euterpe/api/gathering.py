@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
+from euterpe.model.errors import StoreUnavailable
+
 Ask = TypeVar("Ask")
 Answer = TypeVar("Answer")
 
@@ -66,6 +68,11 @@ class Gathering(Generic[Ask, Answer]):
                 future.cancel()
             raise
         except Exception as error:  # noqa: BLE001  # whatever it was, every caller must get it
+            if len(group) > 1 and not isinstance(error, StoreUnavailable):
+                # Something in the group is refused for what it is; the others shall not suffer for it.
+                for one in group:
+                    await self._write_group([one])
+                return
             for _, future in group:
                 if not future.done():
                     future.set_exception(error)

@@ -59,7 +59,8 @@ class OperationsRoutes:
             return f"no answer in {self._timeout_s:g} s"
         except Exception as error:  # a check may fail in any way; the name is what counts
             # The message may hold addresses and file names; it goes to the log, not to whoever asks.
-            log.warning("a readiness check failed", exc_info=error)
+            log.warning("a readiness check failed", extra={"error_code": type(error).__name__})
+            log.debug("a readiness check failed", exc_info=error)
             return type(error).__name__
         return "ok"
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.errors import (
+    DataRejected,
     DependencyCycle,
     DependencyLimit,
     EuterpeError,
@@ -108,6 +109,8 @@ def refusal_of(error: EuterpeError) -> Refusal:
             # The error's own words may name hosts and files, which are nobody's business out there.
             detail = "the database does not answer; what was acknowledged is safe, send the request again"
             return Refusal(503, "store_unavailable", detail, headers=(RETRY_SOON,))
+        case DataRejected():
+            return Refusal(422, "data_rejected", str(error))
         case Unsupported():
             return Refusal(501, "unsupported", str(error))
         case _:

@@ -18,8 +18,9 @@ from euterpe.api.auth import Gatekeeper
 from euterpe.api.decoding import decode_body, decode_query
 from euterpe.api.limits import Limits
 from euterpe.api.problems import PROBLEM_JSON, Refusal, internal_error, refusal_of
-from euterpe.model.errors import EuterpeError
+from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.store.keys import Scope
+from euterpe.worker.outage import Outage
 
 Input = TypeVar("Input", bound=msgspec.Struct)
 Handler = Callable[[Request, Input], Awaitable[Answer | Stream]]
@@ -86,6 +87,7 @@ class Router:
         self.routes = tuple(routes)
         self._gatekeeper = gatekeeper
         self._limits = limits
+        self._outage = Outage(logger, "the API")
         self._fixed: dict[str, dict[str, AnyRoute]] = {}
         self._open: dict[tuple[str, ...], dict[str, AnyRoute]] = {}
         for route in routes:
@@ -101,12 +103,14 @@ class Router:
         try:
             route = self._find(scope["method"], scope["path"], request)
             answer = await self._handle(route, request)
+            if route.scope is not None:
+                self._outage.over()
         except ClientGone:
             return
         except Refusal as refusal:
             answer = problem_answer(refusal)
         except EuterpeError as error:
-            answer = problem_answer(_refuse(error, route))
+            answer = problem_answer(self._refuse(error, route))
         except Exception:  # noqa: BLE001  # a bug of ours must still be answered, and logged
             _log_failure(route)
             answer = problem_answer(internal_error())
@@ -149,16 +153,17 @@ class Router:
             said = decode_query(request.query_string, route.takes)
         return await route.handler(request, said)
 
+    def _refuse(self, error: EuterpeError, route: AnyRoute | None) -> Refusal:
+        refusal = refusal_of(error)
+        if isinstance(error, StoreUnavailable):
+            self._outage.pause_after(error)
+        elif refusal.status >= 500:
+            _log_failure(route)
+        return refusal
+
 
 def problem_answer(refusal: Refusal) -> Answer:
     return Answer(refusal.status, refusal.body, PROBLEM_JSON, refusal.headers)
-
-
-def _refuse(error: EuterpeError, route: AnyRoute | None) -> Refusal:
-    refusal = refusal_of(error)
-    if refusal.status >= 500:
-        _log_failure(route)
-    return refusal
 
 
 def _log_failure(route: AnyRoute | None) -> None:

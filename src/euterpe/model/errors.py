@@ -13,9 +13,10 @@ EuterpeError
 ├── StaleLease                   the fence refused the write: abort, someone else owns the job
 ├── UnprocessableRow             a stored row cannot be read; it is ended alone
 ├── Unsupported                  this engine cannot do that, by design
-├── StoreUnavailable             the database did not answer; nothing is known to be lost
-│   └── CommitUnknown            the answer to a commit was lost; ask by idempotency key or job id
-├── SchemaMismatch               the database's schema is newer than this code, or not migrated
+├── StoreUnavailable             the database did not answer, or refuses for now; nothing is known to be lost
+│   ├── CommitUnknown            the answer to a commit was lost; ask by idempotency key or job id
+│   └── SchemaMismatch           the database's schema is newer than this code, not migrated, or away for a moment
+├── DataRejected(code)           the database refuses these very values; nothing was written, a retry is refused too
 └── JobFailed                    raised by `job.result()`: the job ended without a result
 
 TemporaryError, PermanentError   raised *by handlers* to say which kind of failure it was
@@ -114,15 +115,30 @@ class Unsupported(EuterpeError):
 
 
 class StoreUnavailable(EuterpeError):
-    """The database did not answer in time. What was acknowledged is safe."""
+    """An outage: the database did not answer in time, or refuses statements for now (a lock, a full disk, a read-only
+    phase). Nothing of this call was written; what was acknowledged is safe; the same call may succeed later.
+    `code` is the database's own, where it gave one."""
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class CommitUnknown(StoreUnavailable):
     """The connection broke while a commit was under way: it may or may not have happened."""
 
 
-class SchemaMismatch(EuterpeError):
-    """The database's schema does not fit this code."""
+class SchemaMismatch(StoreUnavailable):
+    """The database's schema does not fit this code. Somebody has to migrate it; until then it counts as an outage."""
+
+
+class DataRejected(EuterpeError):
+    """The database refuses a value or a row for what it is. `code` is its SQLSTATE, or SQLite's result code. The
+    message does not quote the data."""
+
+    def __init__(self, place: str, code: str, what: str) -> None:
+        super().__init__(f"{place} rejected the data of this write ({what}, {code}); nothing was written")
+        self.code = code
 
 
 class JobFailed(EuterpeError):

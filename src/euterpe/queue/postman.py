@@ -16,6 +16,7 @@ from euterpe.model.errors import EuterpeError
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.waiting import happens_within
 from euterpe.worker.loop import WorkerSettings
+from euterpe.worker.outage import Outage
 
 log = logging.getLogger("euterpe.outbox")
 
@@ -42,6 +43,7 @@ class Postman:
         self._leave_at: float | None = None
         self._dispatcher: Any = None
         self._warned = False
+        self._outage = Outage(log, "the look for webhook events")
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -94,8 +96,9 @@ class Postman:
         try:
             found: bool = await self._queue.store.outbox.has_waiting()
         except EuterpeError as error:
-            log.info("a look for events is put off", exc_info=error)
+            self._outage.pause_after(error)
             return False
+        self._outage.over()
         return found
 
     def _means(self) -> tuple[Any, Any] | None:

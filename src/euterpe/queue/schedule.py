@@ -90,6 +90,9 @@ async def _submit(queue: Home, cron: Cron, tick: datetime, now: Now, sleep: Slee
             return  # A worker of another version, with other options, was first.
         except EuterpeError as error:
             if now() - tick >= LATE:
-                log.error("a cron tick was not submitted", extra={"type": cron.jobtype.type}, exc_info=error)
+                log.error(
+                    "a cron tick was not submitted",
+                    extra={"type": cron.jobtype.type, "error_code": type(error).__name__},
+                )
                 return
             await sleep(TRY_AGAIN_S)

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from euterpe.model.errors import EuterpeError, StoreUnavailable
+from euterpe.model.errors import DataRejected, EuterpeError, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.dialect import Text
 from euterpe.store.folding import rows_of
@@ -21,10 +21,26 @@ T = TypeVar("T")
 
 LOCK_PATIENCE_S: Final = 30.0
 BUSY: Final = frozenset({5, 6})
-REFUSED: Final = frozenset({1, 18, 19, 20, 25})
-"""Bad SQL, too big, a constraint, a wrong type, a parameter out of range."""
+DATA: Final = {
+    18: "a value is too big",
+    19: "a constraint",
+    20: "a value of the wrong type",
+    25: "a value out of range",
+}
+UNBINDABLE: Final = (OverflowError, TypeError, UnicodeError)
+"""A library raises these for a value that it cannot bind, before SQLite sees it."""
+SQL_ERROR: Final = 1
+BAD_JSON: Final = "malformed JSON"
+REOPEN: Final = frozenset({8, 11, 14, 21, 26})
+"""Read-only, damaged, cannot be opened, misused, no database: the session would go on saying so after the cause is
+gone."""
+CONSTRAINT: Final = 19
+OF_THE_DATA: Final = ("constraint failed", "CONSTRAINT", "cannot store")
+"""A trigger of somebody else's that raises has the code of a constraint, and its own words."""
 HINTS: Final = {
     5: "another process holds its lock; nothing was written, try again",
+    6: "another connection holds its lock; nothing was written, try again",
+    7: "there is no memory left; nothing was written, try again",
     8: "the file is read-only",
     10: "the disk failed to read or write; look at the system's log",
     11: "the file is damaged; restore it from a backup",
@@ -79,22 +95,36 @@ class Library(ABC):
 
     def is_programs_fault(self, error: Exception) -> bool:
         """The statement was refused, and nobody else's work is in doubt."""
-        return self.code_of(error) in REFUSED
+        code = self.code_of(error)
+        return code in DATA or code == SQL_ERROR
 
-    def is_lost(self, error: Exception) -> bool:  # noqa: ARG002  # a file does not hang up
+    def is_lost(self, error: Exception) -> bool:
         """The session is of no use any more."""
-        return False
+        return self.code_of(error) in REOPEN
 
     def is_unmigrated(self, error: Exception) -> bool:
         """A table or column of ours is not there."""
         missing = ("no such table", "no such column", "has no column named")
-        return self.code_of(error) == 1 and any(words in str(error) for words in missing)
+        return self.code_of(error) == SQL_ERROR and any(words in str(error) for words in missing)
 
-    def explain(self, path: str, error: Exception, *, committing: bool) -> EuterpeError:  # noqa: ARG002  # likewise
+    def explain(self, path: str, error: Exception, *, committing: bool) -> EuterpeError:  # noqa: ARG002  # a file does not hang up
+        """Our own error for one of `failures`. Only what speaks of the data is final; all else passes."""
+        code = self.code_of(error) or 0
+        if code in DATA and not _is_of_a_trigger(code, str(error)):
+            return DataRejected(f"SQLite at {path}", f"SQLite {code}", DATA[code])
+        if code == SQL_ERROR and BAD_JSON in str(error):
+            return DataRejected(f"SQLite at {path}", f"SQLite {code}", "a value that is no JSON")
         if self.is_unmigrated(error):
             return not_migrated(f"SQLite at {path}", error)
-        hint = HINTS.get(self.code_of(error) or 0, str(error))
-        return StoreUnavailable(f"SQLite at {path}: {hint}")
+        return StoreUnavailable(f"SQLite at {path}: {HINTS.get(code, str(error))}", f"SQLite {code}")
+
+
+def _is_of_a_trigger(code: int, message: str) -> bool:
+    return code == CONSTRAINT and not any(words in message for words in OF_THE_DATA)
+
+
+def unbindable(path: str, error: Exception) -> DataRejected:
+    return DataRejected(f"SQLite at {path}", type(error).__name__, "a value that cannot be stored")
 
 
 def system_clock() -> int:

@@ -15,7 +15,14 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable, Unsupported
+from euterpe.model.errors import (
+    CommitUnknown,
+    EuterpeError,
+    InvalidInput,
+    SchemaMismatch,
+    StoreUnavailable,
+    Unsupported,
+)
 from euterpe.ports import Clock
 from euterpe.store.library import Library, patiently
 from euterpe.store.program import MakeProgram, Row, Statement
@@ -86,7 +93,7 @@ class LibsqlEngine(GroupCommitEngine):
         while True:
             try:
                 return await run()
-            except CommitUnknown:
+            except (CommitUnknown, SchemaMismatch):
                 raise
             except StoreUnavailable:
                 if not self.is_open or time.monotonic() >= deadline:
@@ -150,7 +157,7 @@ class LibsqlLibrary(Library):
         return next((code for words, code in _CODES if words in message), None)
 
     def is_lost(self, error: Exception) -> bool:
-        if isinstance(error, DriverPanic):
+        if isinstance(error, DriverPanic) or super().is_lost(error):
             return True
         return self._place.remote and any(words in str(error) for words in _AWAY)
 
@@ -164,7 +171,7 @@ class LibsqlLibrary(Library):
             return StoreUnavailable(f"{path} ended a transaction that took too long; submit and claim smaller batches")
         if committing and self.is_lost(error):
             return CommitUnknown(f"{path} went away during a commit: {message}")
-        return StoreUnavailable(f"{path}: {message}")
+        return super().explain(path, error, committing=committing)
 
 
 class LibsqlSession:

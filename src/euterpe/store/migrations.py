@@ -63,11 +63,11 @@ def migrations(family: Family) -> tuple[Migration, ...]:
     return tuple(found)
 
 
-def not_migrated(place: str, error: Exception) -> SchemaMismatch:
+def not_migrated(place: str, error: Exception | str) -> SchemaMismatch:
     return SchemaMismatch(f"{place} lacks tables or columns of this release ({error}): run `euterpe migrate`")
 
 
-def no_rights(place: str, error: Exception) -> SchemaMismatch:
+def no_rights(place: str, error: Exception | str) -> SchemaMismatch:
     return SchemaMismatch(
         f"{place} refuses this user ({error}): let the owner of the schema run `euterpe migrate`, "
         "and grant this user USAGE on it and SELECT, INSERT, UPDATE and DELETE on its tables"

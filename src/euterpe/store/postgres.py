@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
-from euterpe.model.errors import CommitUnknown, InvalidInput, StoreUnavailable
+from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, SchemaMismatch, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.connections import Connection, Connections
 from euterpe.store.dialect import Family, numbered
@@ -27,29 +27,14 @@ from euterpe.store.migrations import (
     applied_by,
     missing,
     no_rights,
-    not_migrated,
 )
+from euterpe.store.postgres_errors import FAILURES, LOST, Conflict, is_useless, meaning, message
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
 T = TypeVar("T")
 
 MIGRATION_LOCK: Final = 0x45757465
 HAS_LEDGER: Final = "SELECT to_regclass('euterpe_migrations') IS NOT NULL"
-CONNECTION_LOST: Final = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # a server that shuts down in mid-answer leaves the driver's protocol in a muddle
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    OSError,
-    TimeoutError,
-)
-TRY_AGAIN: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError)
-"""Run anew, they see more: a deadlock's winner has committed, and a row that is there twice is one whose insert we lost
-sight of when the connection broke, and which was still under way when we looked for it."""
 TRIES: Final = 10
 CONNECT_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 30.0
@@ -78,8 +63,8 @@ class PostgresEngine:
             connections.release(await connections.acquire())
         except BaseException as error:
             connections.terminate()
-            if isinstance(error, (*CONNECTION_LOST, asyncpg.PostgresError)):
-                raise StoreUnavailable(f"Postgres does not answer: {error}") from error
+            if isinstance(error, FAILURES):
+                raise StoreUnavailable(f"Postgres does not answer: {message(error)}") from error
             raise
         self._connections = connections
 
@@ -114,7 +99,7 @@ class PostgresEngine:
             try:
                 async with asyncio.timeout(5):
                     await connections.close()
-            except CONNECTION_LOST:
+            except LOST:
                 pass
             finally:
                 connections.terminate()
@@ -131,8 +116,8 @@ class PostgresEngine:
     async def _connect_with(self, settings: dict[str, str]) -> Connection:
         try:
             return await asyncpg.connect(self.dsn, timeout=CONNECT_TIMEOUT_S, server_settings=settings)
-        except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
-            raise StoreUnavailable(f"Postgres does not answer: {error}") from error
+        except FAILURES as error:
+            raise StoreUnavailable(f"Postgres does not answer: {message(error)}") from error
 
     async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
         return await self._persist(lambda: self._transaction(make), patience_s)
@@ -145,8 +130,8 @@ class PostgresEngine:
             async with self._acquired() as connection:
                 try:
                     return await self.pump(connection, make())
-                except CONNECTION_LOST as error:
-                    raise StoreUnavailable(f"Postgres went away: {_dropped(connection, error)}") from error
+                except FAILURES as error:
+                    raise _told(connection, error) from error
 
         return await self._persist(once, patience_s)
 
@@ -159,18 +144,15 @@ class PostgresEngine:
                 committing = True
                 await connection.execute("COMMIT")
                 return answer
-            except CONNECTION_LOST as error:
-                why = _dropped(connection, error)
-                if committing:
-                    raise CommitUnknown(f"Postgres went away during a commit: {why}") from error
-                raise StoreUnavailable(f"Postgres went away: {why}") from error
+            except FAILURES as error:
+                raise _told(connection, error, committing=committing) from error
 
     async def _single(self, make: MakeProgram[T]) -> T:
         async with self._acquired() as connection:
             try:
                 return await self.pump(connection, make())
-            except CONNECTION_LOST as error:
-                raise CommitUnknown(f"Postgres went away during a statement: {_dropped(connection, error)}") from error
+            except FAILURES as error:
+                raise _told(connection, error, committing=True) from error
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Connection]:
@@ -179,8 +161,8 @@ class PostgresEngine:
         connections = self._connections
         try:
             connection = await connections.acquire()
-        except (*CONNECTION_LOST, asyncpg.PostgresError) as error:
-            raise StoreUnavailable(f"Postgres does not answer: {error}") from error
+        except FAILURES as error:
+            raise StoreUnavailable(f"Postgres does not answer: {message(error)}") from error
         try:
             try:
                 yield connection
@@ -202,21 +184,15 @@ class PostgresEngine:
         for attempt in itertools.count(1):
             try:
                 return await run()
-            except TRY_AGAIN as error:
+            except Conflict as conflict:
                 if attempt >= TRIES:
-                    raise StoreUnavailable(f"Postgres refused {TRIES} times: {error}") from error
-            except CommitUnknown:
+                    raise conflict.verdict from conflict.__cause__
+            except (CommitUnknown, SchemaMismatch):
                 raise
             except StoreUnavailable:
                 if self._connections is None or time.monotonic() >= deadline:
                     raise
                 await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
-            except asyncpg.LockNotAvailableError as error:
-                raise StoreUnavailable(f"Postgres: somebody else holds the row: {error}") from error
-            except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError) as error:
-                raise not_migrated("Postgres", error) from error
-            except asyncpg.InsufficientPrivilegeError as error:
-                raise no_rights("Postgres", error) from error
         raise AssertionError("unreachable")
 
     async def pump(self, connection: Any, program: Program[T]) -> T:
@@ -258,7 +234,9 @@ class PostgresEngine:
             )
             return await self._migrate_on(connection) if missing(self.family, applied) else []
         except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
-            raise no_rights("Postgres", error) from error
+            raise no_rights("Postgres", message(error)) from error
+        except FAILURES as error:
+            raise meaning(error) from error
         finally:
             await connection.close()
 
@@ -296,12 +274,11 @@ async def _applied(connection: Connection) -> set[int] | None:
     return {row[0] for row in await connection.fetch(applied_by(ledger))}
 
 
-def _dropped(connection: Connection, error: BaseException) -> str:
-    """Why the connection is lost. It is closed here: nothing that it says from now on may count."""
-    if isinstance(error, asyncpg.DataError):
-        raise error  # A value that does not fit its column is our mistake, and no outage.
-    connection.terminate()
-    return f"no answer for {ANSWER_TIMEOUT_S:.0f} s" if isinstance(error, TimeoutError) else str(error)
+def _told(connection: Connection, error: BaseException, *, committing: bool = False) -> EuterpeError:
+    """What the error means. A connection that is of no use is closed here: nothing that it says later may count."""
+    if is_useless(error):
+        connection.terminate()
+    return meaning(error, committing=committing)
 
 
 async def _roll_back(connection: Connection) -> None:
@@ -309,7 +286,7 @@ async def _roll_back(connection: Connection) -> None:
     try:
         if not connection.is_closed() and connection.is_in_transaction():
             await connection.execute("ROLLBACK")
-    except (*CONNECTION_LOST, asyncpg.PostgresError):
+    except FAILURES:
         connection.terminate()
 
 

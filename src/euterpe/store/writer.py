@@ -22,9 +22,17 @@ from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.dialect import Family
 from euterpe.store.handover import sooner
-from euterpe.store.library import LOCK_PATIENCE_S, Library, Session, patiently, system_clock
+from euterpe.store.library import (
+    LOCK_PATIENCE_S,
+    UNBINDABLE,
+    Library,
+    Session,
+    patiently,
+    system_clock,
+    unbindable,
+)
 from euterpe.store.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing
-from euterpe.store.program import MakeProgram, run_sync
+from euterpe.store.program import MakeProgram, Row, Statement, run_sync
 
 T = TypeVar("T")
 
@@ -59,9 +67,10 @@ class Desk:
     session: Session | None = None
 
     def close(self) -> None:
-        if self.session is not None:
-            self.session.close()
-            self.session = None
+        session, self.session = self.session, None
+        if session is not None:
+            with suppress(*session.library.failures):  # One that broke may not even close.
+                session.close()
 
 
 Tickets = queue.SimpleQueue[Ticket | Stop]
@@ -181,10 +190,16 @@ class GroupCommitEngine:
         """One snapshot for the whole program."""
         session.run("BEGIN")
         try:
-            return run_sync(make(), lambda statement: session.execute(statement, self._now))
+            return run_sync(make(), lambda statement: self._execute(session, statement))
         finally:
             if session.in_transaction:
                 session.run("COMMIT")
+
+    def _execute(self, session: Session, statement: Statement) -> list[Row]:
+        try:
+            return session.execute(statement, self._now)
+        except UNBINDABLE as error:
+            raise unbindable(self.path, error) from error
 
     async def migrate(self) -> list[str]:
         return await _aside(self._migrate)
@@ -273,6 +288,8 @@ class GroupCommitEngine:
             session.begin()
             for ticket in group:
                 self._run(session, ticket, alone=len(group) == 1)
+            if not session.in_transaction:
+                return stop  # A lone one was rejected. Who came meanwhile begins anew, as a writer.
             if time.monotonic() - begun < JOIN_S:
                 # The claim that a submit brought about, and its like: two commits in one.
                 first = len(group)
@@ -297,18 +314,17 @@ class GroupCommitEngine:
         if not alone:
             session.run("SAVEPOINT program")
         try:
-            ticket.answer = run_sync(ticket.make(), lambda statement: session.execute(statement, self._now))
+            ticket.answer = run_sync(ticket.make(), lambda statement: self._execute(session, statement))
         except Exception as error:
             ticket.error = error
             failed = isinstance(error, session.library.failures)
             # Disk full or I/O errors end the whole transaction; then nobody's work is safe.
             if not session.in_transaction or (failed and not session.library.is_programs_fault(error)):
                 raise
-            if failed and session.library.is_unmigrated(error):
+            if failed:
                 ticket.error = session.library.explain(self.path, error, committing=False)
             if alone:
                 session.run("ROLLBACK")
-                session.run("BEGIN")
             else:
                 session.run("ROLLBACK TO program")
         if not alone:

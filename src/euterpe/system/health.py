@@ -110,6 +110,6 @@ class Health:
         except TimeoutError:
             return f"no answer in {CHECK_PATIENCE_S:g} s"
         except EuterpeError as error:
-            log.warning("a readiness check failed", exc_info=error)
+            log.warning("a readiness check failed", extra={"error_code": type(error).__name__})
             return type(error).__name__
         return "ok"

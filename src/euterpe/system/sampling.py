@@ -7,12 +7,12 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from euterpe.model.errors import EuterpeError
 from euterpe.model.state import State
 from euterpe.observe.metrics import Metrics
 from euterpe.store.program import Program, one
 from euterpe.store.reading import QueueDepth
 from euterpe.store.sql import SqlStore
+from euterpe.worker.outage import Outage
 
 log: Final = logging.getLogger("euterpe.system")
 UNDELIVERED: Final = frozenset({"scheduled", "running", "retrying"})
@@ -20,11 +20,14 @@ UNDELIVERED: Final = frozenset({"scheduled", "running", "retrying"})
 
 async def sample_forever(store: SqlStore, metrics: Metrics, interval_s: float) -> None:
     """One look every `interval_s`, the first at once. A database that is away costs a sample."""
+    outage = Outage(log, "the sampling of queues")
     while True:
         try:
             await sample(store, metrics)
-        except EuterpeError as error:
-            log.info("the queues could not be measured", exc_info=error)
+        except Exception as error:  # noqa: BLE001  # a gauge is worth less than the process
+            outage.pause_after(error)
+        else:
+            outage.over()
         await asyncio.sleep(interval_s)
 
 

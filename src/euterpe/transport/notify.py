@@ -88,8 +88,8 @@ class NotifyWakeups:
         while self._pending or not self._leaving.is_set():
             try:
                 await self._listen_and_send()
-            except Exception as error:  # any way a listener can die ends in listening again
-                log.info("the listener is reconnecting", exc_info=error)
+            except Exception as error:  # noqa: BLE001  # any way a listener can die ends in listening again
+                log.info("the listener is reconnecting", extra={"error_code": type(error).__name__})
             if await happens_within(random.uniform(0.2, 1.0), self._leaving):
                 return  # What could not be sent costs a poll interval.
 

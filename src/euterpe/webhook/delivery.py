@@ -55,6 +55,9 @@ class Judge:
     def of_missing_secret(self, event: OutboxEvent, why: str) -> Delivery:
         return self._again(event, "no_secret", why)
 
+    def of_own_failure(self, event: OutboxEvent, why: str) -> Delivery:
+        return self._again(event, "failed", why)
+
     def _again(
         self,
         event: OutboxEvent,

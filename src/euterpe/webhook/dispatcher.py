@@ -15,7 +15,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from euterpe.model.errors import EuterpeError
+from euterpe.model.backoff import SECOND_US
+from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Wakeups
 from euterpe.store.outbox import Delivery, OutboxEvent
 from euterpe.store.outbox_store import Outbox
@@ -25,10 +26,13 @@ from euterpe.webhook.egress_errors import EgressError
 from euterpe.webhook.endpoints import Endpoints
 from euterpe.webhook.signing import new_nonce, sign
 from euterpe.worker.breaker import BreakerPolicy, Permit
+from euterpe.worker.outage import Outage
 
 log = logging.getLogger("euterpe.outbox")
 
 BATCH_CEILING: Final = 25
+LEAVE_S: Final = 5.0
+"""How long a dispatcher that was told to stop tries to write down what it sent."""
 SecretsOf = Callable[[str], Awaitable[Sequence[str]]]
 """The active webhook secrets of a requester, newest first; raises when they cannot be read now."""
 
@@ -83,6 +87,8 @@ class Dispatcher:
         self._news = asyncio.Event()
         self._hungry = True
         self._sends: set[asyncio.Task[None]] = set()
+        self._outage = Outage(log, "the dispatcher")
+        self._leave_at: float | None = None
 
     async def run(self) -> None:
         """Until `stop`: then what is under way may finish within the grace time, and the rest is given back."""
@@ -103,9 +109,11 @@ class Dispatcher:
 
         `grace_s`: how long it may go on, where less is left of the grace time than the settings say."""
         if self._stopping:
+            grace_s = 0.0
             self._give_all_back()
         self._stopping = True
         left_s = self._settings.grace_s if grace_s is None else min(grace_s, self._settings.grace_s)
+        self._leave_at = time.monotonic() + left_s + LEAVE_S
         asyncio.get_running_loop().call_later(max(0.0, left_s), self._give_all_back)
         self._wake()
 
@@ -125,9 +133,19 @@ class Dispatcher:
                 await self._settle()
             if want > 0:
                 await self._claim(want)
-        except EuterpeError as error:
-            log.warning("the outbox is put off, %d deliveries are kept", len(self._done), exc_info=error)
-            await asyncio.sleep(random.uniform(0.2, 1.0))
+        except Exception as error:  # noqa: BLE001  # no refused statement ends the dispatcher
+            self._hungry = True
+            await self._sit_out(error)
+        else:
+            self._outage.over()
+
+    async def _sit_out(self, error: Exception) -> None:
+        pause_s = self._outage.pause_after(error, len(self._done))
+        if self._leave_at is not None and time.monotonic() > self._leave_at:
+            log.error("%d deliveries could not be settled; their events are sent again", len(self._done))
+            self._done.clear()
+        else:
+            await asyncio.sleep(pause_s)
 
     async def _wait(self) -> None:
         pause = random.uniform(self._settings.poll_min_s, self._settings.poll_max_s)
@@ -163,6 +181,9 @@ class Dispatcher:
         try:
             delivery = await self._deliver(event)
             succeeded = delivery.state == "completed"
+        except Exception as error:
+            log.error("the dispatcher failed to send an event", extra={"event_id": event.id}, exc_info=error)
+            delivery = self._judge.of_own_failure(event, f"the dispatcher failed: {type(error).__name__}")
         finally:
             self._endpoints.done(event.origin, permit, succeeded=succeeded, took_s=time.monotonic() - started)
         self._over(event, delivery)
@@ -173,6 +194,8 @@ class Dispatcher:
             secrets = await self._secrets_of(event.requester_id)
             now_s = time.time()
             headers = sign(secrets, event.body, event_id=event.id, timestamp=int(now_s), nonce=new_nonce())
+        except StoreUnavailable:
+            return msgspec.structs.replace(given_back(event), delay_us=SECOND_US)  # An outage is no failed delivery.
         except EuterpeError as error:
             return self._judge.of_missing_secret(event, f"no webhook secret of {event.requester_id}: {error}")
         headers["content-type"] = "application/json"
@@ -188,12 +211,30 @@ class Dispatcher:
             self._wake()
 
     async def _settle(self) -> None:
-        done, self._done = self._done, []
+        """Together; one by one where something in the batch is refused, so that the others are written."""
         try:
-            accepted = await self._outbox.settle(done)
-        except EuterpeError:
-            self._done = done + self._done
+            await self._settle_first(len(self._done))
+        except StoreUnavailable:
             raise
+        except Exception:  # noqa: BLE001  # the single ones tell which it is
+            for _ in range(len(self._done)):
+                await self._settle_alone()
+
+    async def _settle_alone(self) -> None:
+        try:
+            await self._settle_first(1)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001  # it may not stop the others
+            refused = self._done.pop(0)
+            extra = {"event_id": refused.event_id, "error_code": type(error).__name__}
+            log.error("a delivery cannot be settled; its lease will expire", extra=extra)
+
+    async def _settle_first(self, count: int) -> None:
+        """What comes in meanwhile is put behind them."""
+        done = self._done[:count]
+        accepted = await self._outbox.settle(done)
+        del self._done[:count]
         for delivery in done:
             if delivery.event_id not in accepted:
                 log.warning("a late settle bounced", extra={"event_id": delivery.event_id})
@@ -211,8 +252,8 @@ class Dispatcher:
             leases = [(e.id, e.claim_version) for e in self._in_flight.values()]
             try:
                 alive = await self._outbox.heartbeat(leases, self._settings.lease_ttl_us)
-            except EuterpeError as error:
-                log.warning("the leases of %d deliveries were not renewed", len(leases), exc_info=error)
+            except Exception as error:  # noqa: BLE001  # as above
+                self._outage.pause_after(error, len(self._done))
                 continue
             for event_id, _ in leases:
                 if event_id not in alive:

@@ -15,19 +15,19 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.errors import StaleLease, StoreUnavailable
+from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
 from euterpe.model.failure import Category, Failure
-from euterpe.model.job import Claim
+from euterpe.model.job import Claim, Lease
 from euterpe.model.outcome import Failed, Success
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Trace, Verdict, Wakeups
-from euterpe.worker.absence import Absence
 from euterpe.worker.attempt import Attempt
 from euterpe.worker.desk import MakeSubmission, Spawn, WorkerDesk
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.keeper import LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.leasetable import SHORT_LEASE_US
+from euterpe.worker.outage import Outage
 from euterpe.worker.reporting import job_keys, report_end
 from euterpe.worker.roster import LEASES_PER_SLOT, Roster
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
@@ -37,6 +37,7 @@ log = logging.getLogger("euterpe.worker")
 LANES: Final = 2
 SLICE: Final = 100
 WATCH_S: Final = 0.5
+SETTLE_TRIES: Final = 5
 LEAVE_S: Final = 10.0
 """How long a worker that gave everything back tries to write that down."""
 
@@ -90,7 +91,8 @@ class Worker:
         self._roster.hold_leases_in(self._keeper.table)
         self._reserved = 0
         self._hungry = True
-        self._absence = Absence()
+        self._outage = Outage(log, "the worker")
+        self._refusals: dict[Lease, int] = {}
         self._stopping = False
         self._leave_at: float | None = None
         self._grace: asyncio.TimerHandle | None = None
@@ -202,18 +204,16 @@ class Worker:
         finished = [attempt.finished() for attempt in ended]
         try:
             verdicts, claims = await self._claims.turn(finished, request)
-        except Exception as error:  # the worker lives on, whatever the store meets
+        except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
             self._hungry = True
             self._give_back(request)
-            if isinstance(error, StoreUnavailable):
+            if isinstance(error, StoreUnavailable) or not ended:
                 self._roster.give_back_ended(ended)
                 await self._sit_out(error)
             else:
-                log.error("the store refused a turn", exc_info=error)
-                await self._settle_apart(ended)
+                await self._settle_apart(ended, error)
             return
-        if self._absence.is_away:
-            self._absence.over(len(finished))
+        self._outage.over()
         if request is not None:
             if claims:
                 tell_claims(self._telemetry, claims)
@@ -274,34 +274,66 @@ class Worker:
         finished = [attempt.finished() for attempt in locked]
         try:
             verdicts = await self._claims.settle(finished)
-        except Exception as error:  # the next turn tells what kind of error it is
-            log.info("locked jobs could not be settled yet", exc_info=error)
+        except Exception:  # noqa: BLE001  # the next turn tells what kind of error it is
+            log.info("locked jobs could not be settled yet")
             self._roster.give_back_ended(locked)
         else:
             self._written(locked, finished, verdicts)
         self._wake()
 
-    async def _settle_apart(self, ended: list[Attempt]) -> None:
-        """One of a batch cannot be written: find it, so that the others are, and end its job with that error."""
-        for attempt in ended:
-            for _ in range(2):
-                finished = [attempt.finished()]
-                try:
-                    self._written([attempt], finished, await self._claims.settle(finished))
-                    break
-                except StoreUnavailable:
-                    self._roster.give_back_ended([attempt])
-                    break
-                except Exception as error:  # see above
-                    log.error("an outcome cannot be written", extra=job_keys(attempt.claim), exc_info=error)
-                    reason = f"the outcome cannot be written: {type(error).__name__}"
-                    attempt.outcome = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))
-            else:
-                self._roster.dismiss([attempt])  # Its lease will run out; a sweep ends it.
-        await asyncio.sleep(WATCH_S)
+    async def _settle_apart(self, ended: list[Attempt], error: Exception) -> None:
+        """Something in a batch cannot be written: find it, so that the others are."""
+        kept = [attempt for attempt in ended if not await self._settle_alone(attempt)]
+        self._roster.give_back_ended(kept)
+        if kept:
+            await self._sit_out(error)
 
-    async def _sit_out(self, error: StoreUnavailable) -> None:
-        pause_s = self._absence.begin_or_go_on(error, self._roster.unwritten)
+    async def _settle_alone(self, attempt: Attempt) -> bool:
+        """Whether it is done with. Only an outcome that is itself refused is replaced, by a failure that says so;
+        everything else passes, and what the handler did is kept for another try."""
+        finished = attempt.finished()
+        try:
+            await self._write_one(attempt, finished)
+        except StoreUnavailable:
+            return False
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may not cost the others their outcomes
+            if isinstance(error, EuterpeError) or isinstance(finished.outcome, Failed):
+                return await self._settle_as_refused(attempt, error)
+            return self._given_up(attempt, error)
+        return True
+
+    async def _settle_as_refused(self, attempt: Attempt, refused: Exception) -> bool:
+        why = str(refused) if isinstance(refused, EuterpeError) else type(refused).__name__
+        reason = f"the outcome cannot be written: {why}"
+        failed = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))
+        try:
+            await self._write_one(attempt, Finished(attempt.claim, failed, attempt.took_s))
+        except StoreUnavailable:
+            return False
+        except Exception as error:  # noqa: BLE001  # then it is not the outcome that is wrong
+            return self._given_up(attempt, error)
+        code = type(refused).__name__
+        log.error("an outcome cannot be written", extra={**job_keys(attempt.claim), "error_code": code})
+        return True
+
+    async def _write_one(self, attempt: Attempt, finished: Finished) -> None:
+        verdicts = await self._claims.settle([finished])
+        self._refusals.pop(attempt.claim.lease, None)
+        self._written([attempt], [finished], verdicts)
+
+    def _given_up(self, attempt: Attempt, error: Exception) -> bool:
+        """A few tries; then its lease is let go, and a sweep has the job run again."""
+        lease = attempt.claim.lease
+        tries = self._refusals.pop(lease, 0) + 1
+        if tries < SETTLE_TRIES:
+            self._refusals[lease] = tries
+            return False
+        log.error("an attempt cannot be settled; its lease will expire", extra=job_keys(attempt.claim), exc_info=error)
+        self._roster.dismiss([attempt])
+        return True
+
+    async def _sit_out(self, error: Exception) -> None:
+        pause_s = self._outage.pause_after(error, self._roster.unwritten)
         if self._leave_at is not None and time.monotonic() > self._leave_at:
             lost = self._roster.take_ended()
             log.error("%d ended jobs could not be settled; they will run again", len(lost))
@@ -334,7 +366,8 @@ class Worker:
                 (alive,) = await self._claims.advance([news])
                 break
             except StoreUnavailable as error:
-                await asyncio.sleep(self._absence.begin_or_go_on(error, self._roster.unwritten))
+                await asyncio.sleep(self._outage.pause_after(error, self._roster.unwritten))
+        self._outage.over()
         if not alive:
             lease = news.claim.lease
             self._roster.lose(lease.job_id, lease.claim_version)

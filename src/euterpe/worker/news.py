@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from euterpe.model.errors import EuterpeError
 from euterpe.ports import Advance
 
 Write = Callable[[Advance], Awaitable[None]]
@@ -61,14 +60,16 @@ class NewsLine:
                 error: Exception | None = None
                 try:
                     await self._write(news)
-                except (EuterpeError, ValueError, TypeError) as refused:
+                except Exception as refused:  # noqa: BLE001  # whatever it was, who waits must hear of it
                     error = refused
+                except BaseException:
+                    _let_go(futures)
+                    raise
                 _resolve(futures, error)
         finally:
             self._writer = None
             for _, futures in self._waiting:
-                for future in futures:
-                    future.cancel()
+                _let_go(futures)
 
 
 def _merge(earlier: Advance, later: Advance) -> Advance | None:
@@ -81,6 +82,11 @@ def _merge(earlier: Advance, later: Advance) -> Advance | None:
         if (value := getattr(later, name)) is not None
     }
     return msgspec.structs.replace(earlier, **said)
+
+
+def _let_go(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        future.cancel()
 
 
 def _resolve(futures: list[asyncio.Future[None]], error: Exception | None) -> None:

@@ -8,9 +8,9 @@ import random
 import time
 from typing import Any, Final
 
-from euterpe.model.errors import EuterpeError
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.waiting import happens_within
+from euterpe.worker.outage import Outage
 
 log = logging.getLogger("euterpe.sweep")
 
@@ -35,6 +35,7 @@ class Sweeper:
         self._next_at = 0.0
         self._sooner = asyncio.Event()
         self._stopping = False
+        self._outage = Outage(log, "the sweeper")
 
     def expect(self, due_in_us: int) -> None:
         """Something falls due then, and this process knows: do not oversleep it."""
@@ -49,12 +50,10 @@ class Sweeper:
         while not self._stopping:
             try:
                 pause_s = await self._pass()
-            except EuterpeError as error:
-                log.info("a sweep is put off", exc_info=error)
-                pause_s = self._interval_s
-            except Exception as error:  # a rescuer that stops is worse than one that complains
-                log.error("a sweep failed", exc_info=error)
-                pause_s = self._interval_s
+            except Exception as error:  # noqa: BLE001  # a rescuer that stops is worse than one that complains
+                pause_s = max(self._interval_s, self._outage.pause_after(error))
+            else:
+                self._outage.over()
             await self._sleep(pause_s)
 
     async def _pass(self) -> float:

@@ -1,0 +1,73 @@
+"""Bugs about refused statements: errors taken for what they are not, and parts that die of them."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+WORKERS = "tests/refused/test_workers.py::test_no_job_that_succeeded_ends_failed_and_its_news_is_written"
+PROGRAMS = "tests/refused/test_programs.py::test_a_refused_statement_leaves_nothing_half_done_and_is_told_as_what_it_is"
+
+REFUSAL_BUGS = (
+    Bug(
+        "a_lone_rejection_begins_anew_as_a_reader",
+        (
+            Edit(
+                "store/writer.py",
+                "return stop  # A lone one was rejected. Who came meanwhile begins anew, as a writer.",
+                'session.run("BEGIN")',
+            ),
+        ),
+        "tests/worker_units/test_joining_a_commit.py"
+        "::test_who_comes_while_a_lone_one_is_rejected_is_a_writer_from_its_begin",
+        ("wrote in between", "BusyError", "holds its lock"),
+    ),
+    Bug(
+        "a_lock_timeout_is_taken_for_bad_data",
+        (
+            Edit(
+                "store/postgres_errors.py",
+                'DATA: Final = frozenset({"22", "23"})',
+                'DATA: Final = frozenset({"22", "23", "55"})',
+            ),
+        ),
+        f"{WORKERS}[postgres-55P03]",
+        "failed",
+    ),
+    Bug(
+        "a_full_disk_is_taken_for_bad_data",
+        (Edit("store/library.py", '    18: "a value is too big",', '    13: "full",\n    18: "a value is too big",'),),
+        f"{PROGRAMS}[sqlite-claims]",
+        "FullError: DataRejected",
+    ),
+    Bug(
+        "an_outage_is_logged_at_every_retry",
+        (
+            Edit(
+                "worker/outage.py",
+                "        if self._since is None:\n            self._since =",
+                "        if True:\n            self._since =",
+            ),
+        ),
+        f"{WORKERS}[sqlite-BusyError]",
+        "not at every retry",
+    ),
+    Bug(
+        "the_writer_of_news_dies_of_a_foreign_error",
+        (Edit("worker/news.py", "except Exception as refused:", "except ValueError as refused:"),),
+        "tests/worker_units/test_news.py"
+        "::test_an_error_that_nobody_expected_is_raised_where_it_is_awaited_and_the_line_goes_on",
+        ("CancelledError", "TimeoutError"),
+    ),
+    Bug(
+        "a_refused_statement_is_committed_with_the_others",
+        (
+            Edit(
+                "store/writer.py",
+                '                session.run("ROLLBACK")\n            else:',
+                "                pass\n            else:",
+            ),
+        ),
+        f"{PROGRAMS}[sqlite-submits_a_graph]",
+        "something was written",
+    ),
+)
