@@ -92,6 +92,7 @@ def connect(
         # A memory database belongs to one connection; ours has a writer, readers and the lease keeper's process.
         folder = tempfile.mkdtemp(prefix="euterpe-")
         url = f"sqlite:///{folder}/jobs.db"
+    url = _absolute(url)
     engine, wakeups = _engine(url, urlsplit(url).scheme, clock)
     if folder is not None:
         weakref.finalize(engine, shutil.rmtree, folder, ignore_errors=True)
@@ -149,6 +150,19 @@ def _streams(redis_url: str, engine: Engine, beside: Transport | None) -> Transp
             "transport", f"must be the URL of a Redis (redis://...), not {redis_url.partition(':')[0]!r}"
         )
     return StreamWakeups(redis_url, WaitingJobs(engine), beside=beside)
+
+
+def _absolute(url: str) -> str:
+    """The same file for every connection, thread and process of this queue, wherever the program moves meanwhile."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("sqlite", "libsql") or parts.netloc or not parts.path.startswith("/"):
+        return url
+    path = unquote(parts.path)[1:]
+    if not path or Path(path).is_absolute():
+        return url
+    # By hand: urlunsplit would take a path of two slashes for an authority.
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}:////{quote(str(Path(path).absolute()).lstrip('/'))}{query}"
 
 
 def sqlite_path(url: str) -> str:

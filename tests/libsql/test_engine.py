@@ -222,9 +222,9 @@ async def test_processes_share_a_file_and_none_sees_a_locked_database(tmp_path: 
 
 async def test_a_plain_path_and_both_urls_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert LibsqlEngine("libsql:///jobs.db").path == "jobs.db"
+    assert LibsqlEngine("libsql:///jobs.db").path == str(tmp_path / "jobs.db")
     assert LibsqlEngine("libsql:////var/my%20jobs.db").path == "/var/my jobs.db"
-    assert LibsqlEngine("jobs.db").path == "jobs.db"
+    assert LibsqlEngine("jobs.db").path == str(tmp_path / "jobs.db")
     await LibsqlEngine("libsql:///jobs.db").migrate()
     assert (tmp_path / "jobs.db").exists()
 

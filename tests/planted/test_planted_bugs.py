@@ -13,6 +13,7 @@ from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
+from tests.planted.bugs_place import PLACE_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
@@ -26,6 +27,7 @@ BUGS = (
     *EDGE_BUGS,
     *LOCK_BUGS,
     *NAMING_BUGS,
+    *PLACE_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
     *WORKER_BUGS,

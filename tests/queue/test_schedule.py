@@ -190,3 +190,39 @@ def test_a_periodic_job_cannot_need_arguments(unopened: Queue) -> None:
     with pytest.raises(InvalidInput, match="runs without arguments") as refused:
         unopened.cron("0 3 * * *")(needs)
     assert refused.value.field == "cron"
+
+
+async def test_two_crons_with_one_expression_on_one_type_are_refused_unless_their_names_differ(unopened: Queue) -> None:
+    @unopened.job("tick")
+    async def tick() -> None: ...
+
+    unopened.cron("0 3 * * *")(tick)
+    unopened.cron("0 3 * * *", tz="Europe/Berlin")(tick)
+    with pytest.raises(InvalidInput, match=r"only one of the two .* name="):
+        unopened.cron("0 3 * * *", priority="bulk")(tick)
+    unopened.cron("0 3 * * *", priority="bulk", name="again")(tick)
+    with pytest.raises(InvalidInput, match="only one of the two"):
+        unopened.cron("0 3 * * *", name="again")(tick)
+    assert len(unopened.crons) == 3
+
+
+async def test_crons_that_differ_in_their_names_are_both_submitted_at_every_tick(unopened: Queue) -> None:
+    @unopened.job("tick")
+    async def tick() -> None: ...
+
+    unopened.cron("0 3 * * *", name="one")(tick)
+    unopened.cron("0 3 * * *", name="two", priority="bulk")(tick)
+    async with unopened:
+        clock = Clock(datetime(2026, 1, 7, 2, 50, tzinfo=UTC), datetime(2026, 1, 7, 4, 0, tzinfo=UTC))
+        with pytest.raises(asyncio.CancelledError):
+            await keep_time(unopened, unopened.crons, now=clock.now, sleep=clock.sleep)
+        assert (await unopened.stats()).by_state["scheduled"] == 2
+
+
+@pytest.mark.parametrize("name", ["", "x" * 101])
+async def test_a_crons_name_is_neither_empty_nor_endless(unopened: Queue, name: str) -> None:
+    @unopened.job("tick")
+    async def tick() -> None: ...
+
+    with pytest.raises(InvalidInput, match="name"):
+        unopened.cron("0 3 * * *", name=name)(tick)

@@ -106,7 +106,7 @@ class Postman:
         from euterpe.delivery import OpenedSecrets, config_of
 
         try:
-            return config_of(os.environ), OpenedSecrets(self._queue.url, self._queue.store.engine, os.environ)
+            return config_of(os.environ), OpenedSecrets(self._queue.backend_url, self._queue.store.engine, os.environ)
         except EuterpeError as error:
             if not self._warned:
                 self._warned = True

@@ -25,7 +25,7 @@ from euterpe.queue.handle import JobHandle
 from euterpe.queue.jobtype import Call, CronDecorator, Decorator, JobType, register
 from euterpe.queue.options import Options, encode_payload, submission_of
 from euterpe.queue.running import run_worker, traced
-from euterpe.queue.schedule import Cron
+from euterpe.queue.schedule import Cron, add_cron
 from euterpe.queue.sync import SyncQueue
 from euterpe.queue.watching import Watching
 from euterpe.queue.workflow import Workflow
@@ -142,9 +142,16 @@ class Queue:
         return Decorator(lambda function: register(self, type, function, process, options))
 
     def cron(
-        self, expression: str, *, tz: str = "UTC", type: str | None = None, **options: Unpack[Options]
+        self,
+        expression: str,
+        *,
+        tz: str = "UTC",
+        type: str | None = None,
+        name: str | None = None,
+        **options: Unpack[Options],
     ) -> CronDecorator:
-        """Submit this job type at every tick of a cron expression, once over any number of workers."""
+        """Submit this job type at every tick of a cron expression, once over any number of workers. A `name` tells two
+        crons with one expression on one job type apart."""
 
         def decorate(function: Any) -> JobType[..., Any]:
             if isinstance(function, JobType):
@@ -153,7 +160,7 @@ class Queue:
                 jobtype, extra = function, options
             else:
                 jobtype, extra = self.job(type, **options)(function), {}
-            self.crons.append(Cron(expression, tz, jobtype, extra))
+            add_cron(self.crons, Cron(expression, tz, jobtype, extra, name))
             return jobtype
 
         return CronDecorator(decorate)

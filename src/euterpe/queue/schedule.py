@@ -20,6 +20,7 @@ LATE: Final = timedelta(minutes=1)
 """How late a tick may still be submitted: after a pause of the worker, or of the database."""
 LONGEST_SLEEP_S: Final = 60.0
 TRY_AGAIN_S: Final = 1.0
+LONGEST_NAME: Final = 100
 
 Now = Callable[[], datetime]
 Sleep = Callable[[float], Awaitable[None]]
@@ -28,7 +29,14 @@ Sleep = Callable[[float], Awaitable[None]]
 class Cron:
     """An expression (five fields, or six with seconds first), its time zone and the job it submits."""
 
-    def __init__(self, expression: str, tz: str, jobtype: Any, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        expression: str,
+        tz: str,
+        jobtype: Any,
+        options: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
         try:
             self.zone = ZoneInfo(tz)
         except (ZoneInfoNotFoundError, ValueError, TypeError) as error:
@@ -37,7 +45,10 @@ class Cron:
             CronSim(expression, datetime(2026, 1, 1, tzinfo=self.zone))
         except (CronSimError, AttributeError, TypeError) as error:
             raise InvalidInput("cron", f"{expression!r} is not a cron expression: {error}") from error
+        if name is not None and not 0 < len(name) <= LONGEST_NAME:
+            raise InvalidInput("name", f"a cron's name has 1 to {LONGEST_NAME} characters, not {len(name)}")
         self.expression = expression
+        self.name = name
         self.jobtype = jobtype
         self.call = _without_arguments(jobtype)
         self.options = dict(options or {})
@@ -46,8 +57,24 @@ class Cron:
         tick: datetime = next(CronSim(self.expression, at.astimezone(self.zone)))
         return tick.astimezone(UTC)
 
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Two crons that share it would take each other's ticks: the key lets only the first submit."""
+        words = [self.expression, self.zone.key]
+        return self.jobtype.type, ":".join(words if self.name is None else [self.name, *words])
+
     def key(self, tick: datetime) -> str:
-        return f"cron:{self.expression}:{self.zone.key}:{tick:%Y-%m-%dT%H:%M:%SZ}"
+        return f"cron:{self.identity[1]}:{tick:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def add_cron(crons: list[Cron], cron: Cron) -> None:
+    if any(other.identity == cron.identity for other in crons):
+        raise InvalidInput(
+            "cron",
+            f"{cron.jobtype.type} has {cron.expression!r} in {cron.zone.key} already, and only one of the two would be "
+            "submitted at a tick; give each a name: queue.cron(..., name=...)",
+        )
+    crons.append(cron)
 
 
 def _without_arguments(jobtype: Any) -> Any:

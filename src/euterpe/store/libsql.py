@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -27,7 +28,7 @@ from euterpe.ports import Clock
 from euterpe.store.library import Library, patiently
 from euterpe.store.program import MakeProgram, Row, Statement
 from euterpe.store.python_sqlite import execute, statements
-from euterpe.store.writer import GroupCommitEngine
+from euterpe.store.writer import MEMORY, GroupCommitEngine
 
 try:
     import libsql as driver
@@ -78,7 +79,12 @@ class LibsqlEngine(GroupCommitEngine):
         super().__init__(place.shown, LibsqlLibrary(place), clock)
         self._remote = place.remote
         if place.remote:
+            self.path = place.shown
             self.group_limit = REMOTE_GROUP_LIMIT
+
+    def _make_file(self) -> None:
+        if not self._remote:
+            super()._make_file()
 
     async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
         return await self._persist(lambda: super(LibsqlEngine, self).write(make), patience_s)
@@ -125,6 +131,8 @@ class LibsqlPlace:
             self.target = unquote(parts.path)[1:]
         if not self.target:
             raise InvalidInput("engine.url", "names no file; write libsql:///jobs.db or libsql:////absolute/jobs.db")
+        if not self.remote and self.target != MEMORY:
+            self.target = str(Path(self.target).absolute())
         self.shown = f"libsql://{parts.hostname}" if self.remote else self.target
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import queue
 import threading
 import time
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from euterpe.model.errors import EuterpeError, StoreUnavailable
@@ -73,6 +75,7 @@ class Desk:
                 session.close()
 
 
+MEMORY: Final = ":memory:"
 Tickets = queue.SimpleQueue[Ticket | Stop]
 
 
@@ -84,7 +87,7 @@ class GroupCommitEngine:
     group_limit = GROUP_LIMIT
 
     def __init__(self, path: str, library: Library, clock: Clock | None = None) -> None:
-        self.path = path
+        self.path = path if path == MEMORY else str(Path(path).absolute())
         self.library = library
         self.clock = clock
         self._now = clock or system_clock
@@ -102,6 +105,7 @@ class GroupCommitEngine:
     async def open(self) -> None:
         if self._writer is not None:
             return
+        self._make_file()
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tickets = queue.SimpleQueue()
         self._writer = threading.Thread(
@@ -166,7 +170,7 @@ class GroupCommitEngine:
         return await self.write(make, patience_s=patience_s)
 
     async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
-        if self.path == ":memory:":
+        if self.path == MEMORY:
             return await self.write(make, patience_s=patience_s)
         if self._executor is None:
             raise StoreUnavailable(f"the store at {self.path} is not open; use `async with queue:`")
@@ -204,7 +208,15 @@ class GroupCommitEngine:
     async def migrate(self) -> list[str]:
         return await _aside(self._migrate)
 
+    def _make_file(self) -> None:
+        """For its owner alone: payloads and results are nobody else's. SQLite gives `-wal` and `-shm` the same rights,
+        and a file that is there keeps those that it has."""
+        if self.path != MEMORY:
+            with suppress(OSError):  # SQLite will say what is wrong, in its own words
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
     def _migrate(self) -> list[str]:
+        self._make_file()
         desk = self._new_desk()
         try:
             with desk.lock:

@@ -110,7 +110,7 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         parts = Parts(stop)
         greeting, port = Welcome(), None
         if role.serves:
-            greeting = await welcome(queue.url, queue.store.engine, os.environ)
+            greeting = await welcome(queue.backend_url, queue.store.engine, os.environ)
             port = await parts.start_api(config, queue, metrics)
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)

@@ -1,0 +1,76 @@
+"""The file of a SQLite queue: one and the same wherever the program goes, and readable by its owner alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from euterpe.queue.queue import Queue
+from euterpe.store.python_sqlite import PYTHON
+from euterpe.store.sqlite import SqliteEngine
+
+SCHEMES = ["sqlite", "libsql"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder; its files are made as usual, for everybody to read."""
+    monkeypatch.chdir(tmp_path)
+    before = os.umask(0o022)
+    yield tmp_path
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_a_queue_stays_with_its_file_when_the_program_changes_its_folder(folder: Path, scheme: str) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    queue = Queue(f"{scheme}:///jobs.db")
+    os.chdir(elsewhere)
+    async with queue:
+        job = await queue.submit("greet", {})
+        os.chdir(folder)
+        os.chdir(elsewhere)
+        # Reads go by other connections, in threads that have not connected yet.
+        assert [(await info).id for info in asyncio.as_completed([queue.get(job.id) for _ in range(20)])] == [
+            job.id
+        ] * 20
+    assert list(elsewhere.iterdir()) == []
+    assert (folder / "jobs.db").exists()
+    assert queue.backend_url == f"{scheme}:///{folder / 'jobs.db'}"
+
+
+async def test_the_lease_keeper_is_told_the_file_and_not_a_name_beside_its_own_folder(folder: Path) -> None:
+    queue = Queue("sqlite:///a%20b.db")
+    assert queue.backend_url == f"sqlite:///{folder}/a%20b.db"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_a_new_database_is_readable_by_its_owner_alone(folder: Path, scheme: str) -> None:
+    async with Queue(f"{scheme}:///jobs.db") as queue:
+        await queue.submit("greet", {})
+        made = modes(folder)
+    assert {"jobs.db", "jobs.db-wal", "jobs.db-shm"} <= made.keys()
+    assert set(made.values()) == {0o600}, made
+
+
+async def test_it_is_also_when_pythons_own_library_makes_it(folder: Path) -> None:
+    await SqliteEngine("jobs.db", library=PYTHON).migrate()
+    assert set(modes(folder).values()) == {0o600}
+
+
+async def test_a_file_that_is_there_keeps_the_rights_that_its_owner_gave_it(folder: Path) -> None:
+    (folder / "jobs.db").touch(0o660)
+    (folder / "jobs.db").chmod(0o660)
+    async with Queue("sqlite:///jobs.db") as queue:
+        await queue.submit("greet", {})
+        assert set(modes(folder).values()) == {0o660}
