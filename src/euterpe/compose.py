@@ -119,7 +119,8 @@ def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transpo
         from euterpe.transport.notify import NotifyWakeups
 
         postgres = PostgresEngine(url, clock)
-        return postgres, NotifyWakeups(postgres.connect_to_notify, f"euterpe_{postgres.schema or 'public'}")
+        channel = f"euterpe_{postgres.schema or 'public'}"
+        return postgres, NotifyWakeups(postgres.connect_to_notify, channel, postgres.can_listen)
     if scheme == "libsql":
         from euterpe.store.libsql import LibsqlEngine
         from euterpe.transport.datawatch import DataWatch

@@ -40,16 +40,15 @@ async def test_a_store_that_was_cut_off_while_it_opened_or_closed_can_be_opened(
     assert rows(url, "SELECT count(*) FROM inbox_jobs") == [(at + 1,)]
 
 
-async def test_opens_and_closes_that_were_cut_off_leave_no_connections(fresh_postgres_url: str) -> None:
+async def test_opens_and_closes_that_were_cut_off_leave_no_connections(
+    fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await prepared(fresh_postgres_url)
     name = f"opens_{secrets.token_hex(4)}"
-
-    class Named(PostgresEngine):
-        def _settings(self) -> dict[str, str]:
-            return {**super()._settings(), "application_name": name}
+    monkeypatch.setattr("euterpe.store.postgres_session.APPLICATION", name)
 
     for at in range(MOST_POINTS):
-        engine = Named(fresh_postgres_url)
+        engine = PostgresEngine(fresh_postgres_url)
         await cut_off(engine.open(), at % 12, list(When)[at % 3])
         await cut_off(engine.close(), at % 5, list(When)[at % 3])
 

@@ -12,7 +12,6 @@ from euterpe.model.outcome import Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.submission import Submission
 from euterpe.ports import Finished
-from euterpe.store import postgres
 from euterpe.store.program import Program
 from euterpe.store.settling import settle
 from euterpe.store.sql import SqlStore
@@ -37,10 +36,10 @@ async def half_a_migration(line: Line, url: str) -> None:
     await engine.migrate()
 
 
-async def freezes_inside_a_settle(line: Line, url: str, idle_limit: str) -> None:
+async def freezes_inside_a_settle(line: Line, url: str, lease_s: float) -> None:
     """Has written its settlement and is about to commit it when the whole process stands still."""
-    postgres.IDLE_TRANSACTION_LIMIT = idle_limit  # type: ignore[misc]
     async with opened(url) as store:
+        store.expect_leases_of(lease_s)
         [claim] = await actors.take(line, store, "frozen:1", 1, 100_000)
 
         def program() -> Program[object]:

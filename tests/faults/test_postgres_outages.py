@@ -129,7 +129,7 @@ async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypa
 async def test_a_process_frozen_inside_a_transaction_does_not_keep_its_jobs_for_ever(url: str, crew: Crew) -> None:
     async with opened(url) as store:
         await store.submit(Submission(type="t", retry=actors.AT_ONCE))
-        frozen = crew.start(breakers.freezes_inside_a_settle, url, "2s")
+        frozen = crew.start(breakers.freezes_inside_a_settle, url, 2.0)
         assert await frozen.report() == "half way"
         frozen.freeze()
         heirs = 0
@@ -140,7 +140,8 @@ async def test_a_process_frozen_inside_a_transaction_does_not_keep_its_jobs_for_
             heirs += len(await store.claim(ClaimRequest(worker_id="heir", limit=1)))
             return heirs == 1
 
-        await until(taken_over)
+        took_s = await until(taken_over)
+        assert took_s < 4.0, f"its locks outlived its lease of 2 s: {took_s:.1f} s"
         frozen.order("go on")
         frozen.thaw()
         assert "went away" in await frozen.report(), "its commit must not have come through"

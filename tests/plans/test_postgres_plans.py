@@ -155,7 +155,7 @@ async def _plans(engine: WatchingPostgres) -> AsyncIterator[tuple[str, str, list
     """Of every statement that ran: the plan for its own values, and the one for any."""
     connection = await engine.connect()
     with psycopg.connect(engine.dsn, autocommit=True) as blocking:
-        for setting, value in engine._settings().items():
+        for setting, value in engine.session.startup.items():
             blocking.execute(f"SET {setting} = '{value}'".encode())
         for name, (sql, bound) in engine.seen.items():
             yield name, "these values", await explain(connection, sql, bound)

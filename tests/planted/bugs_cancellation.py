@@ -35,6 +35,19 @@ CANCELLATION_BUGS = (
         ("TimeoutError", "Timeout"),
     ),
     Bug(
+        "the_isolation_is_left_to_the_database",
+        (Edit("store/postgres_session.py", '    "default_transaction_isolation": "read committed",\n', ""),),
+        "tests/faults/test_database_defaults.py::test_hostile_defaults_change_nothing[DATABASE]",
+        "repeatable read",
+    ),
+    Bug(
+        "a_frozen_worker_with_a_short_lease_keeps_its_locks_for_ten_seconds",
+        (Edit("store/postgres_session.py", "max(shortest_s, min(longest_s, seconds / 2))", "longest_s"),),
+        "tests/faults/test_postgres_outages.py"
+        "::test_a_process_frozen_inside_a_transaction_does_not_keep_its_jobs_for_ever",
+        "its locks outlived its lease",
+    ),
+    Bug(
         "opening_a_file_waits_for_ever_for_an_error_that_is_not_sqlites",
         (
             Edit(

@@ -69,6 +69,9 @@ class HttpStore:
         self._slots = asyncio.Semaphore(AT_ONCE)
         await self._session.open()
 
+    def expect_leases_of(self, seconds: float) -> None:
+        """The control plane has said itself how long a lease is."""
+
     async def close(self) -> None:
         await self._session.close()
 

@@ -47,6 +47,7 @@ async def run_worker(
     if not queue.handlers.types:
         raise InvalidInput("handlers", "this queue has no job types; import the module that defines them first")
     checked = settings_of(settings)
+    queue.store.expect_leases_of(checked.lease_ttl_us / 1e6)
     sweeper = Sweeper(queue.store, queue.wakeups, telemetry, sweep_interval_s)
     postman = Postman(queue, checked, telemetry)
     webhooks = webhooks and queue.store.outbox is not None

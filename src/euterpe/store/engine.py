@@ -27,6 +27,11 @@ class Engine(Protocol):
 
     async def close(self) -> None: ...
 
+    def expect_leases_of(self, seconds: float) -> None:
+        """A worker with leases of this length is at work here: should it freeze inside a transaction, the locks of that
+        must not outlast them."""
+        ...
+
     async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T: ...
 
     async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:

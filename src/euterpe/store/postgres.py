@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
-from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, SchemaMismatch, StoreUnavailable
+from euterpe.model.errors import CommitUnknown, EuterpeError, SchemaMismatch, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.connections import Connection, Connections
 from euterpe.store.dialect import Family, numbered
@@ -29,18 +29,22 @@ from euterpe.store.migrations import (
     no_rights,
 )
 from euterpe.store.postgres_errors import FAILURES, LOST, Conflict, is_useless, meaning, message
+from euterpe.store.postgres_session import plan_of, split_url
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
 T = TypeVar("T")
+log = logging.getLogger("euterpe.store")
 
 MIGRATION_LOCK: Final = 0x45757465
 HAS_LEDGER: Final = "SELECT to_regclass('euterpe_migrations') IS NOT NULL"
 TRIES: Final = 10
+STATEMENTS_KEPT: Final = 100
 CONNECT_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 30.0
 """A statement of ours takes milliseconds; who waits this long waits on a network that swallows packets."""
-IDLE_TRANSACTION_LIMIT: Final = "10s"
-"""A process that is frozen inside a transaction keeps its row locks, and every sweep skips them; the server ends it."""
+
+
+__all__ = ["PostgresEngine", "split_url"]
 
 
 class PostgresEngine:
@@ -50,15 +54,15 @@ class PostgresEngine:
 
     def __init__(self, url: str, clock: Clock | None = None) -> None:
         self.dsn, options = split_url(url)
-        self.schema = options.get("schema")
-        self.pool_size = int(options.get("pool_size", "8"))
+        self.session = plan_of(options)
+        self.schema = self.session.schema
         self.clock = clock
         self._connections: Connections | None = None
 
     async def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(self._connect_to_work, self.pool_size)
+        connections = Connections(self._connect_to_work, self.session.pool_size)
         try:
             connections.release(await connections.acquire())
         except BaseException as error:
@@ -68,30 +72,12 @@ class PostgresEngine:
             raise
         self._connections = connections
 
-    async def _connect_to_work(self) -> Connection:
-        return await asyncpg.connect(
-            self.dsn,
-            timeout=CONNECT_TIMEOUT_S,
-            command_timeout=ANSWER_TIMEOUT_S,
-            server_settings=self._settings(),
-        )
+    def can_listen(self) -> bool:
+        """LISTEN belongs to a session; behind a pooler ours ends with each transaction."""
+        return not self.session.through_pooler
 
-    def _settings(self) -> dict[str, str]:
-        settings = {
-            "application_name": "euterpe",
-            "jit": "off",
-            "statement_timeout": "0",
-            "idle_in_transaction_session_timeout": IDLE_TRANSACTION_LIMIT,
-            # Every statement of ours has an index to go by. A plan made while the tables were small would read them
-            # whole, and be kept on a held connection long after they have grown.
-            "enable_seqscan": "off",
-            "enable_hashjoin": "off",
-            "enable_mergejoin": "off",
-            "enable_bitmapscan": "off",
-        }
-        if self.schema:
-            settings["search_path"] = self.schema
-        return settings
+    def expect_leases_of(self, seconds: float) -> None:
+        self.session.expect_leases_of(seconds)
 
     async def close(self) -> None:
         connections, self._connections = self._connections, None
@@ -105,28 +91,55 @@ class PostgresEngine:
                 connections.terminate()
 
     async def connect(self) -> Connection:
-        """A connection outside the pool, for a loop that holds it (LISTEN, the lease keeper)."""
-        return await self._connect_with(self._settings())
+        """A connection outside the pool, for a loop that holds it (LISTEN) or for what is done once."""
+        return await self._connect_with()
 
     async def connect_to_notify(self) -> Connection:
         """One that writes nothing. A NOTIFY is a commit, and waits for the disk like any other, for nothing: what was
         told is forgotten in a crash anyway."""
-        return await self._connect_with({**self._settings(), "synchronous_commit": "off"})
+        return await self._connect_with(synchronous_commit="off")
 
-    async def _connect_with(self, settings: dict[str, str]) -> Connection:
+    async def _connect_with(self, **settings: str) -> Connection:
         try:
-            return await asyncpg.connect(self.dsn, timeout=CONNECT_TIMEOUT_S, server_settings=settings)
+            return await self._dial(None, settings)
         except FAILURES as error:
             raise StoreUnavailable(f"Postgres does not answer: {message(error)}") from error
+
+    async def _connect_to_work(self) -> Connection:
+        return await self._dial(ANSWER_TIMEOUT_S, {})
+
+    async def _dial(self, answer_timeout_s: float | None, settings: dict[str, str]) -> Connection:
+        session = self.session
+        try:
+            return await asyncpg.connect(
+                self.dsn,
+                timeout=CONNECT_TIMEOUT_S,
+                command_timeout=answer_timeout_s,
+                # A statement that was prepared in one session is not there in the next.
+                statement_cache_size=0 if session.through_pooler else STATEMENTS_KEPT,
+                server_settings=session.startup if session.through_pooler else session.startup | settings,
+            )
+        except asyncpg.ProtocolViolationError as error:
+            if session.through_pooler or "unsupported startup parameter" not in str(error):
+                raise
+        log.warning(
+            "a pooler (PgBouncer) stands before Postgres: every statement goes in a transaction, and jobs of other "
+            "processes are found by polling; `pooler=transaction` in the URL says so beforehand"
+        )
+        session.through_pooler = True
+        return await self._dial(answer_timeout_s, settings)
 
     async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
         return await self._persist(lambda: self._transaction(make), patience_s)
 
     async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
-        return await self._persist(lambda: self._single(make), patience_s)
+        once = self._transaction if self.session.through_pooler else self._single
+        return await self._persist(lambda: once(make), patience_s)
 
     async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
         async def once() -> T:
+            if self.session.through_pooler:
+                return await self._transaction(make)
             async with self._acquired() as connection:
                 try:
                     return await self.pump(connection, make())
@@ -139,7 +152,7 @@ class PostgresEngine:
         async with self._acquired() as connection:
             committing = False
             try:
-                await connection.execute("BEGIN")
+                await connection.execute(self.session.begin)
                 answer = await self.pump(connection, make())
                 committing = True
                 await connection.execute("COMMIT")
@@ -228,10 +241,10 @@ class PostgresEngine:
         try:
             # A look first: even CREATE ... IF NOT EXISTS needs the right to create, and most users shall not have it.
             # Only at the ledger of today: the old one may be renamed by another process between two looks at it.
-            has_ledger = await connection.fetchval(HAS_LEDGER)
-            applied = (
-                {row[0] for row in await connection.fetch(applied_by("euterpe_migrations"))} if has_ledger else set()
-            )
+            async with self._begun(connection):
+                has_ledger = await connection.fetchval(HAS_LEDGER)
+                look = applied_by("euterpe_migrations")
+                applied = {row[0] for row in await connection.fetch(look)} if has_ledger else set()
             return await self._migrate_on(connection) if missing(self.family, applied) else []
         except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
             raise no_rights("Postgres", message(error)) from error
@@ -240,8 +253,15 @@ class PostgresEngine:
         finally:
             await connection.close()
 
+    @asynccontextmanager
+    async def _begun(self, connection: Connection) -> AsyncIterator[None]:
+        """A transaction on a connection that is closed when anything fails."""
+        await connection.execute(self.session.begin)
+        yield
+        await connection.execute("COMMIT")
+
     async def _migrate_on(self, connection: Connection) -> list[str]:
-        async with connection.transaction():
+        async with self._begun(connection):
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
             if self.schema:
                 await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
@@ -288,15 +308,3 @@ async def _roll_back(connection: Connection) -> None:
             await connection.execute("ROLLBACK")
     except FAILURES:
         connection.terminate()
-
-
-def split_url(url: str) -> tuple[str, dict[str, str]]:
-    """Our own options out of the URL's query; the rest goes to the driver."""
-    parts = urlsplit(url)
-    query = dict(parse_qsl(parts.query))
-    options: dict[str, str] = {name: query.pop(name) for name in ("schema", "pool_size") if name in query}
-    schema = options.get("schema")
-    if schema is not None and not (schema.isidentifier() and schema.isascii() and len(schema) < 64):
-        raise InvalidInput("engine.url", f"schema {schema!r} is not a plain identifier")
-    scheme = "postgresql" if parts.scheme in ("postgres", "postgresql") else parts.scheme
-    return urlunsplit((scheme, parts.netloc, parts.path, urlencode(query), "")), options

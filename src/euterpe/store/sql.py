@@ -73,6 +73,9 @@ class SqlStore:
     async def close(self) -> None:
         await self.engine.close()
 
+    def expect_leases_of(self, seconds: float) -> None:
+        self.engine.expect_leases_of(seconds)
+
     # --- submit -----------------------------------------------------------------------------------
 
     async def submit(self, submission: Submission) -> Receipt:

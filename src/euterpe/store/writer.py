@@ -155,6 +155,9 @@ class GroupCommitEngine:
             self._desks.append(desk)
         return desk
 
+    def expect_leases_of(self, seconds: float) -> None:
+        """A transaction runs in one go here; who freezes in it holds up all, and no server can end it."""
+
     # --- programs ---------------------------------------------------------------------------------
 
     async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:  # noqa: ARG002  # a file is never away

@@ -37,8 +37,12 @@ class NotifyWakeups:
     """Local callbacks at once; other processes through Postgres. One task owns the connection and does everything on
     it, because a connection carries one statement at a time."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Any]], channel: str) -> None:
+    def __init__(
+        self, connect: Callable[[], Awaitable[Any]], channel: str, can_listen: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`can_listen` is asked once connected: behind a transaction pooler one can tell others and hears nothing."""
         self._connect = connect
+        self._can_listen = can_listen
         self.channel = channel_name(channel)
         self._local = LocalWakeups()
         self._pending: set[str] = set()
@@ -97,7 +101,7 @@ class NotifyWakeups:
         """Until the connection dies or we leave."""
         connection = await self._connect()
         try:
-            if not self._leaving.is_set():
+            if not self._leaving.is_set() and self._can_listen():
                 self._pid = connection.get_server_pid()
                 connection.add_termination_listener(self._hung_up)
                 await connection.add_listener(self.channel, self._heard)
