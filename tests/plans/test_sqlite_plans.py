@@ -44,6 +44,8 @@ BY = {
     "resolve_dependent": {BY_ID},
     "waiting_dependents": {BY_ID, "job_dependencies_depends_on"},
     "claim_events": {ROWID, "job_outbox_events_due", "job_outbox_events_order"},
+    "claim_events_of": {ROWID, "job_outbox_events_turns", "job_outbox_events_order"},
+    "waiting_requesters": {"job_outbox_events_turns"},
     "next_event_due": {"job_outbox_events_due"},
     "settle_event": {BY_EVENT_ID},
     "heartbeat_event": {BY_EVENT_ID},
@@ -54,9 +56,10 @@ BY = {
     "insert_event": set(),
 }
 _STEP = re.compile(
-    r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?"
+    r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: EXISTS)?"
+    r"(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?"
 )
-_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "o", "k", "CONSTANT"}
+_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "l", "o", "k", "CONSTANT"}
 """Small tables, lists of parameters, and the results of subqueries."""
 
 

@@ -27,6 +27,7 @@ from euterpe.api.watching import Watch
 from euterpe.api.worker_protocol import WorkerRoutes
 from euterpe.logkeys import logging_with
 from euterpe.ports import Telemetry
+from euterpe.store.keys import Scope
 from euterpe.store.sql import SqlStore
 from euterpe.store.wire import WireClaims
 from euterpe.transport.local import LocalWakeups
@@ -104,7 +105,13 @@ def create_app(
         lease_ttl_us=limits.lease_ttl_us,
         poll_s=(limits.poll_min_s, limits.poll_max_s),
     )
-    feed = Feed(watch, limits.max_listeners)
+    gatekeeper = Gatekeeper(keys, RateLimit(limits.rate_per_s, limits.rate_burst), limits.key_ttl_s)
+    feed = Feed(
+        watch,
+        lambda request: gatekeeper.still_allows(request, Scope.READ),
+        limits.max_listeners,
+        limits.max_listeners_per_requester,
+    )
     workers = WorkerRoutes(
         claims,
         coordinator,
@@ -124,7 +131,6 @@ def create_app(
     document = openapi_document(routes, _version())
     operations.openapi = msgspec.json.encode(document)
     operations.docs = docs_page(document)
-    gatekeeper = Gatekeeper(keys, RateLimit(limits.rate_per_s, limits.rate_burst), limits.key_ttl_s)
     return ControlPlane(Router(routes, gatekeeper, limits), coordinator, feed, operations)
 
 

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from euterpe.api.asgi import Identity, Request
 from euterpe.api.limits import RateLimit
 from euterpe.api.problems import Refusal
+from euterpe.model.errors import StoreUnavailable
 from euterpe.store.keys import Scope, StoredKey, split_key
 
 KEYS_REMEMBERED: Final = 10_000
@@ -45,18 +46,29 @@ class Gatekeeper:
 
     async def admit(self, request: Request, scope: Scope) -> Identity:
         """The identity behind the request's key: 401 without one, 403 without the scope, 429 when too fast."""
-        key = _bearer(request)
-        digest = hashlib.sha256(key).digest()
-        known = self._verified.get(digest)
-        if known is not None and known[1] > self._clock():
-            identity = known[0]
-        else:
-            identity = await self._ask_once(key, digest)
+        identity = await self._identify(request)
         self._rate_limit.take(identity.prefix)
         if not identity.may(scope):
             has = ", ".join(sorted(identity.scopes))
             raise Refusal(403, "forbidden", f"this needs scope {scope}; the key has {has}")
         return identity
+
+    async def still_allows(self, request: Request, scope: Scope) -> bool:
+        """Whether the key of a request that goes on and on is still good. While nobody can tell, it is."""
+        try:
+            return (await self._identify(request)).may(scope)
+        except Refusal:
+            return False
+        except StoreUnavailable:
+            return True
+
+    async def _identify(self, request: Request) -> Identity:
+        key = _bearer(request)
+        digest = hashlib.sha256(key).digest()
+        known = self._verified.get(digest)
+        if known is not None and known[1] > self._clock():
+            return known[0]
+        return await self._ask_once(key, digest)
 
     async def _ask_once(self, key: bytes, digest: bytes) -> Identity:
         """All who come with the same key meanwhile share one lookup."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Final
 
+from euterpe.api.problems import Refusal
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Released
@@ -24,6 +25,10 @@ IDLE_GROWTH: Final = 1.5
 LINGER_S: Final = 5.0
 """A group without waiters stays for the next one: busy workers come back within milliseconds."""
 RELEASE_TRIES: Final = 3
+GROUPS_AT_FULL_PACE: Final = 50
+"""Beyond so many groups each one polls less often, so that all of them together cost no more than these. Announced work
+is looked for at once whatever their number."""
+GROUP_LIMIT: Final = 1_000
 
 ClaimFor = Callable[[ClaimRequest, Sequence[str]], Awaitable[list[Claim]]]
 Release = Callable[[Sequence[Finished]], Awaitable[object]]
@@ -88,6 +93,9 @@ class Coordinator:
         key = (tuple(dict.fromkeys(queues)), None if types is None else tuple(sorted(set(types))))
         group = self._groups.get(key)
         if group is None:
+            if len(self._groups) >= GROUP_LIMIT:
+                detail = f"workers wait for {GROUP_LIMIT} different sets of queues and types here already"
+                raise Refusal(503, "too_many_groups", detail, headers=((b"retry-after", b"5"),))
             group = self._groups[key] = _Group(key, self)
         group.join(waiter)
         timer = asyncio.get_running_loop().call_later(wait_s, group.expire, waiter)
@@ -97,10 +105,20 @@ class Coordinator:
             timer.cancel()
             group.part(waiter)
 
+    @property
+    def pace(self) -> float:
+        """By how much polls are stretched."""
+        return max(1.0, len(self._groups) / GROUPS_AT_FULL_PACE)
+
     def wake_all(self) -> None:
         """Work may have appeared anywhere."""
         for group in self._groups.values():
             group.wake()
+
+    def _wake_those_who_want(self, queues: Set[str]) -> None:
+        for group in self._groups.values():
+            if not queues.isdisjoint(group.queues):
+                group.wake()
 
     def drain(self) -> None:
         """Answer everybody who waits with nothing, now and from here on: the process is about to stop."""
@@ -131,7 +149,7 @@ class Coordinator:
             except StoreUnavailable:
                 await asyncio.sleep(0.1 * 2**attempt)
             else:
-                self.wake_all()
+                self._wake_those_who_want({claim.job.queue for claim in claims})
                 return
         log.warning("claims could not be released; their leases will expire", extra={"count": len(claims)})
 
@@ -146,6 +164,10 @@ class _Group:
         self._claiming: frozenset[Waiter] = frozenset()
         self._woken = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._serve())
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return self._key[0]
 
     def join(self, waiter: Waiter) -> None:
         self._waiters[waiter] = None
@@ -187,7 +209,7 @@ class _Group:
                     if taken == len(slots):
                         idle_s = soon_s
                         continue  # There may be more where these came from.
-                    pause_s = idle_s * self._coordinator.rng.uniform(0.75, 1.25)
+                    pause_s = idle_s * self._coordinator.pace * self._coordinator.rng.uniform(0.75, 1.25)
                 else:
                     pause_s = LINGER_S
                 woken = await self._pause(pause_s)

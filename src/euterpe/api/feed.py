@@ -8,8 +8,10 @@ An event may come twice after a reconnect: `sequence` grows with every change of
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -35,11 +37,16 @@ EVENT_STREAM: Final = b"text/event-stream; charset=utf-8"
 log: Final = logging.getLogger("euterpe.api")
 
 
+StillAllowed = Callable[[Request], Awaitable[bool]]
+"""Whether the key of a request that was let in earlier would still open the door."""
+
+
 class Listener:
     """One open stream. One that does not read is cut off: it will come back and say where it was."""
 
     def __init__(self, requester_id: str) -> None:
         self.requester_id = requester_id
+        self.checked_at = time.monotonic()
         self.queue: asyncio.Queue[Change | None] = asyncio.Queue(BACKLOG)
         self.cut = False
 
@@ -55,9 +62,12 @@ class Listener:
 class Feed:
     """Everybody who listens, and the loop that looks for them."""
 
-    def __init__(self, watch: Watch, max_listeners: int) -> None:
+    def __init__(self, watch: Watch, still_allowed: StillAllowed, max_listeners: int, share: int) -> None:
+        """`share`: how many of the streams one requester may have."""
         self._watch = watch
+        self._still_allowed = still_allowed
         self._max_listeners = max_listeners
+        self._share = share
         self._listeners: set[Listener] = set()
         self._live: dict[str, Change] = {}
         self._ended: dict[str, int] = {}
@@ -66,21 +76,27 @@ class Feed:
         self._draining = False
 
     async def events(self, request: Request, _: NoInput) -> Stream:
-        if self._draining or len(self._listeners) >= self._max_listeners:
-            raise Refusal(503, "too_many_listeners", "no further stream can be opened here", headers=RETRY_LATER)
         listener = Listener(request.identity.requester_id)
         left_at = _last_event_id(request)
-        now = await self._watch.now()
-        self._listeners.add(listener)
-        if self._looking is None:
-            self._since = now - OVERLAP_US
-            self._looking = asyncio.get_running_loop().create_task(self._look_while_anybody_listens())
+        self._enter(listener)
         try:
+            now = await self._watch.now()
+            if self._looking is None:
+                self._since = now - OVERLAP_US
+                self._looking = asyncio.get_running_loop().create_task(self._look_while_anybody_listens())
             await self._catch_up(listener, now if left_at is None else left_at)
         except BaseException:
             self._leave(listener)
             raise
-        return Stream(self._pour(listener), EVENT_STREAM, on_end=lambda: self._leave(listener))
+        return Stream(self._pour(listener, request), EVENT_STREAM, on_end=lambda: self._leave(listener))
+
+    def _enter(self, listener: Listener) -> None:
+        if self._draining or len(self._listeners) >= self._max_listeners:
+            raise Refusal(503, "too_many_listeners", "no further stream can be opened here", headers=RETRY_LATER)
+        if sum(other.requester_id == listener.requester_id for other in self._listeners) >= self._share:
+            detail = f"{self._share} streams are open for this requester; close one first"
+            raise Refusal(429, "too_many_streams", detail, headers=RETRY_LATER)
+        self._listeners.add(listener)
 
     def drain(self) -> None:
         """End all streams."""
@@ -105,18 +121,22 @@ class Feed:
                 fresh = change.updated_at > self._since
                 self._remember(msgspec.structs.replace(change, sequence=change.sequence - fresh))
 
-    async def _pour(self, listener: Listener) -> AsyncIterator[bytes]:
+    async def _pour(self, listener: Listener, request: Request) -> AsyncIterator[bytes]:
         yield b"retry: 2000\n: listening\n\n"
         while not (listener.cut and listener.queue.empty()):
-            try:
+            told = b": still here\n\n"
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_S):
                     change = await listener.queue.get()
-            except TimeoutError:
-                yield b": still here\n\n"
-                continue
-            if change is None:
-                return
-            yield event_of(change)
+                if change is None:
+                    return
+                told = event_of(change)
+            # By the clock and not by the silence: a busy stream has no heartbeats.
+            if time.monotonic() - listener.checked_at >= HEARTBEAT_S:
+                if not await self._still_allowed(request):
+                    return
+                listener.checked_at = time.monotonic()
+            yield told
 
     def _leave(self, listener: Listener) -> None:
         self._listeners.discard(listener)

@@ -33,6 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a verified key is believed without another look: a revoked one works at most this long."""
     max_listeners: int = 1_000
     """Open `/events` streams."""
+    max_listeners_per_requester: int = 100
     ready_timeout_s: float = 2.0
 
 

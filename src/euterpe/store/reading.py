@@ -19,8 +19,12 @@ from euterpe.store.rows import jobs_from
 LOOKED_AT: Final = 1000
 """Of a queue's waiting jobs, to find those that no worker knows."""
 
+PAGE_BYTES: Final = 8_000_000
+"""Payloads, results and checkpoints of one page: past this it is cut short, and its cursor goes on from there."""
+
 _ALL = [str(state) for state in State]
 _NEWEST = 2**62
+_PAYLOAD = Job.__struct_fields__.index("payload")
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,10 +37,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     tag: tuple[str, str] | None = None
     cursor: str | None = None
     limit: int = 50
+    max_bytes: int = PAGE_BYTES
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Jobs, newest first; `cursor` is None on the last page."""
+    """Jobs, newest first; `cursor` is None on the last page. A page of large jobs is shorter than its limit."""
 
     jobs: list[Job]
     cursor: str | None
@@ -105,10 +110,10 @@ def search(query: Search) -> Program[Page]:
         queue=query.queue,
         tag=_tag_text(query.tag) if query.tag else None,
         limit=query.limit + 1,
+        max_bytes=query.max_bytes,
     )
-    jobs = jobs_from(rows)
-    page = jobs[: query.limit]
-    return Page(page, str(page[-1].seq) if len(jobs) > query.limit else None)
+    page = jobs_from(row for row in rows[: query.limit] if row[_PAYLOAD] is not None)
+    return Page(page, str(page[-1].seq) if len(rows) > len(page) else None)
 
 
 def _tag_text(tag: tuple[str, str]) -> str:

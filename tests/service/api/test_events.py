@@ -15,7 +15,7 @@ from euterpe.api import feed
 from euterpe.api.limits import Limits
 from euterpe.api.watching import Change
 from euterpe.model.state import State
-from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
+from tests.service.api.plane import Plane, anonymous, claim_one, lease_of, running_plane
 
 
 class Listening:
@@ -40,6 +40,14 @@ class Listening:
                     return fields["id"], fields["event"], json.loads(fields["data"])
                 else:
                     fields = {}
+        raise AssertionError("the stream ended")
+
+    async def line(self, wanted: str) -> None:
+        """Wait for this line."""
+        async with asyncio.timeout(20):
+            async for line in self._lines:
+                if line == wanted:
+                    return
         raise AssertionError("the stream ended")
 
     async def until(self, event: str, job_id: str) -> str:
@@ -177,3 +185,74 @@ async def test_draining_ends_the_streams(plane: Plane, client: httpx.AsyncClient
         plane.app.drain()
         async with asyncio.timeout(10):
             assert [line async for line in stream.answer.aiter_lines()][-1] == ""
+
+
+async def ended(stream: Listening) -> None:
+    """Wait until the server ends the stream."""
+    async with asyncio.timeout(10):
+        async for _ in stream.answer.aiter_bytes():
+            pass
+
+
+async def test_a_stream_ends_when_its_key_is_revoked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "HEARTBEAT_S", 0.05)
+    async with (
+        running_plane(url, Limits(key_ttl_s=0.05)) as plane,
+        plane.client("read") as client,
+        plane.client("read") as other,
+        listening(client) as stream,
+        listening(other) as stays,
+    ):
+        prefix = client.headers["authorization"].removeprefix("Bearer ").split(".")[0]
+        await plane.keys.revoke_key(prefix)
+        await ended(stream)
+        await stays.line(": still here")
+
+
+async def test_a_stream_ends_when_its_key_expires_however_busy_it_is(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "HEARTBEAT_S", 0.5)
+    monkeypatch.setattr(feed, "LOOK_S", 0.02)
+    async with running_plane(sqlite_url, Limits(key_ttl_s=0.05)) as plane, plane.client() as submitter:
+        key = (await plane.keys.create_key("vesta", ["read"], expires_in_us=2_000_000)).key
+
+        async def keep_it_busy() -> None:
+            while True:
+                await submitter.post("/jobs", json={"type": "t"})
+
+        async with anonymous(plane.base_url) as client:
+            client.headers["authorization"] = f"Bearer {key}"
+            async with listening(client) as stream:
+                busy = asyncio.get_running_loop().create_task(keep_it_busy())
+                try:
+                    await ended(stream)
+                finally:
+                    busy.cancel()
+                    await asyncio.gather(busy, return_exceptions=True)
+
+
+async def test_one_requester_has_its_share_of_the_streams_and_no_more(sqlite_url: str) -> None:
+    async with (
+        running_plane(sqlite_url, Limits(max_listeners=4, max_listeners_per_requester=2)) as plane,
+        plane.client("read", requester="greedy") as greedy,
+        plane.client("read", requester="modest") as modest,
+    ):
+        async with listening(greedy), listening(greedy):
+            refused = await greedy.get("/events")
+            assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+            assert "retry-after" in refused.headers
+            async with listening(modest):
+                pass
+        async with asyncio.timeout(10):
+            while plane.app._feed._listeners:  # noqa: ASYNC110  # the server notices by itself
+                await asyncio.sleep(0.02)
+        all_there = asyncio.Barrier(10)
+        opened = await asyncio.gather(*(stay_until(all_there, greedy) for _ in range(10)))
+        assert opened.count(200) == 2, "of a crowd that comes at once no more are let in"
+
+
+async def stay_until(all_there: asyncio.Barrier, client: httpx.AsyncClient) -> int:
+    async with client.stream("GET", "/events") as answer:
+        await all_there.wait()
+        return answer.status_code

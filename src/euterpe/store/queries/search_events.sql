@@ -1,5 +1,5 @@
--- Events, newest first, optionally of one job or state.
-SELECT e.seq, {{event_columns}} FROM job_outbox_events AS e
+-- Events, newest first, optionally of one job or state. Without their bodies, which may be large.
+SELECT e.seq, {{listed_event_columns}} FROM job_outbox_events AS e
 WHERE e.seq < :before
   AND (CAST(:requester_id AS TEXT) IS NULL OR e.requester_id = :requester_id)
   AND (CAST(:state AS TEXT) IS NULL OR e.state = :state)

@@ -1,15 +1,24 @@
 -- Newest first, one index scan per state asked for.
-SELECT {{job_columns}}
-FROM unnest(CAST(:states AS text[])) AS s (state),
-LATERAL (
-    SELECT * FROM inbox_jobs AS w
-    WHERE w.state = s.state AND w.seq < :before
-      AND (CAST(:requester_id AS text) IS NULL OR w.requester_id = :requester_id)
-      AND (CAST(:type AS text) IS NULL OR w.type = :type)
-      AND (CAST(:queue AS text) IS NULL OR w.queue = :queue)
-      AND (CAST(:tag AS text) IS NULL OR strpos(w.tags, '{' || :tag) = 1 OR strpos(w.tags, ',' || :tag) > 0)
-    ORDER BY w.seq DESC
-    LIMIT :limit
+-- What is large comes along until there is :max_bytes of it; behind that it is NULL, and has not been read.
+SELECT {{listed_columns}}
+FROM (
+    SELECT f.*, SUM(f.bytes) OVER (ORDER BY f.seq DESC) - f.bytes AS bytes_before
+    FROM (
+        SELECT c.*, octet_length(c.payload) + COALESCE(octet_length(c.result), 0)
+                  + COALESCE(octet_length(c.checkpoint), 0) AS bytes
+        FROM unnest(CAST(:states AS text[])) AS s (state),
+        LATERAL (
+            SELECT * FROM inbox_jobs AS w
+            WHERE w.state = s.state AND w.seq < :before
+              AND (CAST(:requester_id AS text) IS NULL OR w.requester_id = :requester_id)
+              AND (CAST(:type AS text) IS NULL OR w.type = :type)
+              AND (CAST(:queue AS text) IS NULL OR w.queue = :queue)
+              AND (CAST(:tag AS text) IS NULL OR strpos(w.tags, '{' || :tag) = 1 OR strpos(w.tags, ',' || :tag) > 0)
+            ORDER BY w.seq DESC
+            LIMIT :limit
+        ) AS c
+        ORDER BY c.seq DESC
+        LIMIT :limit
+    ) AS f
 ) AS j
 ORDER BY j.seq DESC
-LIMIT :limit
