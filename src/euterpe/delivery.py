@@ -133,10 +133,11 @@ def breaker_policy(config: Config) -> BreakerPolicy:
 
 
 def egress_policy(config: Config, url: str) -> EgressPolicy:
-    """Loopback is open where everything is on this machine anyway: a database file, and an API bound to loopback."""
+    """Loopback is open where everything is on this machine anyway: a database file, and an API bound to loopback;
+    unless the operator says that nothing private may be called."""
     embedded = urlsplit(url).scheme == "sqlite" and is_loopback(config.api.host)
     return EgressPolicy(
-        allow_private=config.egress.allow_private,
-        allow_loopback=embedded,
+        allow_private=config.egress.allow_private is True,
+        allow_loopback=embedded and config.egress.allow_private is not False,
         allow_hosts=frozenset(config.egress.allow_hosts),
     )

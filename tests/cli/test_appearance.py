@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -105,3 +106,13 @@ def on_a_terminal(shell: Shell, *arguments: str, **environ: str) -> str:
         assert p.wait(30) == 0
     os.close(ours)
     return seen.decode()
+
+
+def test_json_at_a_terminal_draws_nothing_on_it_and_is_the_same_json(sqlite_shell: Shell) -> None:
+    odd = "a\u202eb\u2066c\u009b31md\u200fe\x7ff\u2028g\U000e0041h\N{PILE OF POO}"
+    sqlite_shell.ok("submit", "t", json.dumps({"odd": odd}, ensure_ascii=False), "--tag", f"odd={odd}")
+    piped = sqlite_shell.ok("jobs", "list", "--json")
+    assert odd in piped, "in a pipe it is as it was stored"
+    shown = on_a_terminal(sqlite_shell, "jobs", "list", "--json")
+    assert all(char.isprintable() or char in "\r\n" for char in shown)
+    assert json.loads(shown) == json.loads(piped)

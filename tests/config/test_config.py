@@ -63,7 +63,7 @@ def test_the_defaults_pass_their_own_rules_and_match_the_contract() -> None:
     assert (config.outbox.batch, config.outbox.concurrency) == (10, 5)
     assert (config.api.host, config.api.port) == ("127.0.0.1", 8080)
     assert config.engine.max_payload_bytes == 1_000_000
-    assert config.egress.allow_private is False
+    assert config.egress.allow_private is None
     assert config.worker.consume == ("default",)
 
 

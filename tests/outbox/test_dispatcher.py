@@ -91,7 +91,7 @@ async def test_410_ends_an_event_at_once(backend: Backend) -> None:
         assert list((await until_settled(backend)).values()) == ["dead_letter"]
         assert len(receiver.got) == 1
         (record,) = await backend.store.outbox.deliveries(receiver.got[0].event_id)
-        assert (record.outcome, record.answer) == ("gone", "never heard of it")
+        assert (record.outcome, record.http_status) == ("gone", 410)
 
 
 class Counted:

@@ -34,12 +34,25 @@ STATE_STYLES: Final = {
 
 def print_json(document: Any) -> None:
     """One document, indented: as readable for people as for programs."""
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    click.echo(shown_json(msgspec.json.format(msgspec.json.encode(document), indent=2)))
 
 
 def print_json_line(document: Any) -> None:
     """One document on one line, for files of many."""
-    click.echo(msgspec.json.encode(document))
+    click.echo(shown_json(msgspec.json.encode(document)))
+
+
+def shown_json(document: bytes) -> bytes:
+    """In a pipe as it is. At a terminal, what would draw on it or turn its text round is escaped: the same JSON."""
+    if not sys.stdout.isatty():
+        return document
+    text = document.decode()
+    return "".join(char if char.isprintable() or char == "\n" else _escape(char) for char in text).encode()
+
+
+def _escape(char: str) -> str:
+    units = char.encode("utf-16-be")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, flexible: str = "") -> None:

@@ -93,6 +93,18 @@ def flag() -> Kind[bool]:
     return Kind("true or false", read, from_text, lambda value: "true" if value else "false")
 
 
+def flag_or_auto() -> Kind[bool | None]:
+    """None is `auto`: what fits the rest of the configuration."""
+    plain = flag()
+
+    def read(value: object) -> bool | None:
+        return None if value == "auto" else plain.read(value)
+
+    return Kind(
+        "true, false or auto", read, plain.from_text, lambda value: "auto" if value is None else plain.show(value)
+    )
+
+
 def _text_of(value: object) -> str:
     if not isinstance(value, str) or "\x00" in value:
         raise Refused

@@ -14,6 +14,7 @@ from euterpe.config.kinds import (
     choice,
     duration,
     flag,
+    flag_or_auto,
     key_pattern,
     matching,
     name,
@@ -238,7 +239,12 @@ class TranscodeConfig(Section):
 class EgressConfig(Section):
     """Where requests that a requester asked for may go."""
 
-    allow_private: bool = setting(flag(), False, "Whether private and loopback addresses may be called.")
+    allow_private: bool | None = setting(
+        flag_or_auto(),
+        None,
+        "Whether private addresses may be called. `auto`: no, but loopback where the database is a file and the API on "
+        "loopback. `false` closes loopback too.",
+    )
     allow_hosts: tuple[str, ...] = setting(names(), (), "Hosts that may be called whatever their address.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -34,6 +35,9 @@ class OutboxEvent(msgspec.Struct, frozen=True):
     error: str | None
 
 
+_BODY: Final = OutboxEvent.__struct_fields__.index("body")
+
+
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One POST and what came of it. `state` is completed, retrying or dead_letter."""
 
@@ -63,13 +67,21 @@ class DeliveryRecord(msgspec.Struct, frozen=True):
 
 
 def claim_events(
-    worker_id: str, limit: int, lease_ttl_us: int, skip_origins: Sequence[str]
+    worker_id: str, limit: int, lease_ttl_us: int, skip_origins: Sequence[str], requester_id: str | None = None
 ) -> Program[list[OutboxEvent]]:
     """Due events, oldest first; of each job only the first undelivered one, so that order holds."""
-    rows = yield one(
-        "claim_events", worker_id=worker_id, limit=limit, lease_ttl_us=lease_ttl_us, skip_origins=list(skip_origins)
-    )
+    asked = {"worker_id": worker_id, "limit": limit, "lease_ttl_us": lease_ttl_us, "skip_origins": list(skip_origins)}
+    if requester_id is None:
+        rows = yield one("claim_events", **asked)
+    else:
+        rows = yield one("claim_events_of", requester_id=requester_id, **asked)
     return sorted((OutboxEvent(*row) for row in rows), key=lambda e: (e.run_at, e.created_at, e.sequence))
+
+
+def waiting_requesters(after: str, limit: int) -> Program[list[str]]:
+    """Who has events that are due, from this name on."""
+    rows = yield one("waiting_requesters", after=after, limit=limit)
+    return [row[0] for row in rows]
 
 
 def heartbeat_events(leases: Sequence[tuple[str, int]], lease_ttl_us: int) -> Program[set[str]]:
@@ -155,9 +167,14 @@ def get_event(event_id: str) -> Program[OutboxEvent]:
 def search_events(
     requester_id: str | None, state: str | None, job_id: str | None, before: int, limit: int
 ) -> Program[list[tuple[int, OutboxEvent]]]:
-    """(cursor, event) pairs, newest first."""
+    """(cursor, event) pairs, newest first. Their bodies stay where they are; `get_event` has one."""
     rows = yield one("search_events", requester_id=requester_id, state=state, job_id=job_id, before=before, limit=limit)
-    return [(row[0], OutboxEvent(*list(row)[1:])) for row in rows]
+    return [(row[0], _without_body(list(row)[1:])) for row in rows]
+
+
+def _without_body(values: list[Any]) -> OutboxEvent:
+    values[_BODY] = b""
+    return OutboxEvent(*values)
 
 
 def deliveries(event_id: str) -> Program[list[DeliveryRecord]]:

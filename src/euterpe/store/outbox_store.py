@@ -15,9 +15,20 @@ class Outbox:
         self._engine = engine
 
     async def claim(
-        self, worker_id: str, limit: int, lease_ttl_us: int = LEASE_TTL_US, skip_origins: Sequence[str] = ()
+        self,
+        worker_id: str,
+        limit: int,
+        lease_ttl_us: int = LEASE_TTL_US,
+        skip_origins: Sequence[str] = (),
+        requester_id: str | None = None,
     ) -> list[OutboxEvent]:
-        return await self._engine.write(lambda: outbox.claim_events(worker_id, limit, lease_ttl_us, skip_origins))
+        """Of everybody's, or of one requester's."""
+        return await self._engine.write(
+            lambda: outbox.claim_events(worker_id, limit, lease_ttl_us, skip_origins, requester_id)
+        )
+
+    async def waiting_requesters(self, after: str = "", limit: int = 100) -> list[str]:
+        return await self._engine.read(lambda: outbox.waiting_requesters(after, limit))
 
     async def heartbeat(self, leases: Sequence[tuple[str, int]], lease_ttl_us: int = LEASE_TTL_US) -> set[str]:
         """(event_id, claim_version) pairs; returns the ids that are still ours."""

@@ -24,7 +24,7 @@ class Judge:
         self._backoff = backoff
 
     def of_reply(self, event: OutboxEvent, reply: Reply, now_s: float) -> Delivery:
-        answer = reply.body_prefix[:ANSWER_LIMIT].decode("utf-8", "replace").replace("\x00", "")
+        answer = _answer_to_keep(reply)
         if 200 <= reply.status < 300:
             return Delivery(
                 event_id=event.id,
@@ -93,6 +93,14 @@ class Judge:
             answer=answer,
             error=error,
         )
+
+
+def _answer_to_keep(reply: Reply) -> str | None:
+    """The beginning of the answer, for the log of deliveries. Who may submit can read that log, so what comes from a
+    private address or from this machine is not kept: it may be the answer of something that only we can reach."""
+    if not reply.from_public:
+        return None
+    return reply.body_prefix[:ANSWER_LIMIT].decode("utf-8", "replace").replace("\x00", "")
 
 
 def given_back(event: OutboxEvent) -> Delivery:

@@ -23,9 +23,10 @@ from euterpe.store.outbox_store import Outbox
 from euterpe.webhook.delivery import Judge, given_back
 from euterpe.webhook.egress import Egress
 from euterpe.webhook.egress_errors import EgressError
-from euterpe.webhook.endpoints import Endpoints
+from euterpe.webhook.endpoints import Admission, Endpoints
 from euterpe.webhook.signing import new_nonce, sign
-from euterpe.worker.breaker import BreakerPolicy, Permit
+from euterpe.webhook.turns import FairClaims
+from euterpe.worker.breaker import BreakerPolicy
 from euterpe.worker.outage import Outage
 
 log = logging.getLogger("euterpe.outbox")
@@ -81,6 +82,7 @@ class Dispatcher:
         self._endpoints = Endpoints(
             settings.concurrency, breaker or BreakerPolicy(), lambda: time.monotonic_ns() // 1000
         )
+        self._claims = FairClaims(outbox, self._endpoints, settings.worker_id, settings.lease_ttl_us)
         self._in_flight: dict[str, OutboxEvent] = {}
         self._done: list[Delivery] = []
         self._stopping = False
@@ -158,24 +160,25 @@ class Dispatcher:
 
     async def _claim(self, want: int) -> None:
         self._hungry = False
-        events = await self._outbox.claim(
-            self._settings.worker_id, want, self._settings.lease_ttl_us, self._endpoints.crowded()
-        )
-        self._hungry = len(events) == want
+        events = await self._claims.claim(want)
+        sent = 0
         for event in events:
             if (spent := self._judge.of_spent(event)) is not None:
                 self._done.append(spent)
                 continue
-            permit = self._endpoints.admit(event.origin)
-            if permit is None:
+            admission = self._endpoints.admit(event.origin, event.requester_id)
+            if admission is None:
                 self._done.append(given_back(event))
                 continue
+            sent += 1
             self._in_flight[event.id] = event
-            task = asyncio.get_running_loop().create_task(self._send(event, permit))
+            task = asyncio.get_running_loop().create_task(self._send(event, admission))
             self._sends.add(task)
             task.add_done_callback(self._sends.discard)
+        # Where nothing could be sent, more of the same would be claimed and given back over and over.
+        self._hungry = self._hungry or (sent > 0 and len(events) == want)
 
-    async def _send(self, event: OutboxEvent, permit: Permit) -> None:
+    async def _send(self, event: OutboxEvent, admission: Admission) -> None:
         started = time.monotonic()
         succeeded = False
         try:
@@ -185,7 +188,7 @@ class Dispatcher:
             log.error("the dispatcher failed to send an event", extra={"event_id": event.id}, exc_info=error)
             delivery = self._judge.of_own_failure(event, f"the dispatcher failed: {type(error).__name__}")
         finally:
-            self._endpoints.done(event.origin, permit, succeeded=succeeded, took_s=time.monotonic() - started)
+            self._endpoints.done(admission, succeeded=succeeded, took_s=time.monotonic() - started)
         self._over(event, delivery)
 
     async def _deliver(self, event: OutboxEvent) -> Delivery:

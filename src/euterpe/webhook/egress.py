@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from euterpe.webhook.addresses import Reach, reach_of
 from euterpe.webhook.egress_errors import EgressFailed, EgressRefused, Failure, Refusal
 from euterpe.webhook.http1 import Connection, Head
 from euterpe.webhook.pool import IdlePool, Route
@@ -74,6 +75,8 @@ class Reply:
     body_prefix: bytes = field(repr=False)
     elapsed_s: float
     truncated: bool
+    from_public: bool
+    """Whether it came from the public internet, and so is nothing that only we could reach."""
 
 
 class Egress:
@@ -161,7 +164,8 @@ class Egress:
             prefix, truncated = await _read_prefix(connection, self._limits.max_answer_bytes)
         finally:
             self._release(route, connection)
-        return Reply(head.status, head.headers, prefix, time.perf_counter() - started, truncated)
+        from_public = reach_of(route.address) is Reach.PUBLIC
+        return Reply(head.status, head.headers, prefix, time.perf_counter() - started, truncated, from_public)
 
     def _release(self, route: Route, connection: Connection) -> None:
         if connection.finish():

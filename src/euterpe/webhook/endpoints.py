@@ -1,12 +1,14 @@
 """Receivers by origin: how many deliveries each has in flight, and which are not to be trusted with more.
 
-A receiver that hangs must not hold up the others. One that has not proved itself, was slow or failed last time may have
-a single delivery in flight, and all such together at most half of the slots; a good one may have all slots but one. A
-breaker keeps us away from one that fails again and again.
+A receiver that hangs must not hold up the others. One that has not proved itself, was slow or failed last time is a
+suspect: it may have a single delivery in flight, and all suspects together at most half of the slots, with one more
+for a requester who has none yet. A good one may have all slots but one. So may a requester, with all its receivers:
+one slot is always there for somebody else. A breaker keeps us away from a receiver that fails again and again.
 """
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +16,8 @@ from typing import Final
 from euterpe.worker.breaker import BreakerPolicy, CircuitBreaker, Permit
 
 SLOW_S: Final = 2.0
-KNOWN_LIMIT: Final = 10_000
+KNOWN_LIMIT: Final = 1_000
+"""Origins that are remembered, the last used ones. One that was forgotten is a suspect again."""
 
 
 @dataclass(slots=True)
@@ -24,6 +27,16 @@ class Endpoint:
     suspect: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Leave to make one delivery; `done` takes it back."""
+
+    origin: str
+    requester_id: str
+    permit: Permit
+    suspect: bool
+
+
 class Endpoints:
     """One loop owns this; it has no lock."""
 
@@ -31,44 +44,94 @@ class Endpoints:
         self._slots = slots
         self._policy = policy
         self._clock_us = clock_us
-        self._known: dict[str, Endpoint] = {}
+        self._known: OrderedDict[str, Endpoint] = OrderedDict()
+        self._in_flight: Counter[str] = Counter()
+        self._suspects: Counter[str] = Counter()
+        """Deliveries to suspects in flight, by requester."""
+        self._had_a_turn: set[str] = set()
 
-    def admit(self, origin: str) -> Permit | None:
-        """Leave to send to this origin now, or None: its breaker is open, or it has its share in flight."""
+    def admit(self, origin: str, requester_id: str) -> Admission | None:
+        """Leave to send to this origin now, or None: its breaker is open, or it or its requester has its share."""
         endpoint = self._endpoint(origin)
-        if self._has_its_share(endpoint, self._suspects_in_flight()):
+        if self._in_flight[requester_id] >= max(1, self._slots - 1) or self._has_its_share(endpoint, requester_id):
             return None
         permit = endpoint.breaker.try_acquire()
-        if permit is not None:
-            endpoint.in_flight += 1
-        return permit
+        if permit is None:
+            return None
+        endpoint.in_flight += 1
+        self._in_flight[requester_id] += 1
+        if endpoint.suspect:
+            self._suspects[requester_id] += 1
+            self._had_a_turn.add(requester_id)
+        return Admission(origin, requester_id, permit, endpoint.suspect)
 
-    def done(self, origin: str, permit: Permit, *, succeeded: bool, took_s: float) -> None:
-        endpoint = self._endpoint(origin)
-        endpoint.in_flight -= 1
+    def done(self, admission: Admission, *, succeeded: bool, took_s: float) -> None:
+        endpoint = self._endpoint(admission.origin)
+        endpoint.in_flight = max(0, endpoint.in_flight - 1)
         endpoint.suspect = not succeeded or took_s > SLOW_S
-        endpoint.breaker.record(permit, succeeded=int(succeeded), failed=int(not succeeded))
+        endpoint.breaker.record(admission.permit, succeeded=int(succeeded), failed=int(not succeeded))
+        _take_one(self._in_flight, admission.requester_id)
+        if admission.suspect:
+            _take_one(self._suspects, admission.requester_id)
+            if not endpoint.suspect and admission.requester_id not in self._suspects:
+                self._had_a_turn.discard(admission.requester_id)
 
     def crowded(self) -> list[str]:
         """Origins not to claim for: they could not be sent to at once."""
-        suspects = self._suspects_in_flight()
-        return [o for o, e in self._known.items() if self._has_its_share(e, suspects) or e.breaker.retry_in_us > 0]
+        full = self._suspects.total() >= self._half
+        return [
+            origin
+            for origin, endpoint in self._known.items()
+            if (endpoint.suspect and (full or endpoint.in_flight))
+            or endpoint.in_flight >= max(1, self._slots - 1)
+            or endpoint.breaker.retry_in_us > 0
+        ]
 
-    def _has_its_share(self, endpoint: Endpoint, suspects_in_flight: int) -> bool:
-        if endpoint.suspect:
-            return endpoint.in_flight >= 1 or suspects_in_flight >= max(1, self._slots // 2)
-        return endpoint.in_flight >= max(1, self._slots - 1)
+    def after_others(self) -> set[str]:
+        """Requesters whose events come after everybody else's: suspects of theirs were sent to in this round, or they
+        have more than half of the slots."""
+        return self._had_a_turn | {name for name, count in self._in_flight.items() if count > self._half}
 
-    def _suspects_in_flight(self) -> int:
-        return sum(e.in_flight for e in self._known.values() if e.suspect)
+    def begin_round(self) -> None:
+        """Nobody else waits: who had a turn may have another."""
+        self._had_a_turn = set(self._suspects)
+
+    @property
+    def takes_newcomers(self) -> bool:
+        """Whether a requester without a suspect in flight would get one."""
+        return self._suspects.total() < self._with_a_newcomer
+
+    @property
+    def _half(self) -> int:
+        return max(1, self._slots // 2)
+
+    @property
+    def _with_a_newcomer(self) -> int:
+        return max(self._half, min(self._half + 1, self._slots - 1))
+
+    def _has_its_share(self, endpoint: Endpoint, requester_id: str) -> bool:
+        if not endpoint.suspect:
+            return endpoint.in_flight >= max(1, self._slots - 1)
+        limit = self._half if requester_id in self._suspects else self._with_a_newcomer
+        return endpoint.in_flight >= 1 or self._suspects.total() >= limit
 
     def _endpoint(self, origin: str) -> Endpoint:
         endpoint = self._known.get(origin)
         if endpoint is None:
-            if len(self._known) >= KNOWN_LIMIT:
-                self._forget_idle()
             endpoint = self._known[origin] = Endpoint(CircuitBreaker(self._policy, self._clock_us))
+            if len(self._known) > KNOWN_LIMIT:
+                self._forget_the_oldest()
+        self._known.move_to_end(origin)
         return endpoint
 
-    def _forget_idle(self) -> None:
-        self._known = {o: e for o, e in self._known.items() if e.in_flight or e.suspect or e.breaker.retry_in_us > 0}
+    def _forget_the_oldest(self) -> None:
+        """Of those with nothing in flight, which are at most as many as there are slots."""
+        oldest = next((origin for origin, endpoint in self._known.items() if not endpoint.in_flight), None)
+        if oldest is not None:
+            del self._known[oldest]
+
+
+def _take_one(counts: Counter[str], name: str) -> None:
+    counts[name] -= 1
+    if counts[name] <= 0:
+        del counts[name]

@@ -9,6 +9,7 @@ budget.
 from __future__ import annotations
 
 import asyncio
+import select
 from collections import deque
 from dataclasses import dataclass
 from typing import Final, cast
@@ -21,6 +22,8 @@ _PAUSE_READING_ABOVE: Final = 256 * 1024
 _RESUME_READING_BELOW: Final = 64 * 1024
 _FREE_FRAMING_BYTES: Final = 64 * 1024
 _FRAMING_PER_BODY_BYTE: Final = 8  # a chunk of one byte costs six more
+
+_LOOKS_BEFORE_ASKING: Final = 4  # the loop reads in the second; with TLS there may be session tickets first
 
 _SWITCHING_PROTOCOLS: Final = 101
 _FIRST_FINAL_STATUS: Final = 200
@@ -69,6 +72,7 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: bytes) -> Head:
         """Send one whole request and wait for the head of its answer."""
+        await self._hear_what_was_said_before()
         transport = self._transport
         if self._asking or transport is None or transport.is_closing():
             raise EgressFailed(Failure.DISCONNECTED, f"{self._host} closed the connection")
@@ -78,6 +82,13 @@ class Connection(asyncio.Protocol):
         while self._head is None:
             await self._progress()
         return self._head
+
+    async def _hear_what_was_said_before(self) -> None:
+        """What has arrived and not been looked at was sent before we asked: it must not pass for the answer."""
+        for _ in range(_LOOKS_BEFORE_ASKING):
+            if self._asking or self._transport is None or not _has_something_to_read(self._transport):
+                return
+            await asyncio.sleep(0)
 
     async def read(self) -> bytes:
         """The next piece of the body as it came, or nothing at its end."""
@@ -222,3 +233,12 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._head is not None:
             self._complete = True
+
+
+def _has_something_to_read(transport: asyncio.Transport) -> bool:
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.fileno() < 0:
+        return False
+    look = select.poll()
+    look.register(sock.fileno(), select.POLLIN)
+    return bool(look.poll(0))

@@ -50,6 +50,7 @@ TABLE: Final = (
     Row("POST /internal/worker/heartbeat", "worker", 409, 409, LEASE),
     Row("POST /internal/worker/complete", "worker", 409, 409, LEASE),
     Row("POST /internal/worker/fail", "worker", 409, 409, LEASE | {"error": {"message": "m"}}),
+    Row("POST /internal/worker/spawn", "worker", 409, 409, LEASE | {"jobs": [{"type": "t"}]}),
     Row("POST /internal/worker/turn", "worker", 200, body={"worker_id": "w"}),
     Row("GET /healthz", None, 200),
     Row("GET /readyz", None, 200),

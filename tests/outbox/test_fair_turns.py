@@ -1,0 +1,128 @@
+"""Requesters take turns: whose receivers hang, or who has most events, does not keep the others waiting."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import pytest
+
+from euterpe.compose import Backend
+from euterpe.delivery import config_of, egress_policy
+from euterpe.model.outcome import Success
+from euterpe.model.submission import Submission
+from euterpe.ports import ClaimRequest, Finished
+from euterpe.store.outbox import OutboxEvent
+from euterpe.webhook import endpoints as endpoints_module
+from euterpe.webhook.endpoints import Admission, Endpoints
+from euterpe.webhook.turns import FairClaims
+from euterpe.worker.breaker import BreakerPolicy
+from tests.outbox.dispatching import dispatching, make_ended_job, until_settled
+from tests.outbox.receiver import answer, receiving
+
+HANGING = 24
+
+
+async def test_receivers_of_one_requester_that_hang_do_not_delay_the_first_webhook_of_another(backend: Backend) -> None:
+    async with AsyncExitStack() as stack:
+        hung = [await stack.enter_async_context(receiving(lambda _got: None)) for _ in range(HANGING)]
+        for receiver in hung:
+            await make_ended_job(backend, receiver.url, callback_events="terminal", requester_id="greedy")
+        well = await stack.enter_async_context(receiving())
+        await stack.enter_async_context(dispatching(backend, grace_s=0.1))
+        await hung[0].wait_for(1)
+        for count in (1, 2):
+            await make_ended_job(backend, well.url, callback_events="terminal", requester_id="modest")
+            await well.wait_for(count, 8)
+
+
+async def test_when_all_slots_for_unproven_receivers_hang_the_next_one_is_somebody_elses(backend: Backend) -> None:
+    async with AsyncExitStack() as stack:
+        for requester in ("greedy", "greedier"):
+            for _ in range(6):
+                hung = await stack.enter_async_context(receiving(lambda _got: None))
+                await make_ended_job(backend, hung.url, callback_events="terminal", requester_id=requester)
+        await stack.enter_async_context(dispatching(backend, grace_s=0.1, deadline_s=1.0))
+        await hung.wait_for(0)
+        well = await stack.enter_async_context(receiving())
+        await make_ended_job(backend, well.url, callback_events="terminal", requester_id="modest")
+        await well.wait_for(1, 8)
+
+
+async def make_events(backend: Backend, requester: str, count: int, url: str) -> None:
+    said = Submission(type="work", callback_url=url, callback_events="terminal", requester_id=requester)
+    await backend.store.submit_many([said] * count)
+    claims = await backend.store.claim(ClaimRequest(worker_id="w", limit=count))
+    await backend.store.settle([Finished(claim, Success(b"null")) for claim in claims])
+
+
+def sending(endpoints: Endpoints, events: list[OutboxEvent]) -> list[Admission]:
+    admitted = [endpoints.admit(event.origin, event.requester_id) for event in events]
+    assert None not in admitted
+    return [admission for admission in admitted if admission is not None]
+
+
+async def test_who_has_many_events_does_not_go_before_all_others(backend: Backend) -> None:
+    await make_events(backend, "many", 50, "http://many.invalid/")
+    await make_events(backend, "few", 1, "http://few.invalid/")
+    endpoints = Endpoints(5, BreakerPolicy(), lambda: 0)
+    claims = FairClaims(backend.store.outbox, endpoints, "d", 60_000_000, lambda: 0.0)
+    (first,) = sending(endpoints, await claims.claim(1))
+    endpoints.done(first, succeeded=True, took_s=0.1)  # a good receiver
+    in_flight = await claims.claim(4)
+    assert {event.requester_id for event in in_flight} == {"many"}
+    sending(endpoints, in_flight)
+    assert [event.requester_id for event in await claims.claim(1)] == ["few"]
+
+
+async def test_a_requester_alone_gets_all_slots_but_one(backend: Backend) -> None:
+    endpoints = Endpoints(5, BreakerPolicy(), lambda: 0)
+    for origin in ("a", "b"):
+        proven = endpoints.admit(origin, "alone")
+        assert proven is not None
+        endpoints.done(proven, succeeded=True, took_s=0.1)
+    taken = [endpoints.admit(origin, "alone") for origin in ("a", "b", "a", "b", "a")]
+    assert [admission is not None for admission in taken] == [True, True, True, True, False]
+    assert endpoints.admit("c", "another") is not None
+
+
+def test_origins_that_fail_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints_module, "KNOWN_LIMIT", 100)
+    endpoints = Endpoints(5, BreakerPolicy(min_samples=1), lambda: 0)
+    held = endpoints.admit("held", "r")
+    assert held is not None
+    for number in range(1_000):
+        admission = endpoints.admit(f"http://{number}.invalid", f"r{number}")
+        assert admission is not None
+        endpoints.done(admission, succeeded=False, took_s=15)
+    assert len(endpoints._known) <= 100
+    assert len(endpoints.crowded()) <= 100
+    assert len(endpoints._in_flight) == len(endpoints._suspects) == 1
+    assert "held" in endpoints.crowded(), "what is in flight is not forgotten"
+
+
+async def test_what_a_private_receiver_answers_is_not_kept_for_the_submitter_to_read(backend: Backend) -> None:
+    async with receiving(lambda _got: answer(200, body=b"secret of the inside")) as receiver, dispatching(backend):
+        await make_ended_job(backend, receiver.url, callback_events="terminal")
+        (event_id,) = await until_settled(backend)
+        (record,) = await backend.store.outbox.deliveries(event_id)
+        assert (record.http_status, record.answer) == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("variable", "loopback", "private"), [(None, True, False), ("false", False, False), ("true", True, True)]
+)
+def test_loopback_is_closed_where_private_addresses_are_said_to_be(
+    variable: str | None, loopback: bool, private: bool
+) -> None:
+    config = config_of({} if variable is None else {"EGRESS_ALLOW_PRIVATE": variable})
+    policy = egress_policy(config, "sqlite:///jobs.db")
+    assert (policy.allow_loopback, policy.allow_private) == (loopback, private)
+    assert not egress_policy(config, "postgresql://db/x").allow_loopback
+
+
+async def test_a_closed_loopback_is_not_called(backend: Backend) -> None:
+    policy = egress_policy(config_of({"EGRESS_ALLOW_PRIVATE": "false"}), "sqlite:///jobs.db")
+    async with receiving() as receiver, dispatching(backend, policy=policy):
+        await make_ended_job(backend, receiver.url, callback_events="terminal")
+        assert list((await until_settled(backend)).values()) == ["dead_letter"]
+        assert receiver.got == []
