@@ -68,7 +68,7 @@ async def on_sqlite(url: str, count: int) -> float:
     start_s = time.monotonic()
     done = 0
     while True:
-        session.begin()
+        session.begin(30.0)
         taken = run_sync(turn(taken), lambda statement: session.execute(statement, system_clock))
         session.run("COMMIT")
         if not taken:

@@ -57,7 +57,7 @@ async def test_hostile_defaults_change_nothing(hostile_url: str) -> None:
         assert said == {
             "default_transaction_isolation": "read committed",
             "default_transaction_read_only": "off",
-            "lock_timeout": "0",
+            "lock_timeout": "7s",
             "statement_timeout": "0",
             "idle_in_transaction_session_timeout": "10s",
             "idle_session_timeout": "0",

@@ -7,7 +7,21 @@ from tests.planted.planting import Bug, Edit
 WORKERS = "tests/refused/test_workers.py::test_no_job_that_succeeded_ends_failed_and_its_news_is_written"
 PROGRAMS = "tests/refused/test_programs.py::test_a_refused_statement_leaves_nothing_half_done_and_is_told_as_what_it_is"
 
+LOCKED = "tests/faults/test_locked_databases.py::test_every_submission_is_refused_in_its_own_time_and_nothing_is_stored"
+
 REFUSAL_BUGS = (
+    Bug(
+        "a_submission_waits_out_anothers_patience_first",
+        (Edit("store/gate.py", "for waiting in group], group[0].deadline)", "for waiting in group], begun + 2.0)"),),
+        f"{LOCKED}[sqlite]",
+        "PATIENCE_S + SLACK_S",
+    ),
+    Bug(
+        "a_lock_is_waited_for_until_nobody_knows_what_became_of_it",
+        (Edit("store/postgres_session.py", '"lock_timeout": f"{LOCK_WAIT_S * 1000:.0f}ms"', '"lock_timeout": "0"'),),
+        f"{LOCKED}[postgres]",
+        ("it is known that nothing was stored", "PATIENCE_S + SLACK_S"),
+    ),
     Bug(
         "a_lone_rejection_begins_anew_as_a_reader",
         (

@@ -102,7 +102,7 @@ class Look:
     def _in_thread(self, engine: GroupCommitEngine, sql: str, names: list[str]) -> list[Row]:
         session = engine.library.connect(engine.path)
         try:
-            session.begin()
+            session.begin(30.0)
             found = [(name, *row) for name in names for row in session.run(sql.format(name))]
             session.run("COMMIT")
         finally:

@@ -59,8 +59,9 @@ class Session(Protocol):
     @property
     def in_transaction(self) -> bool: ...
 
-    def begin(self) -> None:
-        """BEGIN IMMEDIATE, waiting for other writers; a transaction that starts as a reader can only fail later."""
+    def begin(self, patience_s: float) -> None:
+        """BEGIN IMMEDIATE, waiting so long for other writers, and never longer than LOCK_PATIENCE_S. A transaction that
+        starts as a reader can only fail later."""
         ...
 
     def run(self, sql: str) -> list[Row]:
@@ -136,9 +137,12 @@ def nap() -> None:
     time.sleep(random.uniform(0.0002, 0.002))
 
 
-def patiently(attempt: Callable[[], T], is_busy: Callable[[Exception], bool], path: str) -> T:
+def patiently(
+    attempt: Callable[[], T], is_busy: Callable[[Exception], bool], path: str, patience_s: float = LOCK_PATIENCE_S
+) -> T:
     """Try until the lock is free, for drivers whose own waiting cannot be trusted."""
-    deadline = time.monotonic() + LOCK_PATIENCE_S
+    patience_s = min(patience_s, LOCK_PATIENCE_S)
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             return attempt()
@@ -146,12 +150,12 @@ def patiently(attempt: Callable[[], T], is_busy: Callable[[Exception], bool], pa
             if not is_busy(error):
                 raise
             if time.monotonic() >= deadline:
-                raise lock_held(path) from error
+                raise lock_held(path, patience_s) from error
         nap()
 
 
-def lock_held(path: str) -> StoreUnavailable:
-    return StoreUnavailable(f"another process has held the write lock of {path} for {LOCK_PATIENCE_S:.0f} s")
+def lock_held(path: str, waited_s: float) -> StoreUnavailable:
+    return StoreUnavailable(f"another process has held the write lock of {path} for {waited_s:.0f} s", "SQLite 5")
 
 
 def as_sqlite(value: Any) -> Any:

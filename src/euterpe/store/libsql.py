@@ -87,7 +87,7 @@ class LibsqlEngine(GroupCommitEngine):
             super()._make_file()
 
     async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
-        return await self._persist(lambda: super(LibsqlEngine, self).write(make), patience_s)
+        return await self._persist(lambda: super(LibsqlEngine, self).write(make, patience_s=patience_s), patience_s)
 
     async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
         return await self._persist(lambda: super(LibsqlEngine, self).read(make), patience_s)
@@ -194,8 +194,8 @@ class LibsqlSession:
     def in_transaction(self) -> bool:
         return bool(self._connection.in_transaction)
 
-    def begin(self) -> None:
-        patiently(lambda: self.run("BEGIN IMMEDIATE"), self.library.is_busy, self._path)
+    def begin(self, patience_s: float) -> None:
+        patiently(lambda: self.run("BEGIN IMMEDIATE"), self.library.is_busy, self._path, patience_s)
 
     def run(self, sql: str) -> list[Row]:
         return fetch(self._connection, sql, ())

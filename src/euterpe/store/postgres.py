@@ -18,6 +18,7 @@ import asyncpg
 
 from euterpe.model.errors import CommitUnknown, EuterpeError, SchemaMismatch, StoreUnavailable
 from euterpe.ports import Clock
+from euterpe.store import postgres_session
 from euterpe.store.connections import Connection, Connections
 from euterpe.store.dialect import Family, numbered
 from euterpe.store.migrations import (
@@ -28,7 +29,7 @@ from euterpe.store.migrations import (
     missing,
     no_rights,
 )
-from euterpe.store.postgres_errors import FAILURES, LOST, Conflict, is_useless, meaning, message
+from euterpe.store.postgres_errors import FAILURES, LOCK_TIMEOUT, LOST, Conflict, is_useless, meaning, message
 from euterpe.store.postgres_session import plan_of, split_url
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
@@ -42,6 +43,7 @@ STATEMENTS_KEPT: Final = 100
 CONNECT_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 30.0
 """A statement of ours takes milliseconds; who waits this long waits on a network that swallows packets."""
+SHORTEST_TRY_S: Final = 0.1
 
 
 __all__ = ["PostgresEngine", "split_url"]
@@ -196,14 +198,18 @@ class PostgresEngine:
         deadline = time.monotonic() + patience_s
         for attempt in itertools.count(1):
             try:
-                return await run()
+                return await (run() if not patience_s else _answered(run, deadline))
             except Conflict as conflict:
                 if attempt >= TRIES:
                     raise conflict.verdict from conflict.__cause__
             except (CommitUnknown, SchemaMismatch):
                 raise
-            except StoreUnavailable:
-                if self._connections is None or time.monotonic() >= deadline:
+            except StoreUnavailable as error:
+                # A try that waits for the same lock again must be told about it before the time is over.
+                left_s = (
+                    deadline - time.monotonic() - (postgres_session.LOCK_WAIT_S if error.code == LOCK_TIMEOUT else 0)
+                )
+                if self._connections is None or left_s <= 0:
                     raise
                 await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
         raise AssertionError("unreachable")
@@ -262,6 +268,7 @@ class PostgresEngine:
 
     async def _migrate_on(self, connection: Connection) -> list[str]:
         async with self._begun(connection):
+            await connection.execute("SET LOCAL lock_timeout = 0")  # Another process migrates as long as it takes.
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
             if self.schema:
                 await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
@@ -299,6 +306,15 @@ def _told(connection: Connection, error: BaseException, *, committing: bool = Fa
     if is_useless(error):
         connection.terminate()
     return meaning(error, committing=committing)
+
+
+async def _answered(run: Callable[[], Awaitable[T]], deadline: float) -> T:
+    """Whatever the network does, the caller is answered in time."""
+    try:
+        async with asyncio.timeout(max(SHORTEST_TRY_S, deadline - time.monotonic())):
+            return await run()
+    except TimeoutError as error:
+        raise CommitUnknown("Postgres gave no answer in the time of a submission; it may be stored") from error
 
 
 async def _roll_back(connection: Connection) -> None:

@@ -28,6 +28,7 @@ LOST_STATES: Final = frozenset({"25P03", "25P04", "57P01", "57P02", "57P03", "57
 """Sessions that the server ends: idle too long, shut down, crashed, not yet up, dropped, or one too many."""
 SCHEMA_CLASSES: Final = frozenset({"3F", "42"})
 NO_RIGHTS: Final = "42501"
+LOCK_TIMEOUT: Final = "55P03"
 READ_ONLY: Final = "25006"
 UNIQUE: Final = "23505"
 CONFLICTS: Final = frozenset({"40001", "40P01", UNIQUE})

@@ -15,11 +15,12 @@ APPLICATION: Final = "euterpe"
 IDLE_TRANSACTION_S: Final = (1.0, 10.0)
 """A process that is frozen inside a transaction keeps its row locks, and every sweep skips them; the server ends it. At
 most so long, and never sooner: an event loop that is blocked for a moment is no frozen process."""
+LOCK_WAIT_S: Final = 7.0
+"""A lock that is held longer is an outage, which the server tells; a submission tries three times in its 30 s."""
 OUR_OPTIONS: Final = ("schema", "pool_size", "pooler")
 SETTINGS: Final = {
     "jit": "off",
     "statement_timeout": "0",
-    "lock_timeout": "0",
     "idle_session_timeout": "0",
     # A claim must see what was committed while it waited for a lock.
     "default_transaction_isolation": "read committed",
@@ -73,7 +74,7 @@ class SessionPlan(msgspec.Struct):
     def _settings(self) -> dict[str, str]:
         idle = {"idle_in_transaction_session_timeout": f"{self.idle_transaction_s * 1000:.0f}ms"}
         path = {"search_path": self.schema} if self.schema else {}
-        return {**SETTINGS, **idle, **path}
+        return {**SETTINGS, "lock_timeout": f"{LOCK_WAIT_S * 1000:.0f}ms", **idle, **path}
 
 
 def split_url(url: str) -> tuple[str, dict[str, str]]:

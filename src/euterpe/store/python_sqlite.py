@@ -64,8 +64,8 @@ class PythonSession:
     def in_transaction(self) -> bool:
         return self._connection.in_transaction
 
-    def begin(self) -> None:
-        patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"), PYTHON.is_busy, self._path)
+    def begin(self, patience_s: float) -> None:
+        patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"), PYTHON.is_busy, self._path, patience_s)
 
     def run(self, sql: str) -> list[Row]:
         return self._connection.execute(sql).fetchall()

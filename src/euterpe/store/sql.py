@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -65,7 +66,7 @@ class SqlStore:
         self.wakeups: Wakeups | None = None
         self.telemetry: Telemetry | None = None
         self._turns = Turns(engine)
-        self._gate = Gate(self._submit_units)
+        self._gate = Gate(self._submit_units, lambda: PATIENCE_S)
 
     async def open(self) -> None:
         await self.engine.open()
@@ -136,19 +137,21 @@ class SqlStore:
         for draft in unit.drafts:
             check(draft.submission, self.payload_limit)
 
-    async def _submit_units(self, units: Sequence[Unit]) -> list[submitting.Answer]:
+    async def _submit_units(self, units: Sequence[Unit], deadline: float) -> list[submitting.Answer]:
+        """Answered by the deadline. A tenth of the time is left to ask again, should an answer get lost."""
+        patience_s = max(0.1, 0.9 * (deadline - time.monotonic()))
         plain, family = submitting.is_plain(units), self.engine.family
         told = self._foretell(units) if plain else None
         channel = None if told is None else told.channel
         try:
             if plain:
                 answers = await self.engine.write_one(
-                    lambda: submitting.submit_plain(units, family, channel), patience_s=PATIENCE_S
+                    lambda: submitting.submit_plain(units, family, channel), patience_s=patience_s
                 )
             else:
-                answers = await self.engine.write(lambda: submitting.submit(units), patience_s=PATIENCE_S)
-        except CommitUnknown:
-            answers, told = await self._resolve_unknown(units), None
+                answers = await self.engine.write(lambda: submitting.submit(units), patience_s=patience_s)
+        except CommitUnknown as unknown:
+            answers, told = await self._resolve_unknown(units, unknown, deadline), None
         self._tell(answers, told)
         return answers
 
@@ -172,9 +175,15 @@ class SqlStore:
             for queue, count in Counter(receipt.queue for receipt in fresh).items():
                 self.telemetry.produced(queue, count)
 
-    async def _resolve_unknown(self, units: Sequence[Unit]) -> list[submitting.Answer]:
+    async def _resolve_unknown(
+        self, units: Sequence[Unit], unknown: CommitUnknown, deadline: float
+    ) -> list[submitting.Answer]:
         """The answer to a commit was lost. Ids are ours and used once, so the rows themselves tell what happened."""
-        return await self.engine.write(lambda: submitting.submit_again(units), patience_s=PATIENCE_S)
+        left_s = max(0.1, deadline - time.monotonic())
+        try:
+            return await self.engine.write(lambda: submitting.submit_again(units), patience_s=left_s)
+        except StoreUnavailable as error:
+            raise unknown from error  # That nothing was stored is true of this try alone.
 
     # --- Claims -----------------------------------------------------------------------------------
 

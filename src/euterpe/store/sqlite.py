@@ -50,7 +50,8 @@ class ApswLibrary(Library):
     failures = (apsw.Error,)
 
     def connect(self, path: str) -> ApswSession:
-        return ApswSession(connect(path), path)
+        wait = BusyWait()
+        return ApswSession(connect(path, wait), path, wait)
 
     def code_of(self, error: Exception) -> int | None:
         return getattr(error, "result", None)
@@ -64,21 +65,23 @@ APSW: Final = ApswLibrary()
 
 class ApswSession:
     library = APSW
-    __slots__ = ("_connection", "_path")
+    __slots__ = ("_connection", "_path", "_wait")
 
-    def __init__(self, connection: apsw.Connection, path: str) -> None:
+    def __init__(self, connection: apsw.Connection, path: str, wait: BusyWait) -> None:
         self._connection = connection
         self._path = path
+        self._wait = wait
 
     @property
     def in_transaction(self) -> bool:
         return self._connection.in_transaction
 
-    def begin(self) -> None:
+    def begin(self, patience_s: float) -> None:
+        self._wait.patience_s = patience_s = min(patience_s, LOCK_PATIENCE_S)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except apsw.BusyError as error:
-            raise lock_held(self._path) from error
+            raise lock_held(self._path, patience_s) from error
 
     def run(self, sql: str) -> list[Row]:
         return self._connection.execute(sql).fetchall()
@@ -93,10 +96,10 @@ class ApswSession:
         self._connection.close()
 
 
-def connect(path: str) -> apsw.Connection:
+def connect(path: str, wait: Callable[[int], bool] | None = None) -> apsw.Connection:
     one_library.opens_by_apsw(path)
     connection = apsw.Connection(path, statementcachesize=200)
-    connection.set_busy_handler(_patient_busy_handler())
+    connection.set_busy_handler(wait or BusyWait())
     # On a new file this needs the file alone, and SQLite then says busy at once, without asking the handler.
     patiently(
         lambda: connection.execute("PRAGMA journal_mode = WAL"), lambda error: isinstance(error, apsw.BusyError), path
@@ -109,18 +112,21 @@ def connect(path: str) -> apsw.Connection:
     return connection
 
 
-def _patient_busy_handler() -> Callable[[int], bool]:
-    started = 0.0
+class BusyWait:
+    """SQLite asks it, with the number of tries so far, whether to go on waiting for a lock."""
 
-    def wait(tries: int) -> bool:
-        nonlocal started
+    __slots__ = ("_started", "patience_s")
+
+    def __init__(self) -> None:
+        self.patience_s = LOCK_PATIENCE_S
+        self._started = 0.0
+
+    def __call__(self, tries: int) -> bool:
         now = time.monotonic()
         if tries == 0:
-            started = now
+            self._started = now
         nap()
-        return now - started < LOCK_PATIENCE_S
-
-    return wait
+        return now - self._started < self.patience_s
 
 
 def execute(connection: apsw.Connection, statement: Statement, now: Clock) -> list[Row]:

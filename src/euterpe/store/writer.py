@@ -8,7 +8,6 @@ run statements and say what their errors mean.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import queue
 import threading
@@ -18,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.ports import Clock
@@ -35,30 +34,16 @@ from euterpe.store.library import (
 )
 from euterpe.store.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing
 from euterpe.store.program import MakeProgram, Row, Statement, run_sync
+from euterpe.store.tickets import Stop, Ticket, Tickets, hand_back
 
 T = TypeVar("T")
 
 GROUP_LIMIT: Final = 500
 READERS: Final = 2
+SOON_S: Final = 0.5
 JOIN_S: Final = 0.001
 """Who comes while so short a transaction runs still takes part in its commit. A worker's turn takes longer: its jobs
 should start, and not wait for those of the next turn."""
-
-
-@dataclass(slots=True)
-class Ticket:
-    """A program that waits for the writer, and where its answer goes."""
-
-    make: MakeProgram[Any]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
-    answer: Any = None
-    error: BaseException | None = None
-
-
-@dataclass(slots=True)
-class Stop:
-    """Ends the writer."""
 
 
 @dataclass(slots=True)
@@ -76,7 +61,6 @@ class Desk:
 
 
 MEMORY: Final = ":memory:"
-Tickets = queue.SimpleQueue[Ticket | Stop]
 
 
 class GroupCommitEngine:
@@ -160,11 +144,13 @@ class GroupCommitEngine:
 
     # --- programs ---------------------------------------------------------------------------------
 
-    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:  # noqa: ARG002  # a file is never away
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        """A file is never away, but somebody may hold its lock: then patience counts from here."""
         if self._writer is None:
             raise StoreUnavailable(f"the store at {self.path} is not open; use `async with queue:`")
         loop = asyncio.get_running_loop()
-        ticket = Ticket(make, loop, loop.create_future())
+        deadline = time.monotonic() + (min(patience_s, LOCK_PATIENCE_S) or LOCK_PATIENCE_S)
+        ticket = Ticket(make, loop, loop.create_future(), deadline)
         self._tickets.put(ticket)
         answer: T = await ticket.future
         return answer
@@ -239,7 +225,7 @@ class GroupCommitEngine:
         with suppress(*session.library.failures):  # a libsql server may refuse it
             # Else a view of the application that is broken, and not ours to mend, would stop every rename.
             session.run("PRAGMA legacy_alter_table = ON")
-        session.begin()
+        session.begin(LOCK_PATIENCE_S)
         try:
             ledger = _ledger_of(session)
             if ledger is None:
@@ -300,7 +286,7 @@ class GroupCommitEngine:
         begun = time.monotonic()
         try:
             session = desk.session = desk.session or library.connect(self.path)
-            session.begin()
+            self._begin(session, group, tickets)
             for ticket in group:
                 self._run(session, ticket, alone=len(group) == 1)
             if not session.in_transaction:
@@ -323,6 +309,18 @@ class GroupCommitEngine:
             if library.is_lost(error) or not _roll_back(desk.session):
                 desk.close()
         return stop
+
+    def _begin(self, session: Session, group: list[Ticket], tickets: Tickets) -> None:
+        """Wait for other writers as long as the first of the group may; who may wait longer is put back in the line."""
+        first = min(ticket.deadline for ticket in group)
+        try:
+            session.begin(max(0.0, first - time.monotonic()))
+        except StoreUnavailable:
+            later = [ticket for ticket in group if ticket.deadline > first + SOON_S]
+            group[:] = [ticket for ticket in group if ticket.deadline <= first + SOON_S]
+            for ticket in later:
+                tickets.put(ticket)
+            raise
 
     def _run(self, session: Session, ticket: Ticket, *, alone: bool) -> None:
         """One program inside the group's transaction; a rejected one is rolled back to its savepoint."""
@@ -356,26 +354,6 @@ def _ledger_of(session: Session) -> str | None:
         " '%(%version%integer NOT NULL PRIMARY KEY,%name%text%NOT NULL,%applied_at%bigint%NOT NULL%)'"
     )
     return OLD_LEDGER if has_our_columns and session.run(OLD_LEDGER_IS_OURS) else None
-
-
-def hand_back(group: list[Ticket]) -> None:
-    """Resolve the futures on their loops, one wake-up a loop."""
-    for loop, tickets in itertools.groupby(group, key=lambda ticket: ticket.loop):
-        answered = list(tickets)
-        try:
-            loop.call_soon_threadsafe(_resolve, answered)
-        except RuntimeError:
-            continue  # The loop was closed meanwhile: nobody waits for these answers any more.
-
-
-def _resolve(tickets: list[Ticket]) -> None:
-    for ticket in tickets:
-        if ticket.future.done():
-            continue
-        if ticket.error is not None:
-            ticket.future.set_exception(ticket.error)
-        else:
-            ticket.future.set_result(ticket.answer)
 
 
 def _tell(started: asyncio.Future[None], error: Exception | None) -> None:
