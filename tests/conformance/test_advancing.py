@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from euterpe.model.errors import IllegalTransition
+from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
-from euterpe.ports import Advance
+from euterpe.ports import Advance, Finished
 from euterpe.store.sql import SqlStore
 from tests.conformance.acts import CALLBACK, complete, fail, job, release, take, take_one, taken
 from tests.conformance.clock import FrozenClock
@@ -21,15 +22,43 @@ async def test_stages_are_walked_in_their_declared_order(store: SqlStore) -> Non
         assert (stored.stage, stored.status, stored.state) == (stage, stage, "running")
 
 
-async def test_a_stage_may_be_passed_over(store: SqlStore) -> None:
+async def test_no_stage_may_be_passed_over(store: SqlStore) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES)
-    assert await store.advance([Advance(claim, stage="uploading")]) == [True]
-    assert (await store.get(claim.job.id)).stage == "uploading"
+    with pytest.raises(IllegalTransition, match="next stage is fetching"):
+        await store.advance([Advance(claim, stage="uploading")])
+    assert (await store.get(claim.job.id)).stage == "claimed"
+
+
+@pytest.mark.parametrize("stage", TRANSCODE_STAGES)
+@pytest.mark.parametrize("callback", [None, CALLBACK], ids=["plain", "told"])
+async def test_a_job_with_stages_completes_from_the_last_only(
+    store: SqlStore, stage: str, callback: str | None
+) -> None:
+    claim = await taken(store, stages=TRANSCODE_STAGES, callback_url=callback)
+    for passed in TRANSCODE_STAGES[1 : TRANSCODE_STAGES.index(stage) + 1]:
+        await store.advance([Advance(claim, stage=passed)])
+    await complete(store, claim)
+    ended = await store.get(claim.job.id)
+    if stage == TRANSCODE_STAGES[-1]:
+        assert ended.state == "completed"
+    elif isinstance(store, SqlStore):
+        assert (ended.state, ended.result) == ("failed", None)
+        assert (ended.error_document or {})["code"] == "illegal_transition"
+    else:
+        assert ended.state == "running", "over HTTP the report is refused"
+
+
+async def test_others_of_the_batch_complete_beside_one_that_did_not_walk_its_stages(store: SqlStore) -> None:
+    claims = [await taken(store, "a"), await taken(store, "b", stages=TRANSCODE_STAGES), await taken(store, "c")]
+    await store.settle([Finished(claim, Success(b"1")) for claim in claims])
+    states = [(await store.get(claim.job.id)).state for claim in claims]
+    assert (states[0], states[2]) == ("completed", "completed")
+    assert states[1] in ("failed", "running")
 
 
 async def test_a_stage_never_moves_back(store: SqlStore) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES)
-    await store.advance([Advance(claim, stage="processing")])
+    await store.advance([Advance(claim, stage="fetching"), Advance(claim, stage="processing")])
     with pytest.raises(IllegalTransition, match="never move back"):
         await store.advance([Advance(claim, stage="fetching")])
     assert (await store.get(claim.job.id)).stage == "processing"
@@ -37,7 +66,7 @@ async def test_a_stage_never_moves_back(store: SqlStore) -> None:
 
 async def test_a_refused_stage_keeps_the_rest_of_its_news_out_too(store: SqlStore) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES)
-    await store.advance([Advance(claim, stage="processing", progress=10.0)])
+    await store.advance([Advance(claim, stage="fetching"), Advance(claim, stage="processing", progress=10.0)])
     with pytest.raises(IllegalTransition):
         await store.advance([Advance(claim, stage="fetching", progress=20.0, checkpoint=b"x")])
     stored = await store.get(claim.job.id)
@@ -51,7 +80,7 @@ async def test_an_undeclared_stage_is_refused(store: SqlStore) -> None:
     staged = await taken(store, "staged", stages=("claimed", "chopping", "boiling"))
     with pytest.raises(IllegalTransition, match="chopping"):
         await store.advance([Advance(staged, stage="frying")])
-    assert await store.advance([Advance(staged, stage="boiling")]) == [True]
+    assert await store.advance([Advance(staged, stage="chopping")]) == [True]
 
 
 async def test_naming_the_present_stage_again_changes_nothing(store: SqlStore, tables: Tables) -> None:

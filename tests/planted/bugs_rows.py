@@ -58,6 +58,30 @@ ROW_BUGS = (
         "DID NOT RAISE",
     ),
     Bug(
+        "a_job_completes_from_any_of_its_stages",
+        (Edit("store/settling.py", "job.current_stage != s.last_stage", "job.current_stage is None"),),
+        "tests/conformance/test_advancing.py::test_a_job_with_stages_completes_from_the_last_only",
+        "completed",
+    ),
+    Bug(
+        "a_stage_may_be_passed_over",
+        (Edit("model/state.py", "    if ordinal > here + 1:\n", "    if ordinal > here + 9:\n"),),
+        "tests/conformance/test_advancing.py::test_no_stage_may_be_passed_over",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "a_running_job_changes_its_priority",
+        (Edit("model/changes.py", "job.state not in WAITING", "job.state is None"),),
+        "tests/conformance/test_updating.py::test_the_priority_changes_only_while_the_job_waits",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "a_callback_that_came_while_the_job_ran_is_not_told",
+        (Edit("store/queries/sqlite/complete.sql", " OR j.callback_url IS NOT NULL", ""),),
+        "tests/conformance/test_updating.py::test_new_tags_are_found_and_a_new_callback_is_told",
+        "assert",
+    ),
+    Bug(
         "ids_begin_with_what_they_have_in_common",
         (Edit("store/units.py", '        f"{noise[i : i + 8]}-', '        f"{noise[:8]}-'),),
         "tests/conformance/test_submitting.py::test_the_system_gives_every_job_a_version_4_uuid",

@@ -8,7 +8,7 @@ from typing import Any
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 TERMINAL = ("completed", "failed", "dead_letter", "cancelled")
-STAGES = ("claimed", "fetching", "processing", "uploading")
+STAGES = ("claimed",)
 
 
 @dataclass

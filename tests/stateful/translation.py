@@ -12,7 +12,7 @@ from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.submission import Submission
-from tests.stateful.oracle_job import SECOND, STAGES, OracleJob, Said
+from tests.stateful.oracle_job import SECOND, OracleJob, Said
 
 STEADY = RetryPolicy(Backoff(jitter=0.0))
 
@@ -31,7 +31,6 @@ def submission(said: Said) -> Submission:
         dependency=Dependency(said.kind),
         idempotency_key=said.key,
         retry=STEADY,
-        stages=STAGES,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.errors import IllegalTransition, InvalidInput, PayloadTooLarge, TemporaryError
+from euterpe.model.errors import IllegalTransition, InvalidInput, JobFailed, PayloadTooLarge, TemporaryError
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
 from euterpe.worker.context import Context
@@ -136,6 +136,11 @@ async def test_a_thread_can_wait_until_its_news_is_written(url: str) -> None:
         await (await queue.submit("works")).result("20s")
 
 
+def returns_early(ctx: Context) -> str:
+    ctx.stage("fetching").wait()
+    return "too early"
+
+
 async def test_stages_move_forward_and_each_of_them_is_seen(url: str) -> None:
     queue = Queue(url)
     seen: list[str | None] = []
@@ -143,24 +148,42 @@ async def test_stages_move_forward_and_each_of_them_is_seen(url: str) -> None:
     @queue.job("staged", stages=["claimed", "fetching", "processing", "uploading"])
     async def staged(ctx: Context) -> None:
         seen.append((await queue.get(ctx.job_id)).stage)
-        for stage in ("fetching", "uploading"):
+        for stage in ("fetching", "processing", "uploading"):
             await ctx.stage(stage)
             seen.append((await queue.get(ctx.job_id)).stage)
 
     async with working(queue):
         await (await queue.submit("staged")).result("20s")
-    assert seen == ["claimed", "fetching", "uploading"]
+    assert seen == ["claimed", "fetching", "processing", "uploading"]
 
 
-@pytest.mark.parametrize("wrong", ["fetching", "nowhere"])
+@pytest.mark.parametrize("process", [False, True])
+async def test_a_handler_that_returns_before_the_last_stage_has_failed(url: str, process: bool) -> None:
+    queue = Queue(url)
+    queue.job("early", stages=["claimed", "fetching", "processing"], process=process)(returns_early)
+    async with working(queue):
+        job = await queue.submit("early")
+        with pytest.raises(JobFailed) as failed:
+            await job.result("20s")
+    assert failed.value.state == "failed"
+    assert failed.value.error is not None
+    assert failed.value.error["code"] == "illegal_transition"
+
+
+@pytest.mark.parametrize("wrong", ["fetching", "nowhere", "processing"])
 async def test_a_wrong_stage_is_an_error_in_the_handler_and_not_a_lost_lease(url: str, wrong: str) -> None:
     queue = Queue(url)
 
     @queue.job("staged", stages=["claimed", "fetching", "processing"])
     async def staged(ctx: Context) -> str:
+        if wrong == "processing":
+            with pytest.raises(IllegalTransition, match="the next stage is fetching"):
+                await ctx.stage(wrong)
+        await ctx.stage("fetching")
         await ctx.stage("processing")
-        with pytest.raises(IllegalTransition):
-            await ctx.stage(wrong)
+        if wrong != "processing":
+            with pytest.raises(IllegalTransition):
+                await ctx.stage(wrong)
         return "went on"
 
     async with working(queue):

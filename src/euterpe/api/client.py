@@ -17,9 +17,10 @@ import msgspec
 from euterpe.api.client_session import AccessRefused, ControlPlaneSession, Subject, with_token
 from euterpe.api.client_turns import NAMELESS, NO_TOKEN, Turns
 from euterpe.api.client_words import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
+from euterpe.model.changes import Changes, check_changes
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.job import Attempt, Claim, Job, Lease
-from euterpe.model.state import State, check_advance
+from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import PAYLOAD_LIMIT, Submission, check, check_key
 from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict, Wakeups
 from euterpe.store import reading
@@ -162,7 +163,7 @@ class HttpStore:
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         for n in news:
             if n.stage is not None:
-                check_advance(n.claim.job.stages, n.claim.job.current_stage, n.stage)
+                stage_ordinal(n.claim.job.stages, n.stage)
         if not news:
             return []
         async with self._slots:
@@ -241,6 +242,16 @@ class HttpStore:
         reply = await self._session.post(_path(job_id, "/cancel"), said, Subject(job_id))
         return State(msgspec.json.decode(reply.body)["state"])
 
+    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
+        reply = await self._session.post(_path(job_id, "/dead-letter"), _whose(requester_id), Subject(job_id))
+        return State(msgspec.json.decode(reply.body)["state"])
+
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> Job:
+        check_changes(changes)
+        said = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
+        reply = await self._session.patch(_path(job_id), _whose(requester_id) | said, Subject(job_id))
+        return job_of(msgspec.json.decode(reply.body, type=JobDocument))
+
     async def retry(self, job_id: str, requester_id: str | None = None) -> Job:
         reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobDocument))
@@ -256,7 +267,6 @@ class HttpStore:
         _cannot(JOIN)
 
     submit_unit_on = _unsupported(JOIN)
-    bury = _unsupported("bury a job")
     pause = _unsupported("pause a queue or a type")
     resume = _unsupported("resume a queue or a type")
     paused = _unsupported("tell what is paused")

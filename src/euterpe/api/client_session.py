@@ -126,6 +126,9 @@ class ControlPlaneSession:
     async def post(self, path: str, said: Any, about: Subject = NOBODY, answer_s: float = ANSWER_S) -> Reply:
         return await self._ask("POST", path, about, answer_s, data=msgspec.json.encode(said))
 
+    async def patch(self, path: str, said: Any, about: Subject = NOBODY) -> Reply:
+        return await self._ask("PATCH", path, about, ANSWER_S, data=msgspec.json.encode(said))
+
     async def get(self, path: str, params: Mapping[str, str], about: Subject = NOBODY) -> Reply:
         return await self._ask("GET", path, about, ANSWER_S, params=params)
 

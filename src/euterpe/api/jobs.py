@@ -6,6 +6,7 @@ import hashlib
 from typing import Final, cast
 
 import msgspec
+from msgspec import UNSET
 
 from euterpe.api.asgi import Answer, Header, Request
 from euterpe.api.parents import traceparent_of, with_parent
@@ -22,16 +23,20 @@ from euterpe.api.wire import (
     BatchBody,
     CancelAnswer,
     CancelBody,
+    DeadLetterBody,
     ErrorDocument,
     JobQuery,
     RetryBody,
     StatsDocument,
     SubmissionBody,
+    UpdateBody,
     Whose,
 )
+from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import JobNotFound
 from euterpe.model.job import Attempt, Job, read_error
+from euterpe.model.priority import parse_priority
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT
 from euterpe.ports import Wakeups
@@ -109,6 +114,22 @@ class JobRoutes:
         self._wakeups.announce([job.queue])
         location = (b"location", b"/jobs/" + job.id.encode())
         return Answer(202, msgspec.json.encode(job_document(job)), headers=(location,))
+
+    async def dead_letter(self, request: Request, body: DeadLetterBody) -> Answer:
+        job_id = _job_id(request)
+        whose = whose_jobs(request, body)
+        await self._store.bury(job_id, whose)
+        return Answer(200, msgspec.json.encode(job_document(await self._store.get(job_id, whose))))
+
+    async def update(self, request: Request, body: UpdateBody) -> Answer:
+        changes = Changes(
+            priority=UNSET if body.priority is UNSET else parse_priority(body.priority),
+            tags=body.tags,
+            correlation_id=body.correlation_id,
+            callback_url=body.callback_url,
+        )
+        job = await self._store.update(_job_id(request), changes, whose_jobs(request, body))
+        return Answer(200, msgspec.json.encode(job_document(job)))
 
     async def stats(self, request: Request, whose: Whose) -> Answer:
         stats = await self._store.stats(whose_jobs(request, whose))

@@ -134,7 +134,7 @@ def _responses(route: AnyRoute, schema_of: dict[str, Any]) -> dict[str, Any]:
     problems = dict(route.problems)
     if route.scope is not None:
         problems = _WITH_KEY | problems
-    if route.method == "POST":
+    if route.method != "GET":
         problems = _WITH_BODY | problems
     for status, says in sorted((_EVERY_ROUTE | problems).items()):
         if str(status) not in responses:

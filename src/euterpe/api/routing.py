@@ -70,7 +70,7 @@ class Route(Generic[Input]):
 
     @property
     def has_body(self) -> bool:
-        return self.method == "POST" and bool(self.takes.__struct_fields__)
+        return self.method != "GET" and bool(self.takes.__struct_fields__)
 
     @property
     def segments(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class Router:
     async def _handle(self, route: AnyRoute, request: Request) -> Answer | Stream:
         if route.scope is not None:
             request.identity = await self._gatekeeper.admit(request, route.scope)
-        if route.method == "POST":
+        if route.method != "GET":
             body = await request.body(self._limits.max_body_bytes, self._limits.body_timeout_s)
             said = decode_body(body, route.decoder)
         else:

@@ -124,6 +124,30 @@ def _steering(jobs: JobRoutes) -> list[AnyRoute]:
             request_headers=("Idempotency-Key",),
             problems=_NO_JOB | _ENDED,
         ),
+        _post(
+            "/jobs/{job_id}/dead-letter",
+            jobs.dead_letter,
+            wire.DeadLetterBody,
+            "Send a failed job to the dead letter",
+            (200, Reply("The job.", wire.JobDocument, example=e.JOB)),
+            says="For a failure that nothing will mend: it is kept as long as dead letters are.",
+            example={},
+            problems=_NO_JOB | _ENDED,
+        ),
+        Route(
+            "PATCH",
+            "/jobs/{job_id}",
+            jobs.update,
+            wire.UpdateBody,
+            "Change a job's priority, tags, correlation id or callback URL",
+            {200: Reply("The job.", wire.JobDocument, example=e.JOB)},
+            Scope.SUBMIT,
+            "Jobs",
+            says="What is left out stays; null takes a value away. The priority changes only while the job waits; "
+            "type and payload never do.",
+            example={"priority": "high", "tags": {"team": "a"}},
+            problems=_NO_JOB | _ENDED,
+        ),
     ]
 
 

@@ -27,6 +27,7 @@ Duration = (
 Instant = Annotated[datetime, Meta(tz=True, description="RFC 3339, with an offset")]
 Timestamp = Annotated[str, Meta(description="RFC 3339, UTC, microseconds")]
 CallbackUrl = Annotated[str, Meta(min_length=1, max_length=URL_LIMIT, pattern="^[Hh][Tt][Tt][Pp][Ss]?://")]
+Tags = Annotated[dict[str, Annotated[str, Meta(max_length=KEY_LIMIT)]], Meta(max_length=TAGS_LIMIT)]
 PAGE_LIMIT = 200
 BATCH_LIMIT = 10_000
 
@@ -68,15 +69,13 @@ class SubmissionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     stages: Annotated[list[str], Meta(max_length=50)] | None = None
     idempotency_key: Key | None = None
     correlation_id: Annotated[str, Meta(max_length=KEY_LIMIT)] | None = None
-    tags: Annotated[dict[str, Annotated[str, Meta(max_length=KEY_LIMIT)]], Meta(max_length=TAGS_LIMIT)] | None = None
+    tags: Tags | None = None
     depends_on: Annotated[
         list[Annotated[str, Meta(max_length=100)]],
         Meta(max_length=1000, description="Job ids; inside a batch also `#ref`, another job of the batch"),
     ] = []
     dependency: DependencyName = "after"
-    callback_url: (
-        Annotated[str, Meta(min_length=1, max_length=URL_LIMIT, pattern="^[Hh][Tt][Tt][Pp][Ss]?://")] | None
-    ) = None
+    callback_url: CallbackUrl | None = None
     callback_events: Literal["all", "terminal"] = "all"
     concurrency_key: Key | None = None
     concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
@@ -222,6 +221,19 @@ class CancelBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class RetryBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An admin says whose job it is, or `*`."""
+
+
+class DeadLetterBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An admin says whose job it is, or `*`."""
+
+
+class UpdateBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays as it is; null takes a value away. The priority changes only while the job waits."""
+
+    priority: PriorityName | Annotated[int, Meta(ge=0, le=4)] | msgspec.UnsetType = msgspec.UNSET
+    tags: Tags | msgspec.UnsetType | None = msgspec.UNSET
+    correlation_id: Annotated[str, Meta(max_length=KEY_LIMIT)] | msgspec.UnsetType | None = msgspec.UNSET
+    callback_url: CallbackUrl | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class CancelAnswer(msgspec.Struct, frozen=True):

@@ -113,7 +113,7 @@ class WorkerRoutes:
         kept = await self._kept(beats)
         claims = [] if body.claim is None else await self._claimed(request, body.worker_id, body.claim)
         answer = TurnAnswer(
-            complete=[_COMPLETED if reply.state else _NOT_COMPLETED for reply in replies[: len(completions)]],
+            complete=[_completion_answer(reply) for reply in replies[: len(completions)]],
             fail=[_failing_answer(reply.state) for reply in replies[len(completions) :]],
             heartbeat=kept,
             claimed=bool(claims),
@@ -141,6 +141,8 @@ class WorkerRoutes:
         if report is None:
             raise refused_lease(_STALE)
         reply = await self._reports.ask(report)
+        if reply.why is not None:
+            raise Refusal(409, "illegal_transition", reply.why, ok=False, ack=False)
         if reply.state is None:
             raise refused_lease(_NOT_THE_SAME)
         return reply.state
@@ -204,6 +206,12 @@ class WorkerRoutes:
 _COMPLETED: Final = CompletionAnswer(ok=True, ack=True)
 _NOT_COMPLETED: Final = CompletionAnswer(ok=False, ack=False, code="stale_lease", detail=_NOT_THE_SAME)
 _LEASE_OVER: Final = BeatingAnswer(ok=False, code="stale_lease", detail=_STALE)
+
+
+def _completion_answer(reply: Reply) -> CompletionAnswer:
+    if reply.why is not None:
+        return CompletionAnswer(ok=False, ack=False, code="illegal_transition", detail=reply.why)
+    return _COMPLETED if reply.state else _NOT_COMPLETED
 
 
 def _failing_answer(state: State | None) -> FailingAnswer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import click
 
@@ -12,10 +13,11 @@ from euterpe.cli.output import age, confirm, note, print_fields, print_json, pri
 from euterpe.cli.session import Session, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID, PAIR
 from euterpe.compose import Backend
+from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import EuterpeError, UnprocessableRow
 from euterpe.model.job import Attempt, Job, read_error
-from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.priority import PRIORITY_NAMES, parse_priority
 from euterpe.model.state import State
 from euterpe.store.reading import Page, Search
 
@@ -24,7 +26,7 @@ STATES = click.Choice([str(state) for state in State])
 
 @click.group()
 def jobs() -> None:
-    """List, show, cancel and retry jobs."""
+    """List, show, cancel, retry, update and bury jobs."""
 
 
 @jobs.command("list")
@@ -198,6 +200,53 @@ def cancel(session: Session, job_ids: tuple[str, ...], force: bool, yes: bool, a
 def retry(session: Session, job_ids: tuple[str, ...], as_json: bool) -> None:
     """Run ended jobs again: a failed one as itself while it has attempts left, any other as a new job."""
     each_of(session, job_ids, retry_one, as_json=as_json)
+
+
+@jobs.command("dead-letter")
+@click.argument("job_ids", metavar="JOB_ID...", type=JOB_ID, nargs=-1, required=True)
+@yes_option
+@json_option
+@database_options
+@click.pass_obj
+def dead_letter(session: Session, job_ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Send failed jobs to the dead letter: nothing will mend them."""
+    confirm(f"Send {_count(job_ids)} to the dead letter?", yes=yes)
+    each_of(session, job_ids, dead_letter_one, as_json=as_json)
+
+
+@jobs.command()
+@click.argument("job_id", metavar="JOB_ID", type=JOB_ID)
+@click.option("--priority", type=click.Choice(PRIORITY_NAMES), help="How urgent; only while the job waits.")
+@click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="All its tags from now on; repeatable.")
+@click.option("--correlation-id", help="What its requester knows it by.")
+@click.option("--callback-url", help="Where its changes are told from now on.")
+@json_option
+@database_options
+@click.pass_obj
+def update(session: Session, /, job_id: str, tags: tuple[str, ...], as_json: bool, **said: str | None) -> None:
+    """Change a job's priority, tags, correlation id or callback URL. Type and payload never change."""
+    changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    if "priority" in changes:
+        changes["priority"] = int(parse_priority(changes["priority"]))
+    if tags:
+        changes["tags"] = dict(_name_and_value(tag) for tag in tags)
+
+    async def one(backend: Backend, job_id: str) -> dict[str, object]:
+        job = await backend.store.update(job_id, Changes(**changes))
+        return {"job_id": job_id, "state": str(job.state)}
+
+    each_of(session, (job_id,), one, as_json=as_json)
+
+
+def _name_and_value(tag: str) -> tuple[str, str]:
+    name, separator, value = tag.partition("=")
+    if not separator:
+        raise click.UsageError(f"--tag {tag}: write NAME=VALUE")
+    return name, value
+
+
+async def dead_letter_one(backend: Backend, job_id: str) -> dict[str, object]:
+    return {"job_id": job_id, "state": str(await backend.store.bury(job_id))}
 
 
 async def retry_one(backend: Backend, job_id: str) -> dict[str, object]:

@@ -62,6 +62,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
     delay_us: int = 0
     refund: bool = False
+    last_stage: str | None = None
+    """Where the job's type declares stages: the only one from which it may complete."""
     take_away: bool = False
     """Fence first: the version is raised, so that whoever still runs the job can write nothing more."""
 
@@ -69,7 +71,9 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
 def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settlement:
     """Decide what an outcome means for this job. Pure: the caller writes it, fenced."""
     if type(outcome) is Success and by is By.WORKER:  # Thousands a second; the table allows it, see below.
-        return Settlement(job.id, job.claim_version, State.COMPLETED, "completed", outcome.result)
+        if job.stages_json is None:
+            return Settlement(job.id, job.claim_version, State.COMPLETED, "completed", outcome.result)
+        return _completed_stages(job, outcome.result)
     match outcome:
         case Success(result):
             settlement = Settlement(job.id, job.claim_version, State.COMPLETED, "completed", result)
@@ -84,6 +88,20 @@ def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settl
             assert_never(outcome)
     check_move(State.RUNNING, settlement.state, by)
     return settlement
+
+
+def _completed_stages(job: Job, result: bytes | None) -> Settlement:
+    try:
+        last = job.stages[-1]
+    except UnprocessableRow as unreadable:
+        return _ended(job, State.FAILED, unprocessable(f"{unreadable.column} cannot be read"))
+    return Settlement(job.id, job.claim_version, State.COMPLETED, "completed", result, last_stage=last)
+
+
+def stages_unfinished(job: Job, last_stage: str) -> Settlement:
+    """The handler returned before its job had walked the stages that its type declares: the next try would, too."""
+    message = f"it returned in stage {job.current_stage!r}; a job of this type completes from {last_stage!r} only"
+    return _ended(job, State.FAILED, Failure(Category.PERMANENT, message, code="illegal_transition"))
 
 
 def _settle_failure(job: Job, failure: Failure, rng: Random, by: By) -> Settlement:

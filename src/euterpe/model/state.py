@@ -94,10 +94,12 @@ def stage_ordinal(stages: tuple[str, ...], stage: str) -> int:
 
 
 def check_advance(stages: tuple[str, ...], current: str, target: str) -> int:
-    """Stages move forward along the declared order, never back; returns the target's ordinal."""
-    ordinal = stage_ordinal(stages, target)
-    if ordinal < stage_ordinal(stages, current):
+    """Stages are walked one by one in the declared order, never back; returns the target's ordinal."""
+    ordinal, here = stage_ordinal(stages, target), stage_ordinal(stages, current)
+    if ordinal < here:
         raise IllegalTransition(current, target, "stages never move back")
+    if ordinal > here + 1:
+        raise IllegalTransition(current, target, f"the next stage is {stages[here + 1]}")
     return ordinal
 
 

@@ -105,7 +105,7 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     check_payload(s.payload, payload_limit)
     if s.payload_format not in ("json", "bytes"):
         raise InvalidInput("payload_format", f"{s.payload_format!r} is not json or bytes")
-    _check_range("priority", s.priority, 0, 4)
+    check_priority(s.priority)
     _check_range("max_attempts", s.max_attempts, 1, MAX_ATTEMPTS_LIMIT)
     _check_range("delay", s.delay_us, 0, LONGEST_US)
     if s.run_at is not None:
@@ -124,9 +124,9 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     if s.correlation_id is not None:
         check_text("correlation_id", s.correlation_id, KEY_LIMIT)
     if s.tags is not None:
-        _check_tags(s.tags)
+        check_tags(s.tags)
     if s.callback_url is not None:
-        _check_callback(s.callback_url)
+        check_callback(s.callback_url)
     if s.callback_events not in ("all", "terminal"):
         raise InvalidInput("callback_events", f"{s.callback_events!r} is not all or terminal")
     if s.concurrency_key is not None:
@@ -171,6 +171,10 @@ def check_text(field: str, value: object, limit: int, least: int = 0) -> None:
             raise InvalidInput(field, "is not valid Unicode (a lone surrogate)") from None
 
 
+def check_priority(priority: object) -> None:
+    _check_range("priority", priority, 0, 4)
+
+
 def _check_range(field: str, value: object, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")
@@ -178,7 +182,7 @@ def _check_range(field: str, value: object, low: int, high: int) -> None:
         raise InvalidInput(field, f"{value} is not between {low} and {high}")
 
 
-def _check_tags(tags: object) -> None:
+def check_tags(tags: object) -> None:
     if not isinstance(tags, dict):
         raise InvalidInput("tags", f"must be a map of text to text, not {type(tags).__name__}")
     if len(tags) > TAGS_LIMIT:
@@ -188,7 +192,7 @@ def _check_tags(tags: object) -> None:
         check_text(f"tags.{key}", value, KEY_LIMIT)
 
 
-def _check_callback(url: object) -> None:
+def check_callback(url: object) -> None:
     check_text("callback_url", url, URL_LIMIT, least=1)
     try:
         parse_http_url(str(url))

@@ -11,12 +11,16 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
+from msgspec import UNSET, UnsetType
+
 from euterpe.compose import Backend, connect
 from euterpe.duration import DurationLike, parse_duration_us
+from euterpe.model.changes import Changes
 from euterpe.model.dependency import Dependency
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.job import Attempt, Claim, Job
+from euterpe.model.priority import Priority, parse_priority
 from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission, check, check_key, check_payload
 from euterpe.ports import Clock, Verdict
@@ -254,6 +258,28 @@ class Queue:
         job: Job = await self.store.retry(job_id)
         self.wakeups.announce([job.queue])
         return self.handle_of_job(job)
+
+    async def dead_letter(self, job_id: str) -> State:
+        """Send a failed job to the dead letter: nothing will mend it, and nobody should retry it by mistake."""
+        return cast(State, await self.store.bury(job_id))
+
+    async def update(
+        self,
+        job_id: str,
+        *,
+        priority: Priority | int | str | UnsetType = UNSET,
+        tags: Mapping[str, str] | UnsetType | None = UNSET,
+        correlation_id: str | UnsetType | None = UNSET,
+        callback_url: str | UnsetType | None = UNSET,
+    ) -> Job:
+        """Change what a job is called by, and while it waits how urgent it is; None takes a value away."""
+        changes = Changes(
+            priority=UNSET if priority is UNSET else int(parse_priority(priority)),
+            tags=dict(tags) if isinstance(tags, Mapping) else tags,
+            correlation_id=correlation_id,
+            callback_url=callback_url,
+        )
+        return cast(Job, await self.store.update(job_id, changes))
 
     async def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
         """No worker anywhere claims from this queue, or this type, until `resume`."""

@@ -48,6 +48,10 @@ class AsyncQueue(Protocol):
     @property
     def retry(self) -> Answers[JobHandle[Any]]: ...
     @property
+    def dead_letter(self) -> Answers[State]: ...
+    @property
+    def update(self) -> Answers[Job]: ...
+    @property
     def pause(self) -> Answers[None]: ...
     @property
     def resume(self) -> Answers[None]: ...
@@ -112,6 +116,13 @@ class SyncQueue:
 
     def retry(self, job_id: str) -> JobHandle[Any]:
         return self.run(self._queue.retry(job_id))
+
+    def dead_letter(self, job_id: str) -> State:
+        return self.run(self._queue.dead_letter(job_id))
+
+    def update(self, job_id: str, **changes: Any) -> Job:
+        """priority=, tags=, correlation_id=, callback_url=."""
+        return self.run(self._queue.update(job_id, **changes))
 
     def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
         self.run(self._queue.pause(queue=queue, type=type))

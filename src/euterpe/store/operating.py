@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from euterpe.model.changes import Changes, changed
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Job
@@ -101,6 +102,23 @@ def replay_of(job: Job) -> Submission:
         concurrency_limit=job.concurrency_limit,
         replay_of=job.id,
     )
+
+
+def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[Job]:
+    """Change what may be changed; the job as it is then."""
+    job = yield from hold(job_id, requester_id)
+    after = changed(job, changes)
+    rows = yield one(
+        "update_metadata",
+        id=job.id,
+        claim_version=job.claim_version,
+        state=job.state,
+        priority=after.priority,
+        tags=after.tags_json,
+        correlation_id=after.correlation_id,
+        callback_url=after.callback_url,
+    )
+    return job_from(rows[0])
 
 
 def bury(job_id: str, requester_id: str | None) -> Program[State]:

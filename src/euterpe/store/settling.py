@@ -7,11 +7,12 @@ from enum import Enum
 from typing import Final
 
 from euterpe.model.job import Job
-from euterpe.model.outcome import Settlement
+from euterpe.model.outcome import Settlement, stages_unfinished
 from euterpe.model.state import State
 from euterpe.store.dialect import Family
 from euterpe.store.following import follow
 from euterpe.store.program import Each, Program, Row, each, one
+from euterpe.store.rows import jobs_from
 
 ClaimKey = tuple[str, int]
 """job_id and claim_version: what fences, and what an answer belongs to."""
@@ -105,7 +106,7 @@ def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Prog
     for s in sorted(settlements, key=lambda s: s.job_id):
         first.setdefault((s.job_id, s.claim_version), s)
     rows: list[Row] = []
-    yield from settle(list(first.values()), family, moved=rows)
+    yield from settle((yield from _walked_to_the_end(list(first.values()))), family, moved=rows)
     moved = {(row[0], row[6]): State(row[1]) for row in rows}
     states: list[SettledAs] = []
     for s in settlements:
@@ -139,6 +140,23 @@ def claims_held(settlements: Sequence[Settlement]) -> Program[set[ClaimKey]]:
         "claims_held", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
     )
     return {(row[0], row[1]) for row in rows}
+
+
+def _walked_to_the_end(settlements: list[Settlement]) -> Program[list[Settlement]]:
+    """What completed, but not from the last of its declared stages, has failed. The row tells where it is, and
+    only its own claim moves it on, so it need not be held."""
+    if all(s.last_stage is None for s in settlements):
+        return settlements
+    rows = yield one("get_jobs", ids=[s.job_id for s in settlements if s.last_stage is not None])
+    jobs = {(job.id, job.claim_version): job for job in jobs_from(rows)}
+    decided = []
+    for s in settlements:
+        job = jobs.get((s.job_id, s.claim_version))
+        if job is not None and s.last_stage is not None and job.current_stage != s.last_stage:
+            decided.append(stages_unfinished(job, s.last_stage))
+        else:
+            decided.append(s)
+    return decided
 
 
 def _confirmed(s: Settlement) -> Program[State | None]:

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
+from euterpe.model.changes import Changes, check_changes
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
-from euterpe.model.state import State, check_advance
+from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import (
     PAYLOAD_CEILING,
     PAYLOAD_LIMIT,
@@ -205,7 +206,8 @@ class SqlStore:
 
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         ordinals = [
-            None if n.stage is None else check_advance(n.claim.job.stages, n.claim.job.current_stage, n.stage)
+            # Which one is next, the row says; the claim may be stages behind.
+            None if n.stage is None else stage_ordinal(n.claim.job.stages, n.stage)
             for n in news
         ]
         if not news:
@@ -264,6 +266,11 @@ class SqlStore:
         state = await self.engine.write(lambda: operating.bury(job_id, requester_id))
         self._hint_of_events()
         return state
+
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> Job:
+        """Change priority (while it waits), tags, correlation id or callback URL; type and payload never change."""
+        check_changes(changes)
+        return await self.engine.write(lambda: operating.update(job_id, requester_id, changes))
 
     def _hint_of_events(self) -> None:
         """There may be events for whoever delivers them: of this job, or of those that depended on it."""

@@ -108,7 +108,7 @@ class Brief(msgspec.Struct, frozen=True):
 
 def has_no_more(job: Job) -> bool:
     """Nothing follows from its end, as far as its claim could tell: dependents may come at any time."""
-    return is_plain(job) and not job.has_dependents
+    return is_plain(job) and not job.has_dependents and job.stages_json is None
 
 
 def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[Brief]:

@@ -170,13 +170,19 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
     """End attempts; an answer each, in order. Of several reports on one claim the first to match is the one."""
     running = yield from _running([(r.job_id, r.token_hash) for r in reports])
     chosen: dict[str, tuple[int, Settlement]] = {}
+    replies: dict[int, Reply] = {}
     for i, report in enumerate(reports):
         held = running.get((report.job_id, report.token_hash))
         if held is None or held.job.claim_version != report.claim_version or held.job.id in chosen:
             continue
         if isinstance(report.outcome, Success | Released) and held.is_late:
             continue  # Past its deadline an attempt can only fail; the sweep ends it.
-        chosen[held.job.id] = (i, decide(held.job, report.outcome, rng))
+        settlement = decide(held.job, report.outcome, rng)
+        if settlement.last_stage not in (None, held.job.current_stage):
+            why = f"a job of this type completes from its stage {settlement.last_stage!r} only"
+            replies[i] = Reply(why=f"{why}; it is in {held.job.current_stage!r}")
+            continue
+        chosen[held.job.id] = (i, settlement)
     moved: list[Row] = []
     ordered = [chosen[job_id] for job_id in sorted(chosen)]
     yield from settling.settle(
@@ -185,7 +191,6 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
         [reports[i].outcome_hash for i, _ in ordered],
         moved,
     )
-    replies: dict[int, Reply] = {}
     for row in moved:
         i = chosen[row[0]][0]
         stirs = bool(row[2]) or row[5] is not None

@@ -63,6 +63,8 @@ class Reply(msgspec.Struct, frozen=True):
     """The attempt as it ran, when this report settled it; None for a replay."""
     stirs: bool = False
     """Whether other jobs may have become claimable by it."""
+    why: str | None = None
+    """Why it was refused, where it is not that the lease is gone."""
 
 
 REFUSED: Final = Reply()

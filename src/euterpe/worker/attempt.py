@@ -165,8 +165,12 @@ class Attempt:
         except RuntimeError:
             return False
 
-    def _success(self, value: Any, limit: int) -> Success:
-        return Success(encode_result(self.handler, value, limit))
+    def _success(self, value: Any, limit: int) -> Outcome:
+        result = encode_result(self.handler, value, limit)
+        if self.claim.job.stages_json is not None and self.handler.mode != "process":
+            # A child process tells its stages to the store alone, which looks there.
+            self.context.check_last_stage()
+        return Success(result)
 
     async def _after_news(self, outcome: Outcome | None, means: Means) -> Outcome | None:
         """The outcome, once the last news and every spawned child are written. A child that could not be stored, and

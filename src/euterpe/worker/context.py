@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from euterpe.model.errors import InvalidInput, PayloadTooLarge, StaleLease
+from euterpe.model.errors import InvalidInput, PayloadTooLarge, PermanentError, StaleLease
 from euterpe.model.job import Claim
 from euterpe.model.state import check_advance
 from euterpe.model.submission import RESULT_LIMIT, Submission
@@ -151,11 +151,20 @@ class Context:
         return self._tell(Advance(self._claim, checkpoint=stored))
 
     def stage(self, name: str) -> Sent[None]:
-        """Move on to a later one of the stages that the job type declares; IllegalTransition for any other."""
+        """Move on to the next of the stages that the job type declares; IllegalTransition for any other."""
         # Checked here: to the database a step back looks like a write of someone who lost the job.
         check_advance(self._claim.job.stages, self._stage, name)
         self._stage = name
         return self._tell(Advance(self._claim, stage=name))
+
+    def check_last_stage(self) -> None:
+        """The worker's side: a job whose type declares stages completes from the last one only."""
+        last = self._claim.job.stages[-1]
+        if self._stage != last:
+            raise PermanentError(
+                f"the handler returned in stage {self._stage!r}; its job completes from {last!r} only",
+                code="illegal_transition",
+            )
 
     def spawn(self, what: Any, payload: Any = None, /, **options: Any) -> Sent[str]:
         """Submit a child of this job; fan-ins on this job wait for it too. Refused when the lease is lost. It is stored

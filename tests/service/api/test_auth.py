@@ -25,6 +25,8 @@ NEEDS = {
     "GET /jobs/{job_id}/attempts": "read",
     "POST /jobs/{job_id}/cancel": "submit",
     "POST /jobs/{job_id}/retry": "submit",
+    "POST /jobs/{job_id}/dead-letter": "submit",
+    "PATCH /jobs/{job_id}": "submit",
     "GET /stats": "read",
     "GET /events": "read",
     "GET /outbox": "read",

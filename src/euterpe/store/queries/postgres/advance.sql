@@ -3,7 +3,8 @@ UPDATE inbox_jobs AS j
 SET stage = COALESCE(i.stage, j.stage), stage_ordinal = COALESCE(i.stage_ordinal, j.stage_ordinal),
     progress = COALESCE(i.progress, j.progress),
     progress_message = COALESCE(i.progress_message, j.progress_message),
-    checkpoint = COALESCE(i.checkpoint, j.checkpoint), updated_at = {{now}},
+    checkpoint = COALESCE(i.checkpoint, j.checkpoint),
+    updated_at = CASE WHEN i.stage IS NULL OR i.stage = j.stage THEN j.updated_at ELSE {{now}} END,
     transitions = j.transitions + CASE WHEN i.stage IS NULL OR i.stage = j.stage THEN 0 ELSE 1 END
 FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:stage AS text[]),
             CAST(:stage_ordinal AS smallint[]), CAST(:progress AS double precision[]),

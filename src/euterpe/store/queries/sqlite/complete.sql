@@ -1,8 +1,8 @@
--- The end of jobs that completed, fenced, for a whole batch. Where nobody asked which of them have dependents by now, those
+-- The end of jobs that completed, fenced, for a whole batch. Where nobody asked which of them have dependents or a callback by now, those
 -- are left for `settle`. The attempt stays on the job's row.
 UPDATE inbox_jobs AS j
 SET state = 'completed', result = i.result, error = NULL, completed_at = :now, lease_expires_at = NULL,
     updated_at = :now, transitions = j.transitions + 1
 FROM {{rows id claim_version result plain}} AS i
 WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
-  AND NOT (i.plain AND j.has_dependents)
+  AND NOT (i.plain AND (j.has_dependents OR j.callback_url IS NOT NULL))
