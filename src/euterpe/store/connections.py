@@ -17,9 +17,11 @@ import asyncpg
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 
-RECOVERY_S: Final = 2.0
+RECOVERY_S: Final = 1.0
 """A statement that was cut off is cancelled on the server, and a ROLLBACK takes no time: who does not answer in this
 long is closed."""
+FAREWELL_S: Final = 1.0
+"""How long a server may take to close its side."""
 
 
 class Connections:
@@ -110,7 +112,8 @@ class Connections:
         for _ in range(self._size):
             await self._free.acquire()
         self._is_closed = True
-        await asyncio.gather(*(connection.close() for connection in self._idle))
+        async with asyncio.timeout(FAREWELL_S):
+            await asyncio.gather(*(connection.close() for connection in self._idle))
 
     def terminate(self) -> None:
         """At once: those in use break. One that is about to be open is closed when it is."""

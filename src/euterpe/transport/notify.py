@@ -28,7 +28,7 @@ QUIET_S: Final = 0.02
 """After this long without an announcement a commit may notify by itself."""
 PULSE_S: Final = 15.0
 PATIENCE_S: Final = 5.0
-FAREWELL_S: Final = 2.0
+FAREWELL_S: Final = 1.0
 CHANNEL_LIMIT: Final = 63
 NOTIFY: Final = "SELECT pg_notify($1, q) FROM unnest($2::text[]) AS q"
 

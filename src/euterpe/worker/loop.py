@@ -38,7 +38,7 @@ LANES: Final = 2
 SLICE: Final = 100
 WATCH_S: Final = 0.5
 SETTLE_TRIES: Final = 5
-LEAVE_S: Final = 10.0
+LEAVE_S: Final = 4.0
 """How long a worker that gave everything back tries to write that down."""
 
 
@@ -96,6 +96,8 @@ class Worker:
         self._stopping = False
         self._leave_at: float | None = None
         self._grace: asyncio.TimerHandle | None = None
+        self._last_call: asyncio.TimerHandle | None = None
+        self._lanes: list[asyncio.Task[None]] = []
         self._asleep: list[asyncio.Event] = []
         self._locked: set[asyncio.Task[None]] = set()
 
@@ -116,7 +118,7 @@ class Worker:
     async def _run_lanes(self) -> None:
         unsubscribe = self._wakeups.subscribe(self._wake, self._settings.queues)
         watcher = self._loop.create_task(self._watch())
-        lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
+        lanes = self._lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
         try:
             await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)
         except asyncio.CancelledError:
@@ -125,8 +127,9 @@ class Worker:
             raise
         finally:
             unsubscribe()
-            if self._grace is not None:
-                self._grace.cancel()
+            for timer in (self._grace, self._last_call):
+                if timer is not None:
+                    timer.cancel()
             tasks = (watcher, *lanes, *self._locked)
             for task in tasks:
                 task.cancel()
@@ -151,10 +154,22 @@ class Worker:
         self._stopping = True
         if self._leave_at is None:
             self._leave_at = time.monotonic() + LEAVE_S
+            self._last_call = self._loop.call_later(LEAVE_S, self._leave)
         if self._roster.running:
             log.warning("%d unfinished jobs are given back", len(self._roster.running))
             self._roster.release_all()
         self._wake()
+
+    def _leave(self) -> None:
+        """A statement that is never answered does not keep the process. Handlers that do not stop have had their own
+        time, and may still be having it."""
+        if self._roster.running:
+            self._last_call = self._loop.call_later(WATCH_S, self._leave)
+            return
+        if self._roster.unwritten:
+            log.error("%d ended jobs could not be settled; they will run again", self._roster.unwritten)
+        for lane in self._lanes:
+            lane.cancel()
 
     async def _watch(self) -> None:
         while True:
