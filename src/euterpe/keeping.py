@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 
 import msgspec
 
 from euterpe.compose import Backend, connect
 from euterpe.model.errors import EuterpeError
-from euterpe.worker.beating import LeaseNews, beat_forever
+from euterpe.worker.beating import Hear, LeaseNews, beat_forever
 from euterpe.worker.leasetable import KeeperOrders, LeaseTable
-from euterpe.worker.outage import Outage
-
-log = logging.getLogger("euterpe.worker")
 
 UNREAD_LIMIT = 256 * 1024
 
 
 def run(orders: KeeperOrders, table: LeaseTable) -> None:
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="euterpe.keep: %(message)s")
     asyncio.run(keep_until_gone(orders, table))
 
 
@@ -41,7 +36,6 @@ async def keep_until_gone(orders: KeeperOrders, table: LeaseTable) -> None:
 
 async def keep(orders: KeeperOrders, table: LeaseTable, writer: asyncio.WriteTransport) -> None:
     backend = connect(orders.url)
-    await _open(backend)
 
     def hear(news: LeaseNews) -> bool:
         if writer.get_write_buffer_size() > UNREAD_LIMIT:
@@ -49,6 +43,7 @@ async def keep(orders: KeeperOrders, table: LeaseTable, writer: asyncio.WriteTra
         writer.write(msgspec.json.encode(news) + b"\n")
         return True
 
+    await _open(backend, hear)
     try:
         hear(LeaseNews())  # Ready.
         await beat_forever(backend.store, table, orders.lease_ttl_us, hear, orders.parent)
@@ -56,13 +51,13 @@ async def keep(orders: KeeperOrders, table: LeaseTable, writer: asyncio.WriteTra
         await backend.store.close()
 
 
-async def _open(backend: Backend) -> None:
+async def _open(backend: Backend, hear: Hear) -> None:
     """The store alone: no migrations, no wake-ups. A database that is away just now will be back."""
-    outage = Outage(log, "the lease keeper")
+    told = False
     while True:
         try:
             await backend.store.open()
-            outage.over()
             return
         except EuterpeError as error:
-            await asyncio.sleep(outage.pause_after(error))
+            told = told or hear(LeaseNews(trouble=type(error).__name__))  # The worker logs, in its own format.
+            await asyncio.sleep(1)

@@ -7,7 +7,7 @@ implement it; the conformance suite runs against each of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -161,10 +161,18 @@ class Telemetry(Protocol):
 
 
 class Span(Protocol):
-    """One run of a job, as it is traced."""
+    """One run of a job, as it is traced: around a block, or from its making to `end` where there is no block."""
 
     def set_outcome(self, outcome: str) -> None: ...
 
+    def end(self, outcome: str) -> None: ...
 
-Trace = Callable[[Claim], AbstractContextManager[Span]]
-"""Opens the span around a run; `observe.tracing` makes them."""
+    def __enter__(self) -> Span: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+Trace = Callable[[Claim], Span]
+"""Begins the span of a run; `observe.tracing` makes them."""

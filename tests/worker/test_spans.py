@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from euterpe.model.errors import PermanentError, TemporaryError
 from euterpe.model.state import State
+from euterpe.observe.jobspans import job_spans, tracing_of
 from euterpe.queue.queue import Queue
 from euterpe.worker.context import Context
 from tests.observe.test_tracing import PARENT, SPAN, TRACE, Collector, attributes
@@ -116,6 +119,36 @@ async def test_a_submission_over_http_is_continued_by_the_span_of_its_attempt_al
     spans = spans_of(collector)
     assert {span["job_id"] for span in spans} == ids
     assert {(span["trace"], span["parent"], span["outcome"]) for span in spans} == {(TRACE, SPAN, "completed")}
+
+
+async def test_a_control_plane_traces_the_attempts_of_workers_that_do_not_trace_themselves(
+    sqlite_url: str, collector: Collector
+) -> None:
+    """One claims with plain requests, as a worker in any language; the other is ours, which traces and says so."""
+    async with AsyncExitStack() as stack:
+        trace = await stack.enter_async_context(job_spans(tracing_of(os.environ), "plane"))
+        plane = await stack.enter_async_context(running_plane(sqlite_url, trace=trace))
+        client = await stack.enter_async_context(plane.client())
+        jobs = [(await client.post("/jobs", json={"type": "completes", "payload": {}})).json() for _ in range(2)]
+        for end in ("complete", "fail"):
+            claimed = (
+                await client.post("/internal/worker/claim", json={"worker_id": "bash", "streams": ["default"]})
+            ).json()
+            report: dict[str, Any] = {name: claimed[name] for name in ("job_id", "attempt_id", "lease_token")}
+            report["worker_id"] = "bash"
+            if end == "fail":
+                report["error"] = {"code": "odd", "message": "odd", "retryable": False}
+            assert (await client.post(f"/internal/worker/{end}", json=report)).status_code == 200
+        queue = Queue(plane.base_url, token=await plane.key("submit", "read", "worker"))
+        register(queue)
+        async with working(queue):
+            own = await queue.submit("completes")
+            await own.result("20s")
+    spans = sorted((span["job_id"], span["outcome"]) for span in spans_of(collector))
+    by_plane = {job["job_id"] for job in jobs}
+    assert {job_id for job_id, _ in spans} == by_plane | {own.id}
+    assert len(spans) == 3
+    assert sorted(outcome for job_id, outcome in spans if job_id in by_plane) == ["completed", "permanent"]
 
 
 async def test_a_retried_submission_of_another_span_is_the_same_request(sqlite_url: str) -> None:

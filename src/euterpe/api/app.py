@@ -26,7 +26,7 @@ from euterpe.api.table import event_routes, job_routes, operations_routes, worke
 from euterpe.api.watching import Watch
 from euterpe.api.worker_protocol import WorkerRoutes
 from euterpe.logkeys import logging_with
-from euterpe.ports import Telemetry
+from euterpe.ports import Telemetry, Trace
 from euterpe.store.keys import Scope
 from euterpe.store.sql import SqlStore
 from euterpe.store.wire import WireClaims
@@ -92,6 +92,7 @@ def create_app(
     readiness: Mapping[str, Check] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     telemetry: Telemetry | None = None,
+    trace: Trace | None = None,
 ) -> ControlPlane:
     """The control plane. `readiness` adds named checks to that of the store; `/metrics` is there with a render."""
     if store.wakeups is None:
@@ -119,6 +120,7 @@ def create_app(
         telemetry,
         max_wait_ms=limits.max_wait_ms,
         lease_ttl_us=limits.lease_ttl_us,
+        trace=trace,
     )
     checks: dict[str, Check] = {"store": watch.now, **(readiness or {})}
     operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)

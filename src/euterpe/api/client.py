@@ -14,6 +14,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from euterpe.api.attempt_spans import OWN_SPANS
 from euterpe.api.client_session import AccessRefused, ControlPlaneSession, Subject, with_token
 from euterpe.api.client_turns import NAMELESS, NO_TOKEN, Turns
 from euterpe.api.client_words import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
@@ -75,6 +76,11 @@ class HttpStore:
 
     async def close(self) -> None:
         await self._session.close()
+
+    def tell_of_own_spans(self) -> None:
+        """The worker on this store traces its attempts: the control plane need not."""
+        name, value = OWN_SPANS
+        self._session.say_always(name.decode(), value.decode())
 
     async def ping(self) -> None:
         """Raises StoreUnavailable when the control plane, or its database, does not answer."""

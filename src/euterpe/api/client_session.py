@@ -118,6 +118,11 @@ class ControlPlaneSession:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
+    def say_always(self, header: str, value: str) -> None:
+        """With every request from now on, while this session is open."""
+        if self._http is not None:
+            self._http.headers[header] = value
+
     async def close(self) -> None:
         http, self._http = self._http, None
         if http is not None:

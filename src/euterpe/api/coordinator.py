@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence, Set
+from contextvars import Context  # a task that outlives its request carries none of its keys
 from typing import Final
 
 from euterpe.api.problems import Refusal
@@ -163,7 +164,7 @@ class _Group:
         self._waiters: dict[Waiter, None] = {}
         self._claiming: frozenset[Waiter] = frozenset()
         self._woken = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._serve())
+        self._task = asyncio.get_running_loop().create_task(self._serve(), context=Context())
 
     @property
     def queues(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import Context  # a task that outlives its request carries none of its keys
 from typing import Final
 
 import msgspec
@@ -83,7 +84,8 @@ class Feed:
             now = await self._watch.now()
             if self._looking is None:
                 self._since = now - OVERLAP_US
-                self._looking = asyncio.get_running_loop().create_task(self._look_while_anybody_listens())
+                looking = self._look_while_anybody_listens()
+                self._looking = asyncio.get_running_loop().create_task(looking, context=Context())
             await self._catch_up(listener, now if left_at is None else left_at)
         except BaseException:
             self._leave(listener)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context  # a task that outlives its request carries none of its keys
 from typing import Final, Generic, TypeVar
 
 from euterpe.model.errors import StoreUnavailable
@@ -36,7 +37,7 @@ class Gathering(Generic[Ask, Answer]):
         self._waiting.append((asks, future))
         if self._writer is None:
             # A task of its own: a caller that is cancelled must not take the others' write down with it.
-            self._writer = loop.create_task(self._write_all())
+            self._writer = loop.create_task(self._write_all(), context=Context())
         return await future
 
     async def _write_all(self) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from euterpe.api.asgi import Answer, ClientGone, Request
+from euterpe.api.attempt_spans import AttemptSpans
 from euterpe.api.claimed import one_of_many, the_only_one
 from euterpe.api.coordinator import Coordinator, Waiter
 from euterpe.api.gathering import Gathering
@@ -42,7 +43,7 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed
 from euterpe.model.state import State
-from euterpe.ports import OUTBOX_CHANNEL, Telemetry, Wakeups
+from euterpe.ports import OUTBOX_CHANNEL, Telemetry, Trace, Wakeups
 from euterpe.store.wire import WireClaims
 from euterpe.store.wire_words import REFUSED, News, Renewed, Reply, Report, TokenBeat
 
@@ -66,7 +67,9 @@ class WorkerRoutes:
         *,
         max_wait_ms: int,
         lease_ttl_us: int,
+        trace: Trace | None = None,
     ) -> None:
+        self._spans = AttemptSpans(trace)
         self._claims = claims
         self._coordinator = coordinator
         self._wakeups = wakeups
@@ -135,6 +138,7 @@ class WorkerRoutes:
             raise ClientGone
         self._tell_outbox(claim.job.callback_url is not None for claim in claims)
         self._count_claims(claims)
+        self._spans.begin(request, claims)
         return claims
 
     async def _ended(self, report: Report | None) -> State:
@@ -176,6 +180,7 @@ class WorkerRoutes:
         if any(reply.stirs for reply in replies):
             self._coordinator.wake_all()
         self._tell_outbox(reply.settled is not None and reply.settled.has_callback for reply in replies)
+        self._spans.end(reports, replies)
         if self._telemetry is not None:
             _count_ends(self._telemetry, reports, replies)
         return replies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Final
 
 from euterpe.config import load_config
@@ -36,7 +36,7 @@ async def job_spans(tracing: TracingConfig, instance_id: str) -> AsyncIterator[T
     exporter = OtlpExporter(tracing.endpoint, instance_id=instance_id)
     tracer = Tracer(exporter)
 
-    def trace(claim: Claim) -> AbstractContextManager[Span]:
+    def trace(claim: Claim) -> Span:
         job = claim.job
         return tracer.job_span(
             queue=job.queue,

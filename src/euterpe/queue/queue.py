@@ -314,7 +314,7 @@ class Queue:
         The callbacks of its jobs are delivered too; `webhooks=False` leaves them to other processes."""
         if isinstance(queues, str):
             raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
-        async with self, traced(tuning.pop("trace", None)) as trace:
+        async with self, traced(tuning.pop("trace", None), self.store) as trace:
             await run_worker(
                 self,
                 trace=trace,

@@ -91,16 +91,24 @@ async def run_worker(
 
 
 @asynccontextmanager
-async def traced(trace: Trace | None) -> AsyncIterator[Trace | None]:
+async def traced(trace: Trace | None, store: Any) -> AsyncIterator[Trace | None]:
     """What opens the span of an attempt: the given one; else, as for a process that has no configuration file, what the
     environment asks for."""
     if trace is not None or not any(name.startswith(TRACING_VARIABLES) for name in os.environ):
+        _tell_of_spans(trace, store)
         yield trace
         return
     from euterpe.observe.jobspans import job_spans, tracing_of
 
     async with job_spans(tracing_of(os.environ), worker_id(os.environ)) as asked_for:
+        _tell_of_spans(asked_for, store)
         yield asked_for
+
+
+def _tell_of_spans(trace: Trace | None, store: Any) -> None:
+    """A control plane that traces too must not make a second span of the same attempt."""
+    if trace is not None and hasattr(store, "tell_of_own_spans"):
+        store.tell_of_own_spans()
 
 
 @contextmanager

@@ -108,14 +108,14 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         if not remote:
             keep_as_said(config, queue)
         parts = Parts(stop)
+        trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
         greeting, port = Welcome(), None
         if role.serves:
             greeting = await welcome(queue.backend_url, queue.store.engine, os.environ)
-            port = await parts.start_api(config, queue, metrics)
+            port = await parts.start_api(config, queue, metrics, trace)
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
         if role.works:
-            trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
             parts.start(_work(config, queue, tuning, stop, metrics, trace))
             log.info(
                 "working on jobs of %d types, %d at a time",
@@ -167,7 +167,7 @@ class Parts:
     def start_helper(self, part: Part) -> None:
         self._helpers.add(asyncio.get_running_loop().create_task(part))
 
-    async def start_api(self, config: Config, queue: Queue, metrics: Metrics) -> int:
+    async def start_api(self, config: Config, queue: Queue, metrics: Metrics, trace: Trace | None) -> int:
         """Start the API and wait until it listens; the port it got, should the configuration say 0."""
         from euterpe.api.app import create_app
         from euterpe.api.connections import ConnectionLimits, OpenConnections
@@ -180,6 +180,7 @@ class Parts:
             ApiKeys(queue.store.engine),
             metrics_render=metrics.render,
             telemetry=metrics,
+            trace=trace,
             limits=Limits(
                 max_body_bytes=config.api.max_body_bytes,
                 rate_per_s=config.api.rate_limit,

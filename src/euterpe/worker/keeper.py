@@ -130,9 +130,11 @@ class LeaseKeeper:
         assert child.stdout is not None
         try:
             while line := await child.stdout.readline():
-                self._ready.set()
-                self._on_loop.end()  # It renews from now on.
-                self._reports.pass_on(msgspec.json.decode(line, type=LeaseNews))
+                news = msgspec.json.decode(line, type=LeaseNews)
+                if news.trouble is None:
+                    self._ready.set()
+                    self._on_loop.end()  # It renews from now on.
+                self._reports.pass_on(news)
         except Exception as error:  # a keeper that cannot be understood is of no use
             log.error("the lease keeper cannot be understood and is ended", exc_info=error)
             _kill(child)

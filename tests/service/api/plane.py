@@ -22,7 +22,7 @@ from euterpe.api.limits import Limits
 from euterpe.api.operations import Check
 from euterpe.api.serving import serve
 from euterpe.compose import connect
-from euterpe.ports import Clock
+from euterpe.ports import Clock, Trace
 from euterpe.store.keys import ApiKeys
 from euterpe.store.sql import SqlStore
 
@@ -66,6 +66,7 @@ async def running_plane(
     readiness: dict[str, Check] | None = None,
     clock: Clock | None = None,
     connections: ConnectionLimits | None = None,
+    trace: Trace | None = None,
     **serving_options: Any,
 ) -> AsyncIterator[Plane]:
     backend = connect(url, clock=clock)
@@ -77,6 +78,7 @@ async def running_plane(
         limits=limits or Limits(),
         readiness=readiness,
         metrics_render=lambda: ("text/plain; version=0.0.4; charset=utf-8", METRICS),
+        trace=trace,
     )
     loop = asyncio.get_running_loop()
     port: asyncio.Future[int] = loop.create_future()
