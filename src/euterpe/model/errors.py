@@ -114,6 +114,13 @@ class Unsupported(EuterpeError):
     """This engine cannot do that, by design."""
 
 
+class OpenedBeforeFork(EuterpeError):
+    """The connections and threads of an open queue belong to the process that opened it."""
+
+    def __init__(self) -> None:
+        super().__init__("this queue was opened before a fork; make a new Queue in the child process")
+
+
 class StoreUnavailable(EuterpeError):
     """An outage: the database did not answer in time, or refuses statements for now (a lock, a full disk, a read-only
     phase). Nothing of this call was written; what was acknowledged is safe; the same call may succeed later.

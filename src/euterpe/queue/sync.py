@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar, overload
 
 from euterpe.duration import DurationLike
-from euterpe.model.errors import EuterpeError
+from euterpe.model.errors import EuterpeError, OpenedBeforeFork
 from euterpe.model.job import Attempt, Job
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
@@ -67,6 +68,7 @@ class SyncQueue:
     def __init__(self, queue: AsyncQueue) -> None:
         self._queue = queue
         self._own: asyncio.AbstractEventLoop | None = None
+        self._own_pid = 0
         self._lock = threading.Lock()
 
     @overload
@@ -156,13 +158,15 @@ class SyncQueue:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
     def _loop(self) -> asyncio.AbstractEventLoop:
+        if self._own is not None and self._own_pid != os.getpid():
+            raise OpenedBeforeFork
         with self._lock:
             open_on = self._queue.loop
             if open_on is not None and open_on is not self._own:
                 _refuse_to_block(open_on)
                 return open_on
             if self._own is None:
-                self._own = self._start()
+                self._own, self._own_pid = self._start(), os.getpid()
             return self._own
 
     def _start(self) -> asyncio.AbstractEventLoop:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 
-from euterpe.model.errors import CommitUnknown, EuterpeError, SchemaMismatch, StoreUnavailable
+from euterpe.model.errors import CommitUnknown, EuterpeError, OpenedBeforeFork, SchemaMismatch, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store import postgres_session
 from euterpe.store.connections import Connection, Connections
@@ -60,6 +61,7 @@ class PostgresEngine:
         self.schema = self.session.schema
         self.clock = clock
         self._connections: Connections | None = None
+        self._opened_by = 0
 
     async def open(self) -> None:
         if self._connections is not None:
@@ -73,6 +75,7 @@ class PostgresEngine:
                 raise StoreUnavailable(f"Postgres does not answer: {message(error)}") from error
             raise
         self._connections = connections
+        self._opened_by = os.getpid()
 
     def can_listen(self) -> bool:
         """LISTEN belongs to a session; behind a pooler ours ends with each transaction."""
@@ -173,6 +176,8 @@ class PostgresEngine:
     async def _acquired(self) -> AsyncIterator[Connection]:
         if self._connections is None:
             raise StoreUnavailable("the store is not open; use `async with queue:`")
+        if self._opened_by != os.getpid():
+            raise OpenedBeforeFork
         connections = self._connections
         try:
             connection = await connections.acquire()

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from euterpe.model.errors import EuterpeError, StoreUnavailable
+from euterpe.model.errors import EuterpeError, OpenedBeforeFork, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.store.dialect import Family
 from euterpe.store.handover import sooner
@@ -77,6 +77,7 @@ class GroupCommitEngine:
         self._now = clock or system_clock
         self._tickets: Tickets = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
+        self._opened_by = 0
         self._executor: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._desks: list[Desk] = []
@@ -96,6 +97,7 @@ class GroupCommitEngine:
             target=self._write_loop, args=(self._tickets, started), name="euterpe-sqlite-writer", daemon=True
         )
         self._writer.start()
+        self._opened_by = os.getpid()
         try:
             await started
         except BaseException:
@@ -163,6 +165,8 @@ class GroupCommitEngine:
             return await self.write(make, patience_s=patience_s)
         if self._executor is None:
             raise StoreUnavailable(f"the store at {self.path} is not open; use `async with queue:`")
+        if self._opened_by != os.getpid():
+            raise OpenedBeforeFork
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._read, make)
 
     def _read(self, make: MakeProgram[T]) -> T:
