@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -15,6 +16,7 @@ from euterpe.model.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock, Wakeups
 from euterpe.store.engine import Engine
 from euterpe.store.sql import SqlStore
+from euterpe.transport.redis_tuning import DEFAULT_TUNING, RedisTuning
 
 if TYPE_CHECKING:
     from euterpe.config import Config  # Not at run time: a lease keeper has no use for it, and starts a third sooner.
@@ -78,11 +80,13 @@ def connect(
     clock: Clock | None = None,
     payload_limit: int = PAYLOAD_LIMIT,
     transport: str | None = None,
+    redis: RedisTuning = DEFAULT_TUNING,
     token: str | None = None,
 ) -> Backend:
     """The backend that a URL names. Nothing is opened yet.
 
-    `transport` is the URL of a Redis whose streams carry the wake-ups; `token` the key for a control plane."""
+    `transport` is the URL of a Redis whose streams carry the wake-ups, `redis` how to talk to it; `token` the key for a
+    control plane."""
     folder: str | None = None
     if is_control_plane(url):
         return _control_plane(url, token, payload_limit, transport)
@@ -98,7 +102,7 @@ def connect(
         weakref.finalize(engine, shutil.rmtree, folder, ignore_errors=True)
     channel = getattr(wakeups, "channel", None)
     if transport is not None:
-        wakeups = _streams(transport, engine, wakeups if channel is not None else None)
+        wakeups = _streams(transport, redis, engine, wakeups if channel is not None else None)
     return Backend(url, SqlStore(engine, payload_limit=payload_limit), wakeups, channel)
 
 
@@ -142,7 +146,7 @@ def _control_plane(url: str, token: str | None, payload_limit: int, transport: s
     return RemoteBackend(url, cast(SqlStore, HttpStore(url, payload_limit=payload_limit)), LocalWakeups())
 
 
-def _streams(redis_url: str, engine: Engine, beside: Transport | None) -> Transport:
+def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transport | None) -> Transport:
     from euterpe.store.announcing import WaitingJobs
     from euterpe.transport.streams import StreamWakeups
 
@@ -150,7 +154,7 @@ def _streams(redis_url: str, engine: Engine, beside: Transport | None) -> Transp
         raise InvalidInput(
             "transport", f"must be the URL of a Redis (redis://...), not {redis_url.partition(':')[0]!r}"
         )
-    return StreamWakeups(redis_url, WaitingJobs(engine), beside=beside)
+    return StreamWakeups(redis_url, WaitingJobs(engine), beside=beside, tuning=tuning)
 
 
 def _absolute(url: str) -> str:
@@ -190,3 +194,16 @@ def transport_of(config: Config) -> str | None:
     if redis.password:
         user += f":{quote(redis.password, safe='')}"
     return f"redis://{user}{'@' if user else ''}{redis.addr}/{redis.db}"
+
+
+def redis_tuning_of(config: Config) -> RedisTuning:
+    """How to talk to that Redis."""
+    redis = config.redis
+    return RedisTuning(
+        dial_timeout_s=redis.dial_timeout_us / 1e6,
+        read_timeout_s=redis.read_timeout_us / 1e6,
+        write_timeout_s=redis.write_timeout_us / 1e6,
+        pool_size=redis.pool_size_multiplier * (os.cpu_count() or 1),
+        min_idle=redis.min_idle_conns,
+        max_retries=redis.max_retries,
+    )

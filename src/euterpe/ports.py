@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from euterpe.model.job import Claim, Lease
+from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Outcome
 from euterpe.model.state import State
 
@@ -132,6 +132,23 @@ class Foretelling(Protocol):
     """Wakeups that can do something before the commit of a lone job already."""
 
     def foretell(self, queue: str) -> Foretold: ...
+
+
+Address = tuple[str, str]
+"""Where a transport's message lies: (stream, message_id)."""
+
+
+@runtime_checkable
+class MessageTransport(Protocol):
+    """Wakeups whose messages stand for jobs: each stays pending until its job ended, or went back to wait."""
+
+    async def messages_of(self, jobs: Sequence[Job]) -> list[Address | None]:
+        """The messages of jobs that were just claimed; None where the transport does not answer."""
+        ...
+
+    def acknowledge(self, ended: Sequence[tuple[str, Address | None]]) -> None:
+        """(job_id, the message as its worker named it): called after the commit. Never waits."""
+        ...
 
 
 class Telemetry(Protocol):

@@ -7,6 +7,7 @@ from tests.planted.planting import Bug, Edit
 QUERIES = "store/queries"
 DEADLINES = "tests/service/api/test_execution_timeouts.py"
 SPAWNING = "tests/service/api/test_spawning.py"
+MESSAGES = "tests/transport/test_claim_messages.py"
 OVER_HTTP = "tests/cli/test_worker_over_http.py"
 
 CONTRACT_BUGS = (
@@ -33,6 +34,32 @@ CONTRACT_BUGS = (
         (Edit("api/reports.py", "error.http_status >= FIRST_REFUSAL", "error.http_status < 0"),),
         "tests/service/api/test_http_errors.py::test_a_status_that_a_worker_tells_is_classed_by_the_table[sqlite-404]",
         "State.RETRYING",
+    ),
+    Bug(
+        "a_message_is_acknowledged_before_the_commit",
+        (
+            Edit(
+                "api/worker_protocol.py",
+                "        replies = await self._claims.finish(reports)\n        if self._transport",
+                "        if self._transport is not None:\n"
+                "            self._transport.acknowledge([(r.job_id, r.message) for r in reports])\n"
+                "        replies = await self._claims.finish(reports)\n        if self._transport",
+            ),
+        ),
+        f"{MESSAGES}::test_a_commit_that_fails_leaves_the_message_pending[sqlite_url]",
+        "assert None == ",
+    ),
+    Bug(
+        "a_message_is_acknowledged_at_the_claim",
+        (Edit("transport/streams.py", "is State.RUNNING}", "is State.PENDING}"),),
+        f"{MESSAGES}::test_a_message_stays_until_the_commit_and_goes_after_it[sqlite_url-complete]",
+        ("TimeoutError", "assert None == "),
+    ),
+    Bug(
+        "a_configured_transport_is_not_used",
+        (Edit("system/roles.py", "    use_configured_transport(config, queue)\n    stop", "    stop"),),
+        "tests/system/test_redis_keys.py::test_every_role_uses_the_transport_that_is_configured[api]",
+        "TimeoutError",
     ),
     Bug(
         "children_are_spawned_without_the_lease_token",

@@ -10,19 +10,20 @@ from euterpe.api.wire_worker import ClaimedJob, OneClaimed, StreamRef
 from euterpe.model.document import rfc3339
 from euterpe.model.job import Claim
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.ports import Address
 
 _SECOND_US: Final = 1_000_000
 
 
-def one_of_many(claim: Claim) -> ClaimedJob:
-    return ClaimedJob(**_fields(claim))
+def one_of_many(claim: Claim, message: Address | None) -> ClaimedJob:
+    return ClaimedJob(**_fields(claim, message))
 
 
-def the_only_one(claim: Claim) -> OneClaimed:
-    return OneClaimed(claimed=True, **_fields(claim))
+def the_only_one(claim: Claim, message: Address | None) -> OneClaimed:
+    return OneClaimed(claimed=True, **_fields(claim, message))
 
 
-def _fields(claim: Claim) -> dict[str, Any]:
+def _fields(claim: Claim, message: Address | None) -> dict[str, Any]:
     job, lease = claim.job, claim.lease
     ttl_s = (lease.expires_at - (job.started_at or 0)) / _SECOND_US
     attempt_id = lease.attempt_id
@@ -31,7 +32,8 @@ def _fields(claim: Claim) -> dict[str, Any]:
         "attempt_id": attempt_id,
         "lease_token": lease.token,
         # Without a transport there is no message; the attempt's id stands in, stable and used once.
-        "stream": StreamRef(job.queue, attempt_id),
+        "stream": StreamRef(*message) if message is not None else StreamRef(job.queue, attempt_id),
+        "queue": job.queue,
         "payload": _json_or_base64(job.payload, job.payload_format),
         "lease_ttl_seconds": ttl_s,
         "heartbeat_interval_seconds": ttl_s / 3,

@@ -78,6 +78,7 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: str
     lease_token: str
     stream: dict[str, str]
+    queue: str | None = None
     payload: msgspec.Raw
     lease_ttl_seconds: float
     type: str
@@ -250,7 +251,7 @@ def claim_of(document: ClaimedDocument, worker_id: str) -> Claim:
         checkpoint = mark + wire_to_stored(d.checkpoint, d.checkpoint_format)
     job = _job(
         id=d.job_id,
-        queue=d.stream.get("name", "default"),
+        queue=d.queue or d.stream.get("name", "default"),
         type=d.type,
         state=State.RUNNING,
         stage="claimed",

@@ -131,6 +131,7 @@ CLAIMED: Final[Json] = {
     "attempt_id": ATTEMPT_ID,
     "lease_token": TOKEN,
     "stream": {"name": "default", "message_id": ATTEMPT_ID},
+    "queue": "default",
     "payload": {"report_id": 7},
     "lease_ttl_seconds": 60.0,
     "heartbeat_interval_seconds": 20.0,

@@ -14,7 +14,7 @@ import msgspec
 from euterpe.api.decoding import canonical_json
 from euterpe.api.problems import Refusal, pointer_of
 from euterpe.api.submissions import bytes_of
-from euterpe.api.wire_worker import ABSENT, Beating, Completion, Failing, ProgressSaid, WorkerError
+from euterpe.api.wire_worker import ABSENT, Beating, Completion, Failing, ProgressSaid, StreamRef, WorkerError
 from euterpe.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failure import Category, Failure, category_of_status
@@ -57,7 +57,14 @@ def _report(said: Completion | Failing, outcome: Outcome, hashed: bytes) -> Repo
     version = _claim_version(job_id, said.attempt_id)
     if version is None:
         return None
-    return Report(job_id, version, hash_token(said.lease_token), outcome, hashlib.sha256(hashed).digest())
+    digest = hashlib.sha256(hashed).digest()
+    return Report(job_id, version, hash_token(said.lease_token), outcome, digest, _message(said))
+
+
+def _message(said: Completion | Failing) -> tuple[str, str] | None:
+    if isinstance(said.stream, StreamRef):
+        return said.stream.name, said.stream.message_id
+    return None if said.stream is None or said.message_id is None else (said.stream, said.message_id)
 
 
 def _failed(error: WorkerError, at: str) -> Outcome:

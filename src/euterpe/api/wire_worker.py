@@ -26,7 +26,7 @@ ABSENT = (b"", b"null")
 
 
 class StreamRef(msgspec.Struct, frozen=True):
-    """Where the transport message of a claim lies. Without a transport the id is the attempt's own."""
+    """Where the transport's message of a claim lies. Without a transport: the queue, and the attempt's own id."""
 
     name: Annotated[str, Meta(max_length=NAME_LIMIT)]
     message_id: Annotated[str, Meta(max_length=NAME_LIMIT)]
@@ -58,6 +58,7 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt_id: str
     lease_token: str
     stream: StreamRef
+    queue: str
     payload: Any
     lease_ttl_seconds: float
     heartbeat_interval_seconds: float

@@ -43,7 +43,7 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed
 from euterpe.model.state import State
-from euterpe.ports import OUTBOX_CHANNEL, Telemetry, Trace, Wakeups
+from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, Telemetry, Trace, Wakeups
 from euterpe.store.wire import WireClaims
 from euterpe.store.wire_words import REFUSED, News, Renewed, Reply, Report, TokenBeat
 
@@ -73,6 +73,7 @@ class WorkerRoutes:
         self._claims = claims
         self._coordinator = coordinator
         self._wakeups = wakeups
+        self._transport = wakeups if isinstance(wakeups, MessageTransport) else None
         self._telemetry = telemetry
         self._max_wait_ms = max_wait_ms
         self._lease_ttl_us = lease_ttl_us
@@ -84,8 +85,12 @@ class WorkerRoutes:
         if body.max_jobs is not None:
             if not claims:
                 return _NO_JOBS
-            return Answer(200, msgspec.json.encode(ManyClaimed(claimed=True, jobs=[*map(one_of_many, claims)])))
-        return Answer(200, msgspec.json.encode(the_only_one(claims[0]))) if claims else _NOTHING
+            jobs = [*map(one_of_many, claims, await self._messages_of(claims))]
+            return Answer(200, msgspec.json.encode(ManyClaimed(claimed=True, jobs=jobs)))
+        if not claims:
+            return _NOTHING
+        (message,) = await self._messages_of(claims[:1])
+        return Answer(200, msgspec.json.encode(the_only_one(claims[0], message)))
 
     async def heartbeat(self, _: Request, body: HeartbeatBody) -> Answer:
         beat = beat_of(body)
@@ -120,7 +125,7 @@ class WorkerRoutes:
             fail=[_failing_answer(reply.state) for reply in replies[len(completions) :]],
             heartbeat=kept,
             claimed=bool(claims),
-            jobs=[*map(one_of_many, claims)],
+            jobs=[*map(one_of_many, claims, await self._messages_of(claims))],
         )
         return Answer(200, msgspec.json.encode(answer))
 
@@ -140,6 +145,11 @@ class WorkerRoutes:
         self._count_claims(claims)
         self._spans.begin(request, claims)
         return claims
+
+    async def _messages_of(self, claims: Sequence[Claim]) -> Sequence[Address | None]:
+        if self._transport is None or not claims:
+            return [None] * len(claims)
+        return await self._transport.messages_of([claim.job for claim in claims])
 
     async def _ended(self, report: Report | None) -> State:
         if report is None:
@@ -177,6 +187,9 @@ class WorkerRoutes:
 
     async def _finish(self, reports: Sequence[Report]) -> list[Reply]:
         replies = await self._claims.finish(reports)
+        if self._transport is not None:  # After the commit, and never before.
+            settled = zip(reports, replies, strict=True)
+            self._transport.acknowledge([(r.job_id, r.message) for r, reply in settled if reply.state is not None])
         if any(reply.stirs for reply in replies):
             self._coordinator.wake_all()
         self._tell_outbox(reply.settled is not None and reply.settled.has_callback for reply in replies)

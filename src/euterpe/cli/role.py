@@ -13,7 +13,7 @@ import click
 from euterpe.cli.apps import load_queue
 from euterpe.cli.banner import print_banner
 from euterpe.cli.session import Session
-from euterpe.compose import make_room, transport_of
+from euterpe.compose import make_room
 from euterpe.config import EngineConfig
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
@@ -37,9 +37,7 @@ def start(session: Session, name: str, app: str | None) -> None:
         raise click.UsageError("--role=worker runs your jobs: name your queue with --app myapp:queue")
     else:
         make_room(config.engine.url)
-        queue = builtin_queue(
-            config.engine.url, payload_limit=config.engine.max_payload_bytes, transport=transport_of(config)
-        )
+        queue = builtin_queue(config.engine.url, payload_limit=config.engine.max_payload_bytes)
     run_here(session, role, queue, tuning_of(config))
 
 

@@ -1,4 +1,4 @@
-"""What a transport asks the database, which is the truth: which jobs still wait, and which have waited for a while."""
+"""What a transport asks the database, which is the truth: what became of jobs, and which have waited for a while."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class WaitingJobs:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def still_waiting(self, job_ids: Collection[str]) -> set[str]:
-        """Those that no worker has taken yet. A made-up id waits for nothing."""
+    async def states_of(self, job_ids: Collection[str]) -> dict[str, State]:
+        """Of those that are there. A made-up id has none."""
         possible = sorted(job_id for job_id in job_ids if as_stored(job_id) == job_id)
-        return await self._engine.read(lambda: still_waiting(possible)) if possible else set()
+        return await self._engine.read(lambda: states_of(possible)) if possible else {}
 
     async def waiting_since(self, queues: Collection[str], age_us: int, limit: int) -> list[Waiting]:
         """Up to `limit` of each queue, the most urgent first."""
         return await self._engine.read(lambda: waiting_since(queues, age_us, limit))
 
 
-def still_waiting(job_ids: list[str]) -> Program[set[str]]:
+def states_of(job_ids: list[str]) -> Program[dict[str, State]]:
     rows = yield one("existing_ids", ids=job_ids)
-    return {row[0] for row in rows if row[2] == State.SCHEDULED}
+    return {row[0]: State(row[2]) for row in rows}
 
 
 def waiting_since(queues: Collection[str], age_us: int, limit: int) -> Program[list[Waiting]]:

@@ -43,6 +43,8 @@ class Report(msgspec.Struct, frozen=True):
     token_hash: bytes
     outcome: Outcome
     outcome_hash: bytes
+    message: tuple[str, str] | None = None
+    """The transport's message, as the worker names it."""
 
 
 class Settled(msgspec.Struct, frozen=True):

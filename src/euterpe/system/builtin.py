@@ -8,9 +8,9 @@ from euterpe.queue.queue import Queue
 from euterpe.worker.context import Context
 
 
-def builtin_queue(url: str, *, payload_limit: int, transport: str | None = None) -> Queue:
+def builtin_queue(url: str, *, payload_limit: int) -> Queue:
     """A queue that knows `euterpe.echo`: it gives its payload back. Jobs of other types are left to other workers."""
-    queue = Queue(url, payload_limit=payload_limit, transport=transport)
+    queue = Queue(url, payload_limit=payload_limit)
 
     @queue.job("euterpe.echo")
     async def echo(_ctx: Context, /, **payload: Any) -> dict[str, Any]:

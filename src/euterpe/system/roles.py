@@ -14,13 +14,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from euterpe.compose import is_control_plane, make_room
+from euterpe.compose import connect, is_control_plane, make_room, redis_tuning_of, transport_of
 from euterpe.config import Config
 from euterpe.hosts import AllowedHosts
 from euterpe.model.errors import EuterpeError
 from euterpe.observe.jobspans import job_spans
 from euterpe.observe.metrics import Metrics
-from euterpe.ports import Trace
+from euterpe.ports import MessageTransport, Trace
 from euterpe.queue.queue import Queue
 from euterpe.store.program import Program, one
 from euterpe.store.sweeper import Retention
@@ -98,6 +98,7 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
             f"--role={role.name} needs the database itself, and this queue is a control plane over HTTP; "
             "only --role=worker runs on it"
         )
+    use_configured_transport(config, queue)
     stop = Stop()
     metrics = Metrics(dict.fromkeys((*config.queue_labels, *tuning.queues)))
     make_room(queue.url)
@@ -134,6 +135,16 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         ready(Started(role, queue.url, port, greeting, queue.handlers.types if role.works else ()))
         await parts.until_done()
     log.info("stopped")
+
+
+def use_configured_transport(config: Config, queue: Queue) -> None:
+    """The Redis Streams that the configuration names carry this queue's wake-ups, unless it names some of its own."""
+    transport = transport_of(config)
+    if transport is None or is_control_plane(queue.url) or isinstance(queue.wakeups, MessageTransport):
+        return
+    queue.exchange_backend(
+        connect(queue.url, payload_limit=queue.payload_limit, transport=transport, redis=redis_tuning_of(config))
+    )
 
 
 def keep_as_said(config: Config, queue: Queue) -> None:

@@ -6,16 +6,17 @@ Every method may raise a RedisError; nothing here decides what that means.
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
+
+from euterpe.transport.redis_connection import open_idle, redis_client
+from euterpe.transport.redis_tuning import DEFAULT_TUNING, RedisTuning
 
 GROUP: Final = "workers"
 PRIORITIES: Final = 5
@@ -23,9 +24,8 @@ MAXLEN: Final = 100_000
 """About as many messages as a stream may hold; past that the oldest go, and the sweep makes up for them."""
 ID_LENGTH: Final = 36
 HOPS_LIMIT: Final = 100
-CONNECT_S: Final = 5.0
-ANSWER_S: Final = 10.0
 FORGOTTEN_MS: Final = 3_600_000
+_OUR_ID: Final = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
 class Note(NamedTuple):
@@ -64,20 +64,20 @@ class Arrived(NamedTuple):
 class StreamMessages:
     """Publish, read, acknowledge. `consumer` is this process in the group."""
 
-    def __init__(self, redis_url: str, prefix: str, maxlen: int = MAXLEN) -> None:
+    def __init__(self, redis_url: str, prefix: str, maxlen: int = MAXLEN, tuning: RedisTuning = DEFAULT_TUNING) -> None:
         self.consumer = secrets.token_hex(8)
+        self._url = redis_url
         self._prefix = prefix
         self._maxlen = maxlen
-        # Retries are our own business: a hint that is late is worth less than a caller that waits for it.
-        options: dict[str, Any] = {
-            "protocol": 2,
-            "decode_responses": True,
-            "encoding_errors": "replace",
-            "socket_connect_timeout": CONNECT_S,
-            "socket_timeout": ANSWER_S,
-            "retry": Retry(NoBackoff(), 0),
-        }
-        self._redis: Any = Redis.from_url(redis_url, **options)
+        self._tuning = tuning
+        self._redis: Any = redis_client(redis_url, tuning)
+
+    def connect(self) -> None:
+        """A pool belongs to the loop that waits for it, and a queue may be opened again on another."""
+        self._redis = redis_client(self._url, self._tuning)
+
+    async def warm_up(self) -> None:
+        await open_idle(self._redis, self._tuning.min_idle)
 
     async def close(self) -> None:
         await self._redis.aclose()
@@ -91,18 +91,42 @@ class StreamMessages:
 
     # --- producers ------------------------------------------------------------------------------------
 
-    async def publish(self, notes: Sequence[Note]) -> None:
+    async def publish(self, notes: Sequence[Note]) -> list[Address]:
+        """Where each of them lies now."""
         pipe = self._redis.pipeline(transaction=False)
         for note in notes:
             self._add(pipe, note)
-        await pipe.execute()
+        ids = await pipe.execute()
+        return [(self.stream_of(n.queue, n.priority), message_id) for n, message_id in zip(notes, ids, strict=True)]
 
-    async def lengths(self, streams: Iterable[str]) -> dict[str, int]:
+    async def undelivered(self, streams: Iterable[str]) -> dict[str, int]:
+        """How many messages nobody has read yet: what is acknowledged is deleted, so the others are pending."""
         names = sorted(set(streams))
         pipe = self._redis.pipeline(transaction=False)
         for name in names:
             pipe.xlen(name)
-        return dict(zip(names, await pipe.execute(), strict=True))
+            pipe.xpending(name, GROUP)
+        answers = await pipe.execute(raise_on_error=False)
+        counts = {}
+        for name, length, pending in zip(names, answers[::2], answers[1::2], strict=True):
+            if isinstance(length, Exception):
+                raise length
+            # Without a group nothing was delivered.
+            counts[name] = length - (0 if isinstance(pending, Exception) else pending["pending"])
+        return counts
+
+    async def jobs_at(self, addresses: Sequence[Address]) -> list[str | None]:
+        """The job that each message names; None where there is no message."""
+        pipe = self._redis.pipeline(transaction=False)
+        for name, message_id in addresses:
+            pipe.xrange(name, message_id, message_id, 1)
+        answers = await pipe.execute(raise_on_error=False) if addresses else []
+        return [_job_in(answer) for answer in answers]
+
+    def is_ours(self, address: Address) -> bool:
+        """Whether this can be one of our messages at all: a worker may say anything."""
+        name, message_id = address
+        return bool(_OUR_ID.fullmatch(message_id)) and name.startswith(f"{self._prefix}:")
 
     def _add(self, pipe: Any, note: Note) -> None:
         fields = {"job_id": note.job_id, "enqueue_id": secrets.token_hex(16)}
@@ -128,7 +152,8 @@ class StreamMessages:
         return usable
 
     async def read(self, streams: dict[str, tuple[str, int]], count: int, block_ms: int) -> Arrived:
-        """New messages; waits for the first."""
+        """New messages; waits for the first, and never as long as an answer may take."""
+        block_ms = max(1, min(block_ms, round(self._tuning.read_timeout_s * 500)))
         answer = await self._redis.xreadgroup(GROUP, self.consumer, dict.fromkeys(streams, ">"), count, block_ms)
         return self._arrived(streams, answer)
 
@@ -206,6 +231,13 @@ class StreamMessages:
                 else:
                     arrived.garbage.append((name, message_id))
         return arrived
+
+
+def _job_in(entries: Any) -> str | None:
+    if not isinstance(entries, list) or not entries:
+        return None
+    job_id = (entries[0][1] or {}).get("job_id")
+    return None if job_id is None else str(job_id).lower()
 
 
 def _hops(said: str) -> int:

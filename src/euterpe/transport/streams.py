@@ -1,8 +1,9 @@
 """Wake-ups through Redis Streams: a message wakes one of many processes, and the database decides who gets the job.
 
-A message is acknowledged and deleted when the database says that its job waits no more: after the commit of a claim,
-wherever that happened. Losing messages, or all of Redis, costs latency: workers poll, and a sweep tells again of jobs
-that wait while their stream is empty. A message that its reader cannot use (no free slot, another type) is handed on.
+A message is acknowledged and deleted when the database says that its job ended or went back to wait: after the commit
+of that, wherever it happened. While the job runs the message stays pending, and if its reader dies another one takes it
+over. Losing messages, or all of Redis, costs latency: workers poll, and a sweep tells again of jobs that wait while
+nothing in their stream is left to read. A message that its reader cannot use (no free slot, another type) is handed on.
 """
 
 from __future__ import annotations
@@ -14,15 +15,21 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Final
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
 from euterpe.model.errors import EuterpeError
+from euterpe.model.job import Job
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.state import State
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.transport.local import LocalWakeups
-from euterpe.transport.stream_messages import Arrived, Held, Note, StreamMessages
+from euterpe.transport.redis_trouble import TROUBLE, Outage, heed_cancellation, is_nogroup
+from euterpe.transport.redis_tuning import DEFAULT_TUNING, RedisTuning
+from euterpe.transport.stream_book import MessageBook
+from euterpe.transport.stream_messages import Address, Arrived, Held, Note, StreamMessages
+from euterpe.transport.stream_ports import Beside, Ready, WaitingJobs
 from euterpe.waiting import happens_within
 
 log = logging.getLogger("euterpe.transport")
@@ -42,37 +49,8 @@ REPUBLISH_LIMIT: Final = 100
 OLD_US: Final = 3_000_000
 VISIBILITY_S: Final = 300.0
 FAREWELL_S: Final = 2.0
-TROUBLE: Final = (RedisError, OSError, TimeoutError)
-
-
-class WaitingJobs(Protocol):
-    """The truth; `store.announcing.WaitingJobs` is the one."""
-
-    async def still_waiting(self, job_ids: Collection[str]) -> set[str]: ...
-
-    async def waiting_since(self, queues: Collection[str], age_us: int, limit: int) -> Sequence[tuple[str, int, str]]:
-        """(queue, priority, job_id) of jobs that wait for longer than this."""
-        ...
-
-
-class Ready(Protocol):
-    """A job that was stored and can be claimed; a store's receipt is one."""
-
-    @property
-    def job_id(self) -> str: ...
-    @property
-    def queue(self) -> str: ...
-    @property
-    def priority(self) -> str: ...
-
-
-class Beside(Protocol):
-    """Another transport, for what Redis is never told: webhook events, jobs of a caller's own transaction."""
-
-    async def open(self) -> None: ...
-    async def close(self) -> None: ...
-    def announce(self, queues: Iterable[str]) -> None: ...
-    def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]: ...
+ADDRESS_S: Final = 1.0
+"""How long a claim waits for the address of its message; without one it goes on."""
 
 
 class StreamWakeups:
@@ -87,21 +65,24 @@ class StreamWakeups:
         prefix: str = "euterpe",
         visibility_s: float = VISIBILITY_S,
         republish_s: float = REPUBLISH_S,
+        tuning: RedisTuning = DEFAULT_TUNING,
     ) -> None:
-        self.messages = StreamMessages(redis_url, prefix)
+        self.messages = StreamMessages(redis_url, prefix, tuning=tuning)
         self._jobs = jobs
         self._beside: Beside = beside or LocalWakeups()
         self._visibility_s = visibility_s
         self._republish_s = republish_s
         self._local = LocalWakeups()
-        self._redis_away = _Away()
+        self._redis_away = Outage()
         self._unsent: deque[Note] = deque(maxlen=UNSENT_LIMIT)
         self._unsent_came = asyncio.Event()
         self._hinted: set[str] = set()
-        self._held: dict[tuple[str, str], Held] = {}
+        self._book = MessageBook()
+        self._ended: deque[tuple[str, Address | None]] = deque(maxlen=UNSENT_LIMIT)
         self._stir = asyncio.Event()
         """For the tidier: messages came, or a hint."""
         self._room = asyncio.Event()
+        self._sending = asyncio.Lock()
         self._wanted: list[frozenset[str]] = []
         self._wanted_changed = asyncio.Event()
         self._seen_streams: set[str] = set()
@@ -115,12 +96,15 @@ class StreamWakeups:
         if self._tasks:
             return
         await self._beside.open()
+        self.messages.connect()
         loop = asyncio.get_running_loop()
         # Events belong to the loop that waits for them, and a queue may be opened again on another.
         self._unsent_came, self._stir = asyncio.Event(), asyncio.Event()
         self._room, self._wanted_changed = asyncio.Event(), asyncio.Event()
+        self._sending = asyncio.Lock()
         self._tasks = {
             "publish": loop.create_task(self._publish_forever()),
+            "warm up": loop.create_task(self._warm_up()),
             "read": loop.create_task(self._read_forever()),
             "tidy": loop.create_task(self._tidy_forever()),
         }
@@ -148,9 +132,11 @@ class StreamWakeups:
             if mine:
                 self._take(await self.messages.read_own(mine, HELD_LIMIT))
             await self._look()
-            await self.messages.hand_on(list(self._held.values()))
-            self._held.clear()
-            await self.messages.leave(self._seen_streams)
+            await self.messages.hand_on(list(self._book.waiting.values()))
+            self._book.waiting.clear()
+            if not self._book.running:
+                # Whoever leaves a group takes its pending messages along: those of running jobs are for others to end.
+                await self.messages.leave(self._seen_streams)
 
     # --- the port -------------------------------------------------------------------------------------
 
@@ -195,24 +181,63 @@ class StreamWakeups:
     def _queues(self) -> frozenset[str]:
         return frozenset().union(*self._wanted) - {OUTBOX_CHANNEL}
 
+    # --- messages of claims -----------------------------------------------------------------------------
+
+    async def messages_of(self, jobs: Sequence[Job]) -> list[Address | None]:
+        """Where the message of each of these claimed jobs lies; made where none is known. None: Redis is away."""
+        with suppress(*TROUBLE):
+            async with asyncio.timeout(ADDRESS_S):
+                return [*await self._addresses(jobs)]
+        return [None] * len(jobs)
+
+    async def _addresses(self, jobs: Sequence[Job]) -> list[Address]:
+        if any(self._book.address_of(job.id) is None for job in jobs):
+            await self._send_some()  # Also waits for what is being sent.
+            while self._unsent:
+                await self._send_some()
+        known = {job.id: address for job in jobs if (address := self._book.address_of(job.id)) is not None}
+        found = await self.messages.jobs_at(list(known.values()))
+        there = {job_id for job_id, found_id in zip(known, found, strict=True) if job_id == found_id}
+        fresh = [Note(job.queue, job.priority, job.id, MAX_HOPS - 1) for job in jobs if job.id not in there]
+        if fresh:
+            self._remember(fresh, await self.messages.publish(fresh))
+        addresses = [self._book.address_of(job.id) or ("", "") for job in jobs]
+        self._book.runs([held for address in addresses if (held := self._book.waiting.get(address)) is not None])
+        return addresses
+
+    def acknowledge(self, ended: Sequence[tuple[str, Address | None]]) -> None:
+        """These jobs ended, or went back to wait, and that is committed: their messages may go. Never waits."""
+        self._ended.extend(ended)
+        self._stir.set()
+
     # --- publish --------------------------------------------------------------------------------------
+
+    async def _warm_up(self) -> None:
+        with suppress(*TROUBLE):
+            await self.messages.warm_up()
 
     async def _publish_forever(self) -> None:
         while True:
-            _heed_cancellation()
+            heed_cancellation()
             await self._unsent_came.wait()
             self._unsent_came.clear()
             while self._unsent:
-                _heed_cancellation()
+                heed_cancellation()
                 try:
                     await self._send_some()
                 except TROUBLE as error:
                     await asyncio.sleep(self._redis_away.again(error))
 
     async def _send_some(self) -> None:
+        async with self._sending:
+            await self._send()
+
+    async def _send(self) -> None:
         notes = [self._unsent.popleft() for _ in range(min(PUBLISH_BATCH, len(self._unsent)))]
+        if not notes:
+            return
         try:
-            await self.messages.publish(notes)
+            self._remember(notes, await self.messages.publish(notes))
         except ResponseError as error:
             # Redis answers and says no (a key of another kind, no memory): the next try would hear the same.
             log.warning("Redis refused messages; workers find those jobs by polling", exc_info=error)
@@ -227,7 +252,7 @@ class StreamWakeups:
         if after is not None:
             await asyncio.wait({after})
         while True:
-            _heed_cancellation()
+            heed_cancellation()
             self._wanted_changed.clear()
             if not self._queues:
                 await self._wanted_changed.wait()
@@ -235,7 +260,7 @@ class StreamWakeups:
             try:
                 await self._read(self._queues)
             except TROUBLE as error:
-                if _is_nogroup(error):
+                if is_nogroup(error):
                     await asyncio.sleep(random.uniform(0.01, 0.05))
                 else:
                     await asyncio.sleep(self._redis_away.again(error))
@@ -251,19 +276,17 @@ class StreamWakeups:
         self._seen_streams |= set(streams)
         self._take(await self.messages.read_own(streams, HELD_LIMIT))
         while queues == self._queues:
-            _heed_cancellation()
-            if len(self._held) >= HELD_LIMIT:
+            heed_cancellation()
+            if len(self._book.waiting) >= HELD_LIMIT:
                 self._room.clear()
                 await self._room.wait()
                 continue
             self._take(await self.messages.read(streams, READ_COUNT, BLOCK_MS))
 
     def _take(self, arrived: Arrived) -> None:
-        fresh = [message for message in arrived.held if message.key not in self._held]
-        self._held.update((message.key, message) for message in fresh)
-        for name, message_id in arrived.garbage:
-            # Nobody waits for it: the next look drops it.
-            self._held[(name, message_id)] = Held(name, message_id, Note("", 0, "", MAX_HOPS), 0.0)
+        fresh = self._book.take(arrived.held)
+        # Nobody waits for garbage: the next look drops it.
+        self._book.take(Held(name, message_id, Note("", 0, "", MAX_HOPS), 0.0) for name, message_id in arrived.garbage)
         if fresh:
             self._local.announce({message.note.queue for message in fresh})
         if fresh or arrived.garbage:
@@ -276,17 +299,17 @@ class StreamWakeups:
         look_s = soonest_s
         idle_s = min(1.0, self._republish_s / 4, self._visibility_s / 4)
         while True:
-            _heed_cancellation()
-            pause_s = look_s if self._held else idle_s
+            heed_cancellation()
+            pause_s = look_s if self._book or self._ended else idle_s
             if await happens_within(pause_s, self._stir):
                 self._stir.clear()
                 look_s = soonest_s
                 await asyncio.sleep(soonest_s)  # Time for the claim that the message led to.
             try:
-                done = await self._look() if self._held else 0
+                done = await self._look() if self._book or self._ended else 0
                 await self._do_chores()
             except TROUBLE as error:
-                await asyncio.sleep(latest_s if _is_nogroup(error) else self._redis_away.again(error))
+                await asyncio.sleep(latest_s if is_nogroup(error) else self._redis_away.again(error))
             except EuterpeError:
                 await asyncio.sleep(latest_s)  # The database is away; others complain about that.
             else:
@@ -294,25 +317,51 @@ class StreamWakeups:
 
     async def _look(self) -> int:
         """Acknowledge and delete what the database has taken care of; returns how many messages went."""
-        held = list(self._held.values())
-        waiting = await self._jobs.still_waiting({message.note.job_id for message in held if message.note.job_id})
+        ended = await self._drop_ended()
+        held = self._book.all()
+        states = await self._jobs.states_of({message.note.job_id for message in held if message.note.job_id})
         now = time.monotonic()
-        done = [m for m in held if m.note.job_id not in waiting]
-        late = [m for m in held if m.note.job_id in waiting and now - m.read_at >= HAND_ON_S * 2**m.note.hops]
+        runs = {m.key for m in held if states.get(m.note.job_id) is State.RUNNING}
+        waits = {m.key for m in held if states.get(m.note.job_id) is State.SCHEDULED}
+        self._book.runs(m for m in held if m.key in runs)
+        self._book.waits_again((m for m in held if m.key in waits), now)
+        done = [m for m in held if m.key not in runs and m.key not in waits]
+        late = [m for m in held if m.key in waits and now - m.read_at >= HAND_ON_S * 2**m.note.hops]
         # One that has been everywhere is dropped: the database still knows the job, and everyone polls.
         done += [m for m in late if m.note.hops >= MAX_HOPS]
         late = [m for m in late if m.note.hops < MAX_HOPS]
-        await self.messages.drop([m.key for m in done])
-        self._let_go(done)
-        await self.messages.hand_on(late)
-        self._let_go(late)
-        return len(done) + len(late)
+        # Out of the book first: no claim must be given the address of a message that is about to go.
+        self._let_go([*done, *late])
+        try:
+            await self.messages.drop([m.key for m in done])
+            await self.messages.hand_on(late)
+        except BaseException:
+            self._book.take([*done, *late])
+            raise
+        return ended + len(done) + len(late)
+
+    async def _drop_ended(self) -> int:
+        """Messages of jobs whose end, or return to the queue, was committed through this process."""
+        ended = list(self._ended)
+        wanted = [(job_id, address or self._book.address_of(job_id)) for job_id, address in ended]
+        named = [(job_id, a) for job_id, a in wanted if a is not None and self.messages.is_ours(a)]
+        # What a worker says is only believed of a message that names its own job.
+        found = await self.messages.jobs_at([a for _, a in named])
+        gone = [a for (job_id, a), found_id in zip(named, found, strict=True) if found_id == job_id]
+        await self.messages.drop(gone)
+        self._book.let_go(gone)
+        for _ in ended:
+            self._ended.popleft()
+        return len(gone)
 
     def _let_go(self, messages: Iterable[Held]) -> None:
-        for message in messages:
-            self._held.pop(message.key, None)
-        if len(self._held) < HELD_LIMIT:
+        self._book.let_go([message.key for message in messages])
+        if len(self._book.waiting) < HELD_LIMIT:
             self._room.set()
+
+    def _remember(self, notes: Iterable[Note], addresses: Iterable[Address]) -> None:
+        for note, address in zip(notes, addresses, strict=True):
+            self._book.remember(note.job_id, address)
 
     async def _do_chores(self) -> None:
         now = time.monotonic()
@@ -325,7 +374,7 @@ class StreamWakeups:
             await self.messages.forget_the_dead(streams)
 
     async def _republish(self) -> None:
-        """Tell of jobs that wait while their stream is empty: hinted ones now, any other when it has waited a while."""
+        """Tell of jobs that wait while nobody has a message to read: hinted ones now, others after a while."""
         hinted, self._hinted = self._hinted, set()
         try:
             found = list(await self._jobs.waiting_since(hinted, 0, REPUBLISH_LIMIT)) if hinted else []
@@ -335,41 +384,15 @@ class StreamWakeups:
                 found += await self._jobs.waiting_since(rest, OLD_US, REPUBLISH_LIMIT) if rest else []
             if not found:
                 return
-            lengths = await self.messages.lengths(self.messages.stream_of(queue, p) for queue, p, _ in found)
-            notes = [Note(*job, MAX_HOPS - 1) for job in found if lengths[self.messages.stream_of(*job[:2])] == 0]
+            unread = await self.messages.undelivered(self.messages.stream_of(queue, p) for queue, p, _ in found)
+            in_hand = {message.note.job_id for message in self._book.waiting.values()}
+            notes = [
+                Note(*job, MAX_HOPS - 1)
+                for job in found
+                if unread[self.messages.stream_of(*job[:2])] == 0 and job[2] not in in_hand
+            ]
             if notes:
-                await self.messages.publish(notes)
+                self._remember(notes, await self.messages.publish(notes))
         except BaseException:
             self._hinted |= hinted
             raise
-
-
-class _Away:
-    """Redis does not answer: said once, tried again with growing pauses."""
-
-    def __init__(self) -> None:
-        self._failures = 0
-
-    def again(self, error: BaseException) -> float:
-        """Seconds until the next try."""
-        if not self._failures:
-            log.warning("Redis does not answer; polling goes on without it", exc_info=error)
-        self._failures += 1
-        return min(0.1 * 2.0 ** min(self._failures, 5), 2.0) * random.uniform(0.75, 1.25)
-
-    def over(self) -> None:
-        if self._failures:
-            log.warning("Redis answers again after %d failures", self._failures)
-            self._failures = 0
-
-
-def _heed_cancellation() -> None:
-    """A cancellation in the middle of a command may get lost inside the driver; the task still knows of it."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
-
-
-def _is_nogroup(error: Any) -> bool:
-    """FLUSHALL, or a Redis that came back empty, takes the groups along; the next read makes them again."""
-    return isinstance(error, ResponseError) and "NOGROUP" in str(error)

@@ -65,11 +65,12 @@ async def running_plane(
     limits: Limits | None = None,
     readiness: dict[str, Check] | None = None,
     clock: Clock | None = None,
+    transport: str | None = None,
     connections: ConnectionLimits | None = None,
     trace: Trace | None = None,
     **serving_options: Any,
 ) -> AsyncIterator[Plane]:
-    backend = connect(url, clock=clock)
+    backend = connect(url, clock=clock, transport=transport)
     await backend.open()
     keys = ApiKeys(backend.store.engine)
     app = create_app(
