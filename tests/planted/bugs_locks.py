@@ -9,7 +9,30 @@ _OPEN = "tests/joining/test_open_transactions.py"
 _LOCKED = "tests/faults/test_locked_rows.py"
 _KEYS = "tests/conformance/test_concurrency_keys.py"
 
+_ANY_TWO = (
+    "tests/interleavings/test_interleavings.py"
+    "::test_any_two_programs_keep_every_promise_in_any_order_of_their_statements"
+)
+
 LOCK_BUGS = (
+    Bug(
+        "a_lost_job_is_reclaimed_without_its_lock",
+        (Edit(f"{_QUERIES}/expired_leases.sql", " {{skip_locked}}", ""),),
+        f"{_ANY_TWO}[heartbeat]",
+        "a lease was renewed and reclaimed",
+    ),
+    Bug(
+        "a_key_is_expired_without_its_lock",
+        (Edit(f"{_QUERIES}/expire_keys.sql", " {{skip_locked}}", ""),),
+        f"{_ANY_TWO}[submit_with_old_key]",
+        "a job has lost the key that it renewed",
+    ),
+    Bug(
+        "a_dependency_is_read_without_its_lock",
+        (Edit(f"{_QUERIES}/get_jobs_for_update.sql", " {{lock j}}", ""),),
+        f"{_ANY_TWO}[submit_after]",
+        ("stranded", "nobody would tell it", "waits for"),
+    ),
     Bug(
         "a_heartbeat_waits_for_every_row",
         (Edit(f"{_QUERIES}/postgres/heartbeat.sql", " SKIP LOCKED", ""),),

@@ -1,0 +1,113 @@
+"""Every program that writes, aimed at the jobs of the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+from euterpe.model.dependency import Dependency
+from euterpe.model.failure import Category, Failure
+from euterpe.model.outcome import Failed, Outcome, Released, Success
+from euterpe.model.outcome import settle as decide
+from euterpe.model.state import State
+from euterpe.model.submission import DAY_US, IDEMPOTENCY_WINDOW_US, Submission
+from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest
+from euterpe.store import claiming, leasing, operating, outbox, settling, submitting, sweeping, turning, watching
+from euterpe.store.program import Program
+from euterpe.store.units import Parent, Unit, drafts_of
+from tests.interleavings.scenario import HOOK, World
+
+Make = Callable[[World], Program[Any]]
+
+SUCCESS: Final = Success(b"1")
+BROKEN: Final = Failed(Failure(Category.PERMANENT, "broken"))
+ONCE_MORE: Final = Failed(Failure(Category.TEMPORARY, "once more"))
+CLAIM: Final = ClaimRequest(worker_id="other", limit=5)
+
+
+def _submit(may_hold: bool = True, parent: Parent | None = None, **said: Any) -> Program[Any]:
+    unit = Unit(drafts_of([Submission(type="new", **said)]), parent=parent)
+    return submitting.submit([unit], may_hold=may_hold)
+
+
+def _settle(world: World, names: Sequence[str], outcome: Outcome) -> Program[Any]:
+    settlements = [decide(claim.job, outcome, Random(1)) for claim in world.claim(*names)]
+    return settling.settle_or_confirm(settlements, "postgres")
+
+
+def _advance(world: World) -> Program[Any]:
+    return leasing.advance([Advance(world.claims["parent"], stage="halfway", progress=50)], [1])
+
+
+def _turn(world: World) -> Program[Any]:
+    return turning.brief([decide(world.claims["plain"].job, SUCCESS, Random(1))], CLAIM)
+
+
+def _spawn(world: World) -> Program[Any]:
+    lease = world.claims["spawner"].lease
+    return _submit(parent=Parent(lease.job_id, lease.claim_version))
+
+
+def _cancel(world: World, name: str, *, force: bool = False) -> Program[Any]:
+    return operating.cancel(world.ids[name], None, "postgres", force=force)
+
+
+APART: Final = (
+    frozenset({"submit", "claim", "turn"}),
+    frozenset({"submit_with_key", "submit_with_old_key", "expire_keys", "prune"}),
+    frozenset({"prune", "prune_events", "redeliver"}),
+    frozenset({"promote", "claim", "turn", "end_lifetimes"}),
+    frozenset({"retry", "bury", "claim", "end_lifetimes"}),
+)
+"""Programs with few others to meet: whoever stands here meets only those of the same line, unless both stand in none."""
+_FEW: Final = {"submit", "submit_with_key", "submit_with_old_key", "expire_keys", "prune", "prune_events", "redeliver",
+               "promote", "retry", "bury"}  # fmt: skip
+
+
+def may_meet(a: str, b: str) -> bool:
+    """Whether both can touch the same rows."""
+    return not ({a, b} & _FEW) or any(a in line and b in line for line in APART)
+
+
+PROGRAMS: Final[dict[str, Make]] = {
+    "submit": lambda _: submitting.submit_plain([Unit(drafts_of([Submission(type="new")]))], "postgres"),
+    "submit_with_key": lambda _: _submit(idempotency_key="new"),
+    "submit_with_old_key": lambda _: submitting.submit(
+        [Unit(drafts_of([Submission(type="old", idempotency_key="old")]))]
+    ),
+    "submit_after": lambda w: _submit(depends_on=(w.ids["parent"], w.ids["lost"]), callback_url=HOOK),
+    "submit_any": lambda w: _submit(depends_on=(w.ids["parent"], w.ids["ready"]), dependency=Dependency.AFTER_ANY),
+    "submit_fan_in": lambda w: _submit(depends_on=(w.ids["spawner"],), dependency=Dependency.FAN_IN),
+    "submit_joined": lambda w: _submit(may_hold=False, depends_on=(w.ids["parent"], w.ids["plain"])),
+    "submit_joined_fan_in": lambda w: _submit(
+        may_hold=False, depends_on=(w.ids["spawner"],), dependency=Dependency.FAN_IN
+    ),
+    "watch_dependencies": lambda _: watching.watch_dependencies(10),
+    "spawn": _spawn,
+    "claim": lambda _: claiming.claim(CLAIM, "postgres"),
+    "turn": _turn,
+    "heartbeat": lambda w: leasing.heartbeat(
+        [c.lease for c in w.claim("parent", "lost", "ageing", "keyed", "plain")], LEASE_TTL_US
+    ),
+    "advance": _advance,
+    "complete": lambda w: _settle(w, ("parent", "plain", "keyed", "spawner"), SUCCESS),
+    "complete_late": lambda w: _settle(w, ("lost", "ageing"), SUCCESS),
+    "fail": lambda w: _settle(w, ("parent", "lost", "spawner"), BROKEN),
+    "fail_for_now": lambda w: _settle(w, ("parent", "lost", "keyed"), ONCE_MORE),
+    "release": lambda w: _settle(w, ("parent", "keyed"), Released()),
+    "cancel_running": lambda w: _cancel(w, "parent"),
+    "cancel_by_force": lambda w: _cancel(w, "parent", force=True),
+    "cancel_waiting": lambda w: _cancel(w, "after"),
+    "cancel_parked": lambda w: _cancel(w, "parked"),
+    "retry": lambda w: operating.retry(w.ids["failed"], None),
+    "bury": lambda w: operating.bury(w.ids["failed"], None),
+    "promote": lambda _: sweeping.promote(10),
+    "reclaim": lambda _: sweeping.reclaim(10, "postgres", Random(1)),
+    "end_lifetimes": lambda _: sweeping.end_lifetimes(10, "postgres"),
+    "unpark": lambda _: sweeping.unpark_idle(10),
+    "prune": lambda _: sweeping.prune(State.COMPLETED, DAY_US, 10),
+    "expire_keys": lambda _: sweeping.expire_keys(IDEMPOTENCY_WINDOW_US, 10),
+    "prune_events": lambda _: sweeping.prune_events(State.COMPLETED, DAY_US, 10),
+    "redeliver": lambda w: outbox.redeliver(w.event_id, None),
+}

@@ -1,0 +1,83 @@
+"""Any two programs that write, in many orders of their statements: the promises hold after each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from euterpe.store import watching
+from euterpe.store.postgres import PostgresEngine
+from tests.conformance.clock import FrozenClock
+from tests.interleavings.driver import Actor, orders, run_alone, run_in_order
+from tests.interleavings.invariants import faults, look
+from tests.interleavings.programs import PROGRAMS, may_meet
+from tests.interleavings.scenario import World, make_world
+
+NAMES = list(PROGRAMS)
+SETTINGS = "SET synchronous_commit = off; SET deadlock_timeout = '20ms'"
+
+
+class Stage:
+    """The world, two connections to play on and one to watch them."""
+
+    def __init__(self, engine: PostgresEngine, connections: list[asyncpg.Connection[Any]], world: World) -> None:
+        self.engine = engine
+        self.first, self.second, self.watcher = connections
+        self.world = world
+
+    def actor(self, name: str, connection: asyncpg.Connection[Any]) -> Actor:
+        return Actor(self.engine, connection, lambda: PROGRAMS[name](self.world))
+
+    async def steps(self, name: str) -> int:
+        await self.watcher.execute(self.world.restore)
+        return (await run_alone(self.engine, self.first, lambda: PROGRAMS[name](self.world))).steps
+
+    async def play(self, a: str, b: str, order: str) -> list[str]:
+        """What is wrong when both are through, and a sweep has been by."""
+        await self.watcher.execute(self.world.restore)
+        actors = {"a": self.actor(a, self.first), "b": self.actor(b, self.second)}
+        async with asyncio.timeout(30):
+            await run_in_order(order, actors, self.watcher)
+        await run_alone(self.engine, self.first, lambda: watching.watch_dependencies(10))
+        named = {a: actors["a"], b if a != b else f"{b}'": actors["b"]}
+        found = faults(await look(self.watcher, self.world, named))
+        return [f"{a} and {b}, {order}: {fault}" for fault in found]
+
+
+@pytest.fixture
+async def stage(postgres_url: str) -> AsyncIterator[Stage]:
+    schema = f"interleavings_{secrets.token_hex(6)}"
+    engine = PostgresEngine(f"{postgres_url}{'&' if '?' in postgres_url else '?'}schema={schema}", FrozenClock())
+    clock = engine.clock
+    assert isinstance(clock, FrozenClock)
+    await engine.migrate()
+    connections = [await engine.connect() for _ in range(3)]
+    for connection in connections:
+        await connection.execute(SETTINGS)
+    yield Stage(engine, connections, await make_world(engine, clock, connections[2]))
+    await connections[2].execute(f"DROP SCHEMA {schema} CASCADE")
+    for connection in connections:
+        await connection.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_any_two_programs_keep_every_promise_in_any_order_of_their_statements(stage: Stage, name: str) -> None:
+    """Each with itself and with all that come after it in the list and that it can meet."""
+    steps = await stage.steps(name)
+    found: list[str] = []
+    for other in (later for later in NAMES[NAMES.index(name) :] if may_meet(name, later)):
+        for order in orders(steps, await stage.steps(other)):
+            found += await stage.play(name, other, order)
+    assert not found, f"{len(found)} faults:\n" + "\n".join(found[:20])
+
+
+async def test_the_scenario_gives_every_program_something_to_do(stage: Stage) -> None:
+    steps = {name: await stage.steps(name) for name in NAMES}
+    idle = [name for name, count in steps.items() if count < 2]
+    assert not idle
+    assert sum(steps.values()) > 4 * len(NAMES)
