@@ -16,7 +16,7 @@ from euterpe.store.postgres import TRY_AGAIN, PostgresEngine
 from euterpe.store.program import MakeProgram, Program, Statement
 
 GLANCE_S: Final = 0.002
-ORDERS_AT_MOST: Final = int(os.environ.get("EUTERPE_TEST_ORDERS", "8"))
+ORDERS_AT_MOST: Final = int(os.environ.get("EUTERPE_TEST_ORDERS", "6"))
 """A pair of programs has up to thousands of orders. The usual run takes an even choice of each pair's; a run by night
 may take them all."""
 RETRIES: Final = 5

@@ -60,7 +60,7 @@ APART: Final = (
     frozenset({"promote", "claim", "turn", "end_lifetimes"}),
     frozenset({"retry", "bury", "claim", "end_lifetimes"}),
 )
-"""Programs with few others to meet: whoever stands here meets only those of the same line, unless both stand in none."""
+"""Who has few others to meet, and whom."""
 _FEW: Final = {"submit", "submit_with_key", "submit_with_old_key", "expire_keys", "prune", "prune_events", "redeliver",
                "promote", "retry", "bury"}  # fmt: skip
 
