@@ -112,17 +112,25 @@ async def _until_done_or_blocked(actor: Actor, watcher: asyncpg.Connection[Any])
 
 
 def orders(steps_a: int, steps_b: int) -> list[str]:
-    """Every order in which the steps can come, where these are few; else those in which each is interrupted at most
-    once, at every one of its steps, and of these an even choice."""
+    """Every order in which the steps can come, where these are few. Else first those in which one runs whole between two
+    steps of the other, then those in which each is interrupted once; of either an even choice."""
     every = list(itertools.islice(_merges(steps_a, steps_b), ORDERS_AT_MOST + 1))
     if len(every) <= ORDERS_AT_MOST:
         return every
-    found = {"a" * steps_a + "b" * steps_b, "b" * steps_b + "a" * steps_a}
-    for i, j in itertools.product(range(1, steps_a + 1), range(1, steps_b + 1)):
-        found.add("a" * i + "b" * j + "a" * (steps_a - i) + "b" * (steps_b - j))
-        found.add("b" * j + "a" * i + "b" * (steps_b - j) + "a" * (steps_a - i))
+    a, b = "a" * steps_a, "b" * steps_b
+    whole = {a[:i] + b + a[i:] for i in range(1, steps_a)} | {b[:j] + a + b[j:] for j in range(1, steps_b)}
+    parts = {
+        order
+        for i, j in itertools.product(range(1, steps_a), range(1, steps_b))
+        for order in (a[:i] + b[:j] + a[i:] + b[j:], b[:j] + a[:i] + b[j:] + a[i:])
+    }
+    chosen = _some(whole, ORDERS_AT_MOST)
+    return chosen + _some(parts - whole, ORDERS_AT_MOST - len(chosen))
+
+
+def _some(found: set[str], count: int) -> list[str]:
     listed = sorted(found)
-    return listed if len(listed) <= ORDERS_AT_MOST else sorted(Random(len(listed)).sample(listed, ORDERS_AT_MOST))
+    return listed if len(listed) <= count else sorted(Random(len(listed)).sample(listed, count))
 
 
 def _merges(a: int, b: int) -> Iterator[str]:
