@@ -112,8 +112,8 @@ async def _until_done_or_blocked(actor: Actor, watcher: asyncpg.Connection[Any])
 
 
 def orders(steps_a: int, steps_b: int) -> list[str]:
-    """Every order in which the steps can come, where these are few. Else first those in which one runs whole between two
-    steps of the other, then those in which each is interrupted once; of either an even choice."""
+    """Every order in which the steps can come, where these are few. Else first those in which one runs whole between
+    two steps of the other, then those in which each is interrupted once; of either an even choice."""
     every = list(itertools.islice(_merges(steps_a, steps_b), ORDERS_AT_MOST + 1))
     if len(every) <= ORDERS_AT_MOST:
         return every
