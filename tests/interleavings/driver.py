@@ -12,7 +12,7 @@ from typing import Any, Final
 import asyncpg
 
 from euterpe.model.errors import EuterpeError
-from euterpe.store.postgres import TRY_AGAIN, PostgresEngine
+from euterpe.store.postgres import PostgresEngine
 from euterpe.store.program import MakeProgram, Program, Statement
 
 GLANCE_S: Final = 0.002
@@ -20,6 +20,8 @@ ORDERS_AT_MOST: Final = int(os.environ.get("EUTERPE_TEST_ORDERS", "6"))
 """A pair of programs has up to thousands of orders. The usual run takes an even choice of each pair's; a run by night
 may take them all."""
 RETRIES: Final = 5
+TRY_AGAIN: Final = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.UniqueViolationError)
+"""What the engine answers by making the program anew."""
 
 
 class Actor:
