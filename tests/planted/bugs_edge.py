@@ -51,7 +51,7 @@ EDGE_BUGS = (
         "one_requester_may_have_all_streams",
         (Edit("api/feed.py", "for other in self._listeners) >= self._share", "for other in ()) >= self._share"),),
         f"{EVENTS}::test_one_requester_has_its_share_of_the_streams_and_no_more",
-        ("TimeoutError", "== 2", "429"),
+        "ReadTimeout",
     ),
     Bug(
         "a_page_reads_all_that_is_large",
@@ -69,7 +69,7 @@ EDGE_BUGS = (
         "a_submit_key_may_read",
         (Edit("api/asgi.py", "return scope in self.scopes or (", "return True or ("),),
         f"{AUTHORIZATION}::test_a_key_opens_its_own_routes_on_its_own_things_alone",
-        "assert 200 == 403",
+        "assert 202 == 403",
     ),
     Bug(
         "an_admin_key_works",
@@ -96,10 +96,35 @@ EDGE_BUGS = (
         "== 401",
     ),
     Bug(
-        "hanging_receivers_go_before_all_others",
-        (Edit("webhook/turns.py", "        if not last or ", "        if True or "),),
+        "hanging_receivers_take_every_slot_for_the_unproven",
+        (Edit("webhook/endpoints.py", "if requester_id in self._suspects else self._with_a_newcomer", ""),),
         f"{TURNS}::test_receivers_of_one_requester_that_hang_do_not_delay_the_first_webhook_of_another",
         "TimeoutError",
+    ),
+    Bug(
+        "who_has_most_events_goes_first",
+        (Edit("webhook/turns.py", "        if not last or ", "        if True or "),),
+        f"{TURNS}::test_who_has_many_events_does_not_go_before_all_others",
+        "['few']",
+    ),
+    Bug(
+        "the_signature_leaves_the_nonce_out",
+        (Edit("webhook/signing.py", 'f"{timestamp}.{nonce}.".encode()', 'f"{timestamp}.".encode()'),),
+        "tests/webhook/test_signing.py::test_the_signature_covers_timestamp_nonce_and_body_with_the_secret_as_printed",
+        "AssertionError",
+    ),
+    Bug(
+        "a_nonce_may_be_used_again",
+        (Edit("webhook/nonces.py", "            if nonce in self._known:\n                return True\n", ""),),
+        "tests/webhook/test_verifying.py::test_a_replay_is_refused_and_a_redelivery_with_its_own_nonce_is_not",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "every_delivery_has_the_same_nonce",
+        (Edit("webhook/dispatcher.py", "nonce=new_nonce()", 'nonce="n" * 22'),),
+        "tests/outbox/test_dispatcher.py"
+        "::test_a_refused_event_is_sent_again_with_the_same_id_and_body_and_a_fresh_nonce",
+        "== 4",
     ),
     Bug(
         "origins_are_never_forgotten",
@@ -130,5 +155,11 @@ EDGE_BUGS = (
         (Edit("cli/output.py", "    if not sys.stdout.isatty():\n        return document\n", "    return document\n"),),
         "tests/cli/test_appearance.py::test_json_at_a_terminal_draws_nothing_on_it_and_is_the_same_json",
         "isprintable",
+    ),
+    Bug(
+        "a_batch_is_not_held_to_the_quota",
+        (Edit("api/jobs.py", "[draft.submission for draft in drafts], key)", "[], key)"),),
+        "tests/service/api/test_quotas.py::test_a_batch_over_the_quota_is_refused_whole",
+        "KeyError: 'code'",
     ),
 )

@@ -19,6 +19,7 @@ from euterpe.api.limits import Limits, RateLimit
 from euterpe.api.openapi import openapi_document
 from euterpe.api.operations import Check, MetricsRender, OperationsRoutes
 from euterpe.api.outbox import OutboxRoutes
+from euterpe.api.quotas import Quotas
 from euterpe.api.request_ids import request_id_of, telling
 from euterpe.api.routing import AnyRoute, Router
 from euterpe.api.spawning import SpawnRoutes
@@ -106,7 +107,12 @@ def create_app(
         lease_ttl_us=limits.lease_ttl_us,
         poll_s=(limits.poll_min_s, limits.poll_max_s),
     )
-    gatekeeper = Gatekeeper(keys, RateLimit(limits.rate_per_s, limits.rate_burst), limits.key_ttl_s)
+    gatekeeper = Gatekeeper(
+        keys,
+        RateLimit(limits.rate_per_s, limits.rate_burst),
+        limits.key_ttl_s,
+        requester_limit=RateLimit(limits.requester_rate_per_s, limits.rate_burst),
+    )
     feed = Feed(
         watch,
         lambda request: gatekeeper.still_allows(request, Scope.READ),
@@ -125,7 +131,7 @@ def create_app(
     checks: dict[str, Check] = {"store": watch.now, **(readiness or {})}
     operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)
     routes = [
-        *job_routes(JobRoutes(store, store.wakeups)),
+        *job_routes(JobRoutes(store, store.wakeups, Quotas(store.engine, limits.quota))),
         *event_routes(feed, OutboxRoutes(store.outbox)),
         *worker_routes(workers, SpawnRoutes(store)),
         *operations_routes(operations, with_metrics=metrics_render is not None),

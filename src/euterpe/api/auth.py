@@ -34,10 +34,16 @@ class Gatekeeper:
     """Lets requests in."""
 
     def __init__(
-        self, keys: Keys, rate_limit: RateLimit, key_ttl_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        keys: Keys,
+        rate_limit: RateLimit,
+        key_ttl_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        requester_limit: RateLimit | None = None,
     ) -> None:
         self._keys = keys
         self._rate_limit = rate_limit
+        self._requester_limit = requester_limit
         self._ttl_s = key_ttl_s
         self._clock = clock
         self._verified: dict[bytes, tuple[Identity, float]] = {}
@@ -48,6 +54,8 @@ class Gatekeeper:
         """The identity behind the request's key: 401 without one, 403 without the scope, 429 when too fast."""
         identity = await self._identify(request)
         self._rate_limit.take(identity.prefix)
+        if self._requester_limit is not None:
+            self._requester_limit.take(identity.requester_id)
         if not identity.may(scope):
             has = ", ".join(sorted(identity.scopes))
             raise Refusal(403, "forbidden", f"this needs scope {scope}; the key has {has}")

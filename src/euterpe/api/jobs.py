@@ -11,6 +11,7 @@ from msgspec import UNSET
 from euterpe.api.asgi import Answer, Header, Request
 from euterpe.api.parents import traceparent_of, with_parent
 from euterpe.api.problems import Refusal
+from euterpe.api.quotas import Quotas
 from euterpe.api.submissions import (
     batch_key,
     canonical_dependency,
@@ -51,8 +52,9 @@ EVERYBODY: Final = "*"
 class JobRoutes:
     """Handlers over one store."""
 
-    def __init__(self, store: SqlStore, wakeups: Wakeups) -> None:
+    def __init__(self, store: SqlStore, wakeups: Wakeups, quotas: Quotas) -> None:
         self._store = store
+        self._quotas = quotas
         self._wakeups = wakeups
 
     async def submit(self, request: Request, body: SubmissionBody) -> Answer:
@@ -63,6 +65,7 @@ class JobRoutes:
         if submission.depends_on:
             known = tuple(canonical_dependency(d, "/depends_on") for d in submission.depends_on)
             submission = msgspec.structs.replace(submission, depends_on=known)
+        await self._quotas.admit(submission.requester_id, [submission])
         receipt = await self._store.submit(submission)
         location = (b"location", b"/jobs/" + receipt.job_id.encode())
         return Answer(202, receipt.response, headers=(location, REPLAYED) if receipt.replayed else (location,))
@@ -72,6 +75,7 @@ class JobRoutes:
         drafts = drafts_of_batch(
             body.jobs, request.identity.requester_id, self._store.payload_limit, traceparent_of(request)
         )
+        await self._quotas.admit(request.identity.requester_id, [draft.submission for draft in drafts], key)
         receipts = await self._store.submit_graph(drafts, key=key)
         answer = b'{"jobs":[' + b",".join(receipt.response for receipt in receipts) + b"]}"
         return Answer(202, answer, headers=(REPLAYED,) if all(r.replayed for r in receipts) else ())

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from euterpe.api.problems import Refusal
+from euterpe.api.quotas import Quota
 from euterpe.ports import LEASE_TTL_US
 
 BUCKETS_KEPT: Final = 10_000
@@ -23,8 +24,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """From the end of the head to the last byte of the body."""
     rate_per_s: float = 0
     """Requests a second for each key; 0 for no limit."""
+    requester_rate_per_s: float = 0
+    """Requests a second for all keys of a requester; 0 for no limit."""
     rate_burst: int = 100
-    """How many requests a key that was quiet may send at once."""
+    """How many requests a key, or a requester, that was quiet may send at once."""
     max_wait_ms: int = 60_000
     lease_ttl_us: int = LEASE_TTL_US
     poll_min_s: float = 0.1
@@ -35,6 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Open `/events` streams."""
     max_listeners_per_requester: int = 100
     ready_timeout_s: float = 2.0
+    quota: Quota = Quota()
 
 
 class RateLimit:

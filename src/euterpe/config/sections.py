@@ -210,6 +210,16 @@ class ApiConfig(Section):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class QuotasConfig(Section):
+    """What one requester may have and do over HTTP; 0 is no limit. More gets 429."""
+
+    waiting_jobs: int = setting(whole(0), 0, "Jobs that have not ended.")
+    waiting_bytes: int = setting(size(0), 0, "Payloads of jobs that have not ended.")
+    idempotency_keys: int = setting(whole(0), 0, "Idempotency keys that are remembered.")
+    requests: int = setting(whole(0, 1_000_000), 0, "Requests a second for all keys of a requester, in each process.")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class TransportConfig(Section):
     """What carries wake-ups between processes. The database stays the truth."""
 
@@ -274,6 +284,7 @@ class Config(Section):
     observability: ObservabilityConfig = field(default_factory=ObservabilityConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     api: ApiConfig = field(default_factory=ApiConfig)
+    quotas: QuotasConfig = field(default_factory=QuotasConfig)
     transport: TransportConfig = field(default_factory=TransportConfig)
     outbox: OutboxConfig = field(default_factory=OutboxConfig)
     transcode: TranscodeConfig = field(default_factory=TranscodeConfig)

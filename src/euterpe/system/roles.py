@@ -183,6 +183,7 @@ class Parts:
         from euterpe.api.app import create_app
         from euterpe.api.connections import ConnectionLimits, OpenConnections
         from euterpe.api.limits import Limits
+        from euterpe.api.quotas import Quota
         from euterpe.api.serving import serve
         from euterpe.store.keys import ApiKeys
 
@@ -196,6 +197,12 @@ class Parts:
                 max_body_bytes=config.api.max_body_bytes,
                 rate_per_s=config.api.rate_limit,
                 rate_burst=config.api.rate_burst,
+                requester_rate_per_s=config.quotas.requests,
+                quota=Quota(
+                    waiting_jobs=config.quotas.waiting_jobs,
+                    waiting_bytes=config.quotas.waiting_bytes,
+                    idempotency_keys=config.quotas.idempotency_keys,
+                ),
                 lease_ttl_us=config.worker.heartbeat_ttl_us,
             ),
         )

@@ -38,8 +38,10 @@ TABLE: Final = (
     Row("GET /jobs", "read", 200),
     Row("GET /jobs/{job_id}", "read", 200, 404),
     Row("GET /jobs/{job_id}/attempts", "read", 200, 404),
+    Row("PATCH /jobs/{job_id}", "submit", 200, 404, {"tags": {"a": "b"}}),
     Row("POST /jobs/{job_id}/cancel", "submit", 200, 404, {}),
     Row("POST /jobs/{job_id}/retry", "submit", 202, 404, {}),  # it has just been cancelled
+    Row("POST /jobs/{job_id}/dead-letter", "submit", 409, 404, {}),  # it did not fail
     Row("GET /stats", "read", 200),
     Row("GET /events", "read", 200),
     Row("GET /outbox", "read", 200),
@@ -167,12 +169,14 @@ async def test_only_an_admin_may_say_another_requester(ground: Ground, scope: st
                          f"/outbox/{other.event_id}")
         ]  # fmt: skip
         acts = [
+            await client.patch(f"/jobs/{other.job_id}", json={"requester": OTHER, "tags": {"a": "b"}}),
+            await client.post(f"/jobs/{other.job_id}/dead-letter", json={"requester": "*"}),
             await client.post(f"/jobs/{other.job_id}/retry", json={"requester": OTHER}),
             await client.post(f"/jobs/{other.job_id}/cancel", json={"requester": "*"}),
         ]
     if scope == "admin":
         assert {answer.status_code for answer in looks} == {200}
-        assert [answer.status_code for answer in acts] == [409, 200]
+        assert [answer.status_code for answer in acts] == [200, 409, 409, 200]
     else:
         assert {answer.status_code for answer in looks + acts} == {403}
 

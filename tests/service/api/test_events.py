@@ -239,7 +239,7 @@ async def test_one_requester_has_its_share_of_the_streams_and_no_more(sqlite_url
         plane.client("read", requester="modest") as modest,
     ):
         async with listening(greedy), listening(greedy):
-            refused = await greedy.get("/events")
+            refused = await greedy.get("/events", timeout=5)
             assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
             assert "retry-after" in refused.headers
             async with listening(modest):
