@@ -1,0 +1,64 @@
+"""`python -m tests.campaign --engine postgres --minutes 5 --jobs 5000 --seed 7`: exit 1 if a promise was broken."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.campaign.conductor import Campaign, Settings
+from tests.campaign.place import opened
+from tests.campaign.plan import Engine
+from tests.campaign.verdicts import Verdict
+from tests.faults.crew import Crew
+from tests.outbox.receiver import receiving
+
+
+async def run(engine: Engine, settings: Settings, folder: Path) -> list[Verdict]:
+    crew = Crew(folder)
+    try:
+        async with opened(engine, folder) as place, receiving() as receiver:
+            campaign = Campaign(settings, place, receiver, crew, folder)
+            try:
+                found = await campaign.run()
+            finally:
+                for role in getattr(campaign, "roles", []):
+                    if role.process is not None:
+                        role.process.kill()
+                        role.process.wait()
+            jobs = next(v.looked_at for v in found if v.promise == "one end a job")
+            moves = next(v.looked_at for v in found if v.promise == "every move is in the table")
+            print(
+                f"{engine}, seed {settings.seed}: {jobs} jobs, {sum(campaign.done.values())} faults"
+                f" ({', '.join(f'{n} {kind}' for kind, n in sorted(campaign.done.items()))}), {moves} moves,"
+                f" {len(receiver.got)} deliveries"
+            )
+            return found
+    finally:
+        crew.dismiss()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser.add_argument("--engine", choices=["sqlite", "postgres"], default="sqlite")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
+    parser.add_argument("--jobs", type=int, default=1000, help="how many jobs are submitted, beside those they spawn")
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long faults are injected")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--keep", action="store_true", help="keep the folder with logs and journals")
+    said = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="euterpe-campaign-"))
+    print(f"seed {said.seed}; logs in {folder}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the fleet ends with us
+    found = asyncio.run(run(said.engine, Settings(said.seed, said.jobs, said.minutes * 60, said.workers), folder))
+    for verdict in found:
+        print(verdict)
+    return 1 if any(verdict.broken for verdict in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

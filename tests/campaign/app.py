@@ -1,0 +1,27 @@
+"""The application under test: `euterpe worker tests.campaign.app:queue`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import euterpe
+
+queue = euterpe.Queue(os.environ.get("CAMPAIGN_URL", "sqlite:///:memory:"))
+SOON = {"strategy": "constant", "initial": "50ms", "jitter": 0}
+
+
+@queue.job("work", backoff=SOON)
+async def work(ctx: euterpe.Context, ms: int, failures: int, for_good: bool, spawn: int) -> int:
+    await asyncio.sleep(ms / 1000)
+    if ctx.attempt <= failures:
+        raise euterpe.TemporaryError("as planned")
+    if for_good:
+        raise euterpe.PermanentError("as planned")
+    for _ in range(spawn):
+        await ctx.spawn(leaf.with_args())
+    return ctx.attempt
+
+
+@queue.job("leaf", backoff=SOON)
+async def leaf() -> None: ...

@@ -1,0 +1,71 @@
+"""What is submitted and what breaks, in which order: a pure function of the seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Engine = Literal["sqlite", "postgres"]
+
+ANYWHERE: Final = (
+    "kill_worker", "kill_worker", "freeze_worker", "kill_submitter", "kill_dispatcher", "kill_api",
+    "receiver_refuses", "receiver_hangs", "receiver_redirects", "hold_lock",
+)  # fmt: skip
+ON_POSTGRES: Final = (
+    "terminate_backends",
+    "restart_database",
+    "cut_network",
+    "swallow_packets",
+    "read_only",
+    "lock_timeout",
+)
+TENANTS: Final = ("ada", "bob")
+LIMIT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    kind: str
+    pause_s: float
+    """How long to wait before it."""
+    lasts_s: float
+    choice: float
+    """Which of the processes is hit: a share of their number."""
+
+
+def faults(seed: int, engine: Engine) -> Iterator[Fault]:
+    """Without end; each kind comes once before any comes again, so that a short run meets many."""
+    rng = random.Random(f"faults {seed}")
+    kinds = [*ANYWHERE, *(ON_POSTGRES if engine == "postgres" else ())]
+    while True:
+        rng.shuffle(kinds)
+        for kind in kinds:
+            yield Fault(kind, rng.uniform(0.2, 1.2), rng.uniform(0.5, 2.0), rng.random())
+
+
+def submission(seed: int, number: int, callback_url: str) -> dict[str, Any]:
+    """The options of one job. `after` are the distances to earlier jobs of the same submitter that it depends on."""
+    rng = random.Random(f"job {seed} {number}")
+    tenant = rng.choice((None, None, *TENANTS))
+    drawn = rng.random()
+    return {
+        "payload": {
+            "ms": rng.choice((0, 5, 50, 300, 1500)),
+            "failures": rng.choice((0, 0, 0, 0, 1, 2)),
+            "for_good": drawn > 0.95,
+            "spawn": 2 if drawn < 0.05 else 0,
+        },
+        "after": rng.sample(range(1, 10), k=rng.choice((0, 0, 0, 1, 2))),
+        "options": {
+            "priority": rng.choice(("critical", "high", "normal", "low", "bulk")),
+            "max_attempts": rng.randint(2, 6),
+            "delay": rng.choice(("0s", "0s", "0s", "300ms")),
+            "idempotency_key": f"{seed}-{number}",
+            "dependency": rng.choice(("after", "after_any", "chain", "fan_in")),
+            "concurrency_key": tenant,
+            "concurrency_limit": LIMIT if tenant else None,
+            "callback_url": callback_url if rng.random() < 0.4 else None,
+        },
+    }

@@ -1,0 +1,103 @@
+"""`euterpe` processes as an operator runs them: started, killed, frozen, started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Final
+
+ROOT: Final = Path(__file__).parents[2]
+LEASE_S: Final = 5.0
+SWEEP_S: Final = 0.3
+STOP_S: Final = 30.0
+SETTINGS: Final = {
+    "WORKER_HEARTBEAT_TTL": f"{LEASE_S:.0f}s",
+    "WORKER_SWEEP_INTERVAL": f"{SWEEP_S * 1000:.0f}ms",
+    "WORKER_POLL_INTERVAL": "200ms",
+    "WORKER_GRACE": "5s",
+    "OUTBOX_POLL_MIN": "100ms",
+    "OUTBOX_POLL_MAX": "300ms",
+    "OUTBOX_MAX_ATTEMPTS": "100",
+    "EGRESS_ALLOW_PRIVATE": "true",
+    "OBSERVABILITY_METRICS_PORT": "0",
+}
+
+
+class Role:
+    """One place in the fleet. Whoever is killed is followed by another, under a name of its own."""
+
+    def __init__(self, name: str, arguments: list[str], environ: dict[str, str], folder: Path) -> None:
+        self._name = name
+        self._arguments = arguments
+        self._environ = environ
+        self._folder = folder
+        self._log: IO[bytes] | None = None
+        self.lives = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self.deaths: list[str] = []
+        """How it ended without being asked to."""
+
+    @property
+    def worker_name(self) -> str:
+        return f"{self._name}-{self.lives}"
+
+    def start(self) -> None:
+        self.lives += 1
+        self._log = (self._folder / f"{self.worker_name}.log").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "euterpe.cli", *self._arguments],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                **SETTINGS,
+                **{f"EUTERPE_{k}": v for k, v in SETTINGS.items()},
+                **self._environ,
+                "POD_NAME": self.worker_name,
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,  # a Ctrl-C is the campaign's own
+        )
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.look()
+        self.process.kill()
+        self.process.wait()
+
+    def freeze(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def look(self) -> None:
+        """Note a death that nobody asked for, and fill the place."""
+        if self.process is not None and self.process.poll() is not None:
+            self.deaths.append(f"{self.worker_name} ended by itself with {self.process.returncode}")
+            self.start()
+
+    def stop(self) -> None:
+        """SIGTERM, and whether it obeys in time."""
+        if self.process is None:
+            return
+        self.look()
+        self.process.terminate()
+        try:
+            code = self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            self.deaths.append(f"{self.worker_name} did not stop within {STOP_S:.0f} s of SIGTERM")
+        else:
+            if code != 0:
+                self.deaths.append(f"{self.worker_name} answered SIGTERM with exit {code}")
+        self.process = None
+        if self._log is not None:
+            self._log.close()
