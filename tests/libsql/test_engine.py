@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import libsql
 import pytest
 
 from euterpe.model.errors import InvalidInput, StoreUnavailable
-from euterpe.model.submission import LATEST_US, Submission
+from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
 from euterpe.store import library
 from euterpe.store.libsql import LibsqlEngine, LibsqlSession, fetch
@@ -48,8 +49,9 @@ async def test_a_local_file_is_durable_at_every_commit(store: SqlStore) -> None:
 
 
 async def test_integers_keep_every_digit(store: SqlStore) -> None:
-    receipt = await store.submit(Submission(type="a", run_at=LATEST_US))
-    assert (await store.get(receipt.job_id)).run_at == LATEST_US
+    run_at = time.time_ns() // 1000 + 1_234_567
+    receipt = await store.submit(Submission(type="a", run_at=run_at))
+    assert (await store.get(receipt.job_id)).run_at == run_at
     for number in (2**31 - 1, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, -(2**63)):
         assert fetch(writer(store)._connection, "SELECT ?1, ?2, ?1", (number, "x")) == [(number, "x", number)]
 
@@ -238,6 +240,7 @@ def test_a_url_that_names_nothing_or_asks_for_a_replica_is_refused(url: str) -> 
 def test_without_the_package_the_error_says_what_to_install() -> None:
     script = """
 import sys
+import time
 sys.modules["libsql"] = None
 from euterpe.model.errors import Unsupported
 try:

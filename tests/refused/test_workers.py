@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from euterpe.model.errors import DataRejected
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
 from euterpe.store.postgres import PostgresEngine
@@ -95,3 +96,17 @@ async def test_an_outcome_that_the_database_rejects_for_what_it_is_ends_its_job_
     assert failed.error_document is not None
     assert failed.error_document["code"] == "unwritable_outcome"
     assert "CheckViolation of no_bad" in failed.error_document["message"]
+
+
+async def test_a_submit_that_the_database_refuses_spoils_no_other_of_its_commit(fresh_postgres_url: str) -> None:
+    queue = Queue(fresh_postgres_url)
+    async with queue:
+        connection = await PostgresEngine(fresh_postgres_url).connect()
+        await connection.execute("ALTER TABLE inbox_jobs ADD CONSTRAINT no_bad CHECK (type <> 'bad')")
+        await connection.close()
+        kinds = ["good" if n % 5 else "bad" for n in range(20)]
+        answers = await asyncio.gather(*(queue.submit(kind) for kind in kinds), return_exceptions=True)
+        stored = (await queue.search(limit=100)).jobs
+    refused = [kind for kind, answer in zip(kinds, answers, strict=True) if isinstance(answer, DataRejected)]
+    assert refused == ["bad"] * 4
+    assert sorted(job.type for job in stored) == ["good"] * 16

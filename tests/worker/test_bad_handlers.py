@@ -179,37 +179,6 @@ async def test_an_unknown_type_is_left_alone_with_a_warning(client: Queue, floor
     assert (found.state, found.attempt_count) == (State.SCHEDULED, 0)
 
 
-async def test_an_outcome_that_cannot_be_written_spoils_no_other_jobs_of_its_batch(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A backoff function of the user's fails only when the job is settled, together with its neighbours."""
-    queue = Queue(url)
-
-    @queue.job("odd", backoff=broken_backoff)
-    async def odd() -> None:
-        raise TemporaryError("once more")
-
-    @queue.job("fine")
-    async def fine(n: int) -> int:
-        return n
-
-    async with queue:
-        await queue.pause(queue="default")
-        bad = await queue.submit("odd")
-        good = await queue.submit_many([fine.with_args(n) for n in range(20)])
-        await queue.resume(queue="default")
-        async with working(queue):
-            assert [await job.result("20s") for job in good] == list(range(20))
-            ended = await in_state(queue, bad, State.FAILED)
-    assert ended.error_document is not None
-    assert ended.error_document["code"] == "unwritable_outcome"
-    assert "an outcome cannot be written" in caplog.text
-
-
-def broken_backoff(n: int, initial_us: int, max_us: int) -> int:
-    raise ZeroDivisionError
-
-
 class OnAppQueue:
     """The queue of `tests.worker.app`, whose process handlers another process can import, on a test's database."""
 

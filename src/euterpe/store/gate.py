@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from euterpe.model.errors import CommitUnknown, SchemaMismatch, StoreUnavailable
+from euterpe.model.errors import CommitUnknown, DataRejected, SchemaMismatch, StoreUnavailable
 from euterpe.store.submitting import Answer
 from euterpe.store.units import Unit
 
@@ -62,6 +62,8 @@ class Gate:
         begun = time.monotonic()
         try:
             answers = await self._write([waiting.unit for waiting in group], group[0].deadline)
+        except DataRejected as rejected:
+            await self._write_apart(group, rejected)
         except BaseException as error:
             now = time.monotonic()
             again_from = now + LONG_S if _waited(error, now - begun) else math.inf
@@ -78,6 +80,25 @@ class Gate:
                     waiting.future.set_result(answer)
         finally:
             self._next()
+
+    async def _write_apart(self, group: list[Waiting], rejected: DataRejected) -> None:
+        """The database refuses a value of one of them: the others must not fail with it."""
+        for waiting in group:
+            if waiting.future.done():
+                continue
+            if len(group) == 1:
+                waiting.future.set_exception(rejected)
+                return
+            try:
+                answer = (await self._write([waiting.unit], waiting.deadline))[0]
+            except BaseException as error:
+                if not waiting.future.done():
+                    waiting.future.set_exception(error)
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                if not waiting.future.done():
+                    waiting.future.set_result(answer)
 
 
 def _waited(error: BaseException, took_s: float) -> bool:
