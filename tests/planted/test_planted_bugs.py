@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.planted.bugs import BUGS as CORE_BUGS
-from tests.planted.bugs_campaign import CAMPAIGN_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_cut_off import CUT_OFF_BUGS
@@ -28,7 +27,6 @@ BUGS = (
     *EDGE_BUGS,
     *LOCK_BUGS,
     *NAMING_BUGS,
-    *CAMPAIGN_BUGS,
     *PLACE_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
