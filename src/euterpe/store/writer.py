@@ -150,6 +150,8 @@ class GroupCommitEngine:
         """A file is never away, but somebody may hold its lock: then patience counts from here."""
         if self._writer is None:
             raise StoreUnavailable(f"the store at {self.path} is not open; use `async with queue:`")
+        if self._opened_by != os.getpid():
+            raise OpenedBeforeFork
         loop = asyncio.get_running_loop()
         deadline = time.monotonic() + (min(patience_s, LOCK_PATIENCE_S) or LOCK_PATIENCE_S)
         ticket = Ticket(make, loop, loop.create_future(), deadline)
