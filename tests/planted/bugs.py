@@ -264,8 +264,8 @@ BUGS = (
         (
             Edit(
                 "store/sql.py",
-                "except CommitUnknown:\n            answers, told = await",
-                "except ZeroDivisionError:\n            answers, told = await",
+                "except CommitUnknown as unknown:\n            answers, told = await",
+                "except ZeroDivisionError as unknown:\n            answers, told = await",
             ),
         ),
         f"{PLAIN_SUBMIT}[after]",
@@ -275,9 +275,9 @@ BUGS = (
         "a_lost_insert_is_not_waited_for",
         (
             Edit(
-                "store/postgres.py",
-                "asyncpg.SerializationError, asyncpg.UniqueViolationError)",
-                "asyncpg.SerializationError)",
+                "store/postgres_errors.py",
+                'frozenset({"40001", "40P01", UNIQUE})',
+                'frozenset({"40001", "40P01"})',
             ),
         ),
         SECOND_INSERT,
@@ -329,11 +329,11 @@ BUGS = (
         "plans_from_when_the_tables_were_small_are_kept",
         (
             Edit(
-                "store/postgres.py",
-                '            "enable_seqscan": "off",\n'
-                '            "enable_hashjoin": "off",\n'
-                '            "enable_mergejoin": "off",\n'
-                '            "enable_bitmapscan": "off",\n',
+                "store/postgres_session.py",
+                '    "enable_seqscan": "off",\n'
+                '    "enable_hashjoin": "off",\n'
+                '    "enable_mergejoin": "off",\n'
+                '    "enable_bitmapscan": "off",\n',
                 "",
             ),
         ),

@@ -25,8 +25,8 @@ ROW_BUGS = (
         (
             Edit(
                 "model/outcome.py",
-                "    except UnprocessableRow as unreadable:\n",
-                "    except KeyError as unreadable:\n",
+                "policy = job.retry\n    except UnprocessableRow as unreadable:\n",
+                "policy = job.retry\n    except KeyError as unreadable:\n",
             ),
         ),
         f"{_ROWS}::test_every_sweep_goes_on_past_a_row_it_cannot_read",

@@ -117,7 +117,8 @@ async def test_an_event_names_the_worker_that_runs_the_job(plane: Plane, client:
     await submit(plane, 2, callback_url="https://example.com/hook")
     polls = [client.post(CLAIM, json={"worker_id": f"w-{i}", "streams": ["default"]}) for i in range(2)]
     for answer in await asyncio.gather(*polls):
-        (_, event), *_ = await plane.store.outbox.search(job_id=answer.json()["job_id"])
+        (_, listed), *_ = await plane.store.outbox.search(job_id=answer.json()["job_id"])
+        event = await plane.store.outbox.get(listed.id)
         worker_id = (await plane.store.get(answer.json()["job_id"])).worker_id
         assert f'"worker_id":"{worker_id}"'.encode() in event.body
 
