@@ -79,7 +79,7 @@ class Histories(RuleBasedStateMachine):
         st.sampled_from([7 * DAY, 7 * DAY, 30 * SECOND]),
         st.sampled_from([300 * SECOND, 20 * SECOND]),
         st.sampled_from([None, "all", "terminal"]),
-    )
+    ).filter(lambda said: said.delay < said.lifetime)  # submit refuses the others
 
     @initialize(
         target=jobs,
