@@ -182,7 +182,7 @@ class Campaign:
 
     async def _all_submitted(self, submitters: list[Actor]) -> None:
         for submitter in submitters:
-            assert await submitter.report(DRAIN_S) == "done"
+            assert await submitter.report(DRAIN_S + 2 * self.settings.seconds) == "done"
             submitter.order("stop")
 
     async def _drained(self) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import euterpe
@@ -24,7 +26,7 @@ async def submitter(
 ) -> None:
     """Submits its numbers in order; one whose answer was lost is asked for again under its key."""
     acknowledged = list(done)
-    async with euterpe.Queue(url, token=token) as queue:
+    async with _opened(euterpe.Queue(url, token=token)) as queue:
         for number in numbers[len(done) :]:
             planned = submission(seed, number, callback_url)
             options = {name: value for name, value in planned["options"].items() if value is not None}
@@ -37,6 +39,21 @@ async def submitter(
             await asyncio.sleep(pause_s)
     line.report("done")
     await line.order()
+
+
+@asynccontextmanager
+async def _opened(queue: euterpe.Queue) -> AsyncIterator[euterpe.Queue]:
+    """A process may start while the database is away: then it tries again, as its supervisor would."""
+    while True:
+        try:
+            await queue.__aenter__()
+            break
+        except EuterpeError:
+            await asyncio.sleep(0.2)
+    try:
+        yield queue
+    finally:
+        await queue.__aexit__(None, None, None)
 
 
 async def _insist(queue: euterpe.Queue, payload: dict[str, Any], options: dict[str, Any]) -> str:
@@ -53,7 +70,7 @@ async def _insist(queue: euterpe.Queue, payload: dict[str, Any], options: dict[s
 async def operator(line: Line, url: str, seed: int) -> None:
     """Cancels a job now and then, gently or by force."""
     rng = random.Random(seed)
-    async with euterpe.Queue(url) as queue:
+    async with _opened(euterpe.Queue(url)) as queue:
         while not line.ordered():
             await asyncio.sleep(0.4)
             try:
