@@ -163,13 +163,13 @@ class Telemetry(Protocol):
     def settled(
         self, queue: str, state: str, count: int, durations_s: Sequence[float] = (), reason: str = "other"
     ) -> None:
-        """Attempts that ended in `state`; `reason` is the failure category."""
+        """Attempts that ended, or jobs that ended without one, in `state`; `reason` is the failure category."""
         ...
 
     def retried(self, queue: str, count: int = 1) -> None: ...
 
     def dead_lettered(self, queue: str, count: int = 1) -> None:
-        """Jobs dead-lettered without an attempt that failed (lifetime, dependencies)."""
+        """Jobs that had failed before, and were dead-lettered by an operator."""
         ...
 
     def reclaimed(self, count: int = 1) -> None: ...

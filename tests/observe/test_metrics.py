@@ -106,6 +106,14 @@ def test_what_never_happened_is_zero_for_counters_and_absent_for_gauges() -> Non
     assert not any(key.startswith(("queue_length", "outbox_pending", "circuit_breaker_state")) for key in seen)
 
 
+def test_an_empty_queue_of_the_configuration_has_the_length_0() -> None:
+    metrics = Metrics(["media", "mail"])
+    metrics.sample_queues({"media": 2}, {"media": 1.5})
+    seen = samples(metrics)
+    assert (seen['queue_length{queue="media"}'], seen['queue_length{queue="mail"}']) == (2, 0)
+    assert seen['queue_oldest_age_seconds{queue="mail"}'] == 0
+
+
 def test_a_job_that_completes_is_counted_along_its_way() -> None:
     metrics = Metrics(["media"])
     metrics.produced("media")
@@ -136,7 +144,8 @@ def test_an_attempt_that_does_not_complete_is_counted_by_where_its_job_goes(
     metrics = Metrics(["media"])
     metrics.settled("media", state, 1, [1.0], "timeout")
     seen = samples(metrics)
-    assert seen['jobs_failed_total{queue="media",reason="timeout"}'] == failed
+    reason = "cancelled" if state == "cancelled" else "timeout"
+    assert seen[f'jobs_failed_total{{queue="media",reason="{reason}"}}'] == failed
     assert seen['jobs_retried_total{queue="media"}'] == retried
     assert seen['jobs_dead_letter_total{queue="media"}'] == dead
     assert seen['jobs_completed_total{queue="media"}'] == 0

@@ -113,7 +113,7 @@ async def test_an_undeliverable_event_goes_to_the_dead_letter_and_can_be_sent_ag
             await make_ended_job(backend, receiver.url, callback_events="terminal")
             (event_id,) = await until_settled(backend)
             assert len(receiver.got) == 3
-        assert (telemetry.dead, telemetry.attempts["refused"]) == (1, 3)
+        assert (telemetry.dead, telemetry.attempts) == (1, {"rejected": 3})
         dead = await backend.store.outbox.get(event_id)
         assert (dead.state, dead.error) == ("dead_letter", "the receiver answered 500; no attempts are left")
         receiver.reply = lambda _got: NO_CONTENT
@@ -136,7 +136,7 @@ async def test_an_event_that_loses_its_dispatcher_every_time_ends_after_its_atte
         async with dispatching(backend, max_attempts=3, telemetry=telemetry):
             assert await until_settled(backend) == {event.id: "dead_letter"}
         assert receiver.got == []
-        assert (telemetry.dead, telemetry.attempts["lost_lease"]) == (1, 1)
+        assert (telemetry.dead, telemetry.attempts) == (1, {})  # the sweep counts what was lost
         ended = await backend.store.outbox.get(event.id)
         assert ended.error == "its dispatchers were lost every time; no attempts are left"
         assert [d.outcome for d in await backend.store.outbox.deliveries(event.id)] == ["lost_lease"] * 4

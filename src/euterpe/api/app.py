@@ -98,7 +98,9 @@ def create_app(
     """The control plane. `readiness` adds named checks to that of the store; `/metrics` is there with a render."""
     if store.wakeups is None:
         store.wakeups = LocalWakeups()
-    claims = WireClaims(store.engine, store.rng)
+    if store.telemetry is None:
+        store.telemetry = telemetry
+    claims = WireClaims(store.engine, store.rng, store.ends)
     watch = Watch(store.engine)
     coordinator = Coordinator(
         claims.claim_for,

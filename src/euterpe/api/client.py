@@ -23,7 +23,7 @@ from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import PAYLOAD_LIMIT, Submission, check, check_key
-from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict, Wakeups
+from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Telemetry, Verdict, Wakeups
 from euterpe.store import reading
 from euterpe.store.reading import Page, Search, Stats
 from euterpe.store.sweeper import Swept
@@ -61,6 +61,8 @@ class HttpStore:
         self.outbox = None
         """The control plane delivers its webhooks itself."""
         self.wakeups: Wakeups | None = None
+        self.telemetry: Telemetry | None = None
+        """As every store has one; what the control plane does, it counts itself."""
         self._session = ControlPlaneSession(url)
         self._turns = Turns(self._session)
         self._waiting: set[str] = set()

@@ -41,11 +41,11 @@ from euterpe.api.wire_worker import (
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Failed
 from euterpe.model.state import State
 from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, Telemetry, Trace, Wakeups
 from euterpe.store.wire import WireClaims
 from euterpe.store.wire_words import REFUSED, News, Renewed, Reply, Report, TokenBeat
+from euterpe.worker.telemetry import reason_of
 
 COMPLETED: Final = msgspec.json.encode(CompleteAnswer(ok=True, ack=True))
 _NOTHING: Final = Answer(200, msgspec.json.encode(NothingClaimed()))
@@ -257,8 +257,7 @@ def _count_ends(telemetry: Telemetry, reports: Sequence[Report], replies: Sequen
         if reply.state is None:
             stale += 1
         elif reply.settled is not None:
-            outcome = report.outcome
-            reason = str(outcome.failure.category) if isinstance(outcome, Failed) else "other"
+            reason = reason_of(report.outcome)
             duration_s = max(0, now_us - (reply.settled.started_at or now_us)) / _SECOND_US
             ended[(reply.settled.queue, str(reply.state), reason)].append(duration_s)
     for (queue, state, reason), durations_s in ended.items():

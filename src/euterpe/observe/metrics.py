@@ -26,8 +26,9 @@ MAX_QUEUE_LABELS: Final = 49
 
 REASONS: Final = (*(category.value for category in Category), OTHER)
 """Values of `reason`: the five failure categories."""
-DELIVERY_OUTCOMES: Final = ("delivered", "rejected", "unreachable", "blocked", OTHER)
-"""One POST of an event: 2xx, another answer, no answer, an address that egress forbids."""
+DELIVERY_OUTCOMES: Final = ("delivered", "rejected", "unreachable", "blocked", "lost", OTHER)
+"""One try to deliver an event: 2xx, another answer, no answer, an address that egress forbids, a dispatcher that was
+lost on the way; and whatever kept it from being sent."""
 REFRESH_OUTCOMES: Final = ("refreshed", "denied", "failed", OTHER)
 """One credential refresh: new credentials came, the requester refused, no usable answer."""
 
@@ -125,10 +126,14 @@ class Metrics:
     def settled(
         self, queue: str, state: str, count: int, durations_s: Sequence[float] = (), reason: str = OTHER
     ) -> None:
-        """`count` attempts ended and their jobs went to `state`; `reason` is the failure's category.
+        """`count` attempts ended and their jobs went to `state`, or jobs that did not run ended; `reason` is the
+        failure's category.
 
-        A release (back to `scheduled`) counts as nothing but its duration: the attempt was refunded.
+        A release (back to `scheduled`) counts as nothing but its duration: the attempt was refunded. What ended
+        cancelled was cancelled, whatever its last attempt had to say.
         """
+        if state == State.CANCELLED:
+            reason = Category.CANCELLED.value
         with self._lock:
             tally = self._tally(queue)
             if durations_s:
@@ -148,7 +153,7 @@ class Metrics:
             self._tally(queue).retried += count
 
     def dead_lettered(self, queue: str, count: int = 1) -> None:
-        """Jobs were given up while none of them ran: lifetime over, a dependency dead, a budget lowered."""
+        """Jobs that had failed, and were counted so, were given up by an operator."""
         with self._lock:
             self._tally(queue).dead_letter += count
 
@@ -189,12 +194,11 @@ class Metrics:
     def sample_queues(self, lengths: Mapping[str, int], oldest_ages_s: Mapping[str, float]) -> None:
         """The state of all queues at one moment: waiting jobs, and the age of the oldest one that is due.
 
-        A queue that was seen before and is missing now is empty. Unlisted queues add up in `other`.
+        A queue that is missing is empty. Unlisted queues add up in `other`.
         """
         with self._lock:
             for tally in self._tallies.values():
-                if tally.length is not None:
-                    tally.length, tally.oldest_age_s = 0, 0.0
+                tally.length, tally.oldest_age_s = 0, 0.0
             for queue, length in lengths.items():
                 tally = self._tally(queue)
                 tally.length = (tally.length or 0) + length

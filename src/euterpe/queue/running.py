@@ -85,7 +85,7 @@ async def run_worker(
         side_work.append(_warn_of_strangers(queue, settings["queues"]))
     if queue.crons:
         side_work.append(keep_time(queue, queue.crons))
-    with _told_by(signals, drain):
+    with _told_by(signals, drain), _counted_by(telemetry, queue.store):
         async with _beside(side_work, sweeper if sweep else None, postman if webhooks else None):
             await worker.run()
 
@@ -109,6 +109,20 @@ def _tell_of_spans(trace: Trace | None, store: Any) -> None:
     """A control plane that traces too must not make a second span of the same attempt."""
     if trace is not None and hasattr(store, "tell_of_own_spans"):
         store.tell_of_own_spans()
+
+
+@contextmanager
+def _counted_by(telemetry: Any, store: Any) -> Iterator[None]:
+    """What the store does beside the worker's own attempts (sweeps, dependents, submits) is counted in the same place,
+    unless the process counts it elsewhere already."""
+    if store.telemetry is not None:
+        yield
+        return
+    store.telemetry = telemetry
+    try:
+        yield
+    finally:
+        store.telemetry = None
 
 
 @contextmanager

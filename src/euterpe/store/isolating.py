@@ -12,13 +12,14 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Claim
 from euterpe.model.outcome import unprocessable_row
 from euterpe.model.readable import unreadable_columns
+from euterpe.store.ends import EndedBy, EndReports
 from euterpe.store.engine import Engine
 from euterpe.store.settling import settle
 
 log = logging.getLogger("euterpe.store")
 
 
-async def without_unreadable(engine: Engine, claims: list[Claim]) -> list[Claim]:
+async def without_unreadable(engine: Engine, reports: EndReports, claims: list[Claim]) -> list[Claim]:
     """The claims that can be worked on. The others are dead-lettered, fenced by their claim."""
     suspects = [
         c for c in claims
@@ -29,17 +30,17 @@ async def without_unreadable(engine: Engine, claims: list[Claim]) -> list[Claim]
     unreadable = {id(c): columns for c in suspects if (columns := unreadable_columns(c.job))}
     if not unreadable:
         return claims
-    await _end([(c, unreadable[id(c)]) for c in claims if id(c) in unreadable], engine)
+    await _end([(c, unreadable[id(c)]) for c in claims if id(c) in unreadable], engine, reports)
     return [c for c in claims if id(c) not in unreadable]
 
 
-async def _end(unreadable: Sequence[tuple[Claim, list[str]]], engine: Engine) -> None:
+async def _end(unreadable: Sequence[tuple[Claim, list[str]]], engine: Engine, reports: EndReports) -> None:
     for claim, _ in unreadable:
         said = {"job_id": claim.job.id, "claim_version": claim.job.claim_version, "queue": claim.job.queue}
         log.error("the stored row of a job cannot be read; it goes to the dead letter", extra=said)
     ends = sorted((unprocessable_row(claim.job, columns) for claim, columns in unreadable), key=lambda s: s.job_id)
     try:
-        await engine.write(lambda: settle(ends, engine.family))
+        await reports.write_quietly(lambda: settle(ends, engine.family), EndedBy.SWEEP)
     except EuterpeError as error:
         # The good claims of the batch must not be lost with it: these leases run out, and the next claim tries again.
         log.warning("jobs that cannot be read could not be ended yet", exc_info=error)

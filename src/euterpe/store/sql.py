@@ -14,6 +14,7 @@ import msgspec
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
+from euterpe.model.failure import Category
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, stage_ordinal
@@ -39,6 +40,7 @@ from euterpe.ports import (
     Wakeups,
 )
 from euterpe.store import operating, reading, submitting
+from euterpe.store.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.store.engine import Engine
 from euterpe.store.gate import Gate
 from euterpe.store.isolating import without_unreadable
@@ -51,6 +53,7 @@ from euterpe.store.turning import Turns
 from euterpe.store.units import Draft, Parent, Receipt, Unit, drafts_of
 
 PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
+ENDED_AT_BIRTH: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED})
 
 
 class SqlStore:
@@ -62,11 +65,12 @@ class SqlStore:
         self.engine = engine
         self.rng = rng or Random()
         self.payload_limit = payload_limit
-        self.sweeps = Sweeps(engine, self.rng)
+        self.ends = EndReports(engine, lambda: self.telemetry)
+        self.sweeps = Sweeps(engine, self.rng, self.ends)
         self.outbox = Outbox(engine)
         self.wakeups: Wakeups | None = None
         self.telemetry: Telemetry | None = None
-        self._turns = Turns(engine)
+        self._turns = Turns(engine, self.ends)
         self._gate = Gate(self._submit_units, lambda: PATIENCE_S)
 
     async def open(self) -> None:
@@ -150,7 +154,8 @@ class SqlStore:
                     lambda: submitting.submit_plain(units, family, channel), patience_s=patience_s
                 )
             else:
-                answers = await self.engine.write(lambda: submitting.submit(units), patience_s=patience_s)
+                answers = await self.ends.write(lambda: submitting.submit(units), EndedBy.WORKER, patience_s=patience_s)
+                self._tell_of_ends_at_birth(answers)
         except CommitUnknown as unknown:
             answers, told = await self._resolve_unknown(units, unknown, deadline), None
         self._tell(answers, told)
@@ -175,6 +180,18 @@ class SqlStore:
         if self.telemetry is not None:
             for queue, count in Counter(receipt.queue for receipt in fresh).items():
                 self.telemetry.produced(queue, count)
+
+    def _tell_of_ends_at_birth(self, answers: Sequence[submitting.Answer]) -> None:
+        """What a job depends on may have ended badly before it came."""
+        ends = [
+            Ended(r.job_id, r.queue, r.type, State(r.state), Category.PERMANENT, "dependency_ended")
+            for answer in answers
+            if not isinstance(answer, EuterpeError)
+            for r in answer
+            if r.state in ENDED_AT_BIRTH and not r.replayed
+        ]
+        self.ends.count(ends)
+        log_ends(ends, EndedBy.SWEEP)
 
     async def _resolve_unknown(
         self, units: Sequence[Unit], unknown: CommitUnknown, deadline: float
@@ -236,21 +253,23 @@ class SqlStore:
         ], claims
 
     async def _only_readable(self, claims: list[Claim], request: ClaimRequest) -> list[Claim]:
-        readable = await without_unreadable(self.engine, claims)
+        readable = await without_unreadable(self.engine, self.ends, claims)
         while len(readable) < len(claims):
             # A short answer would tell the worker that the queue is empty.
             room = msgspec.structs.replace(request, limit=len(claims) - len(readable))
             _, more = await self._turns.take([], [], room)
             if not more:
                 break
-            readable += await without_unreadable(self.engine, more)
+            readable += await without_unreadable(self.engine, self.ends, more)
         return readable
 
     # --- operators and readers ---------------------------------------------------------------------
 
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
         family = self.engine.family
-        state = await self.engine.write(lambda: operating.cancel(job_id, requester_id, family, force=force))
+        state = await self.ends.write(
+            lambda: operating.cancel(job_id, requester_id, family, force=force), EndedBy.OPERATOR
+        )
         self._hint_of_events()
         return state
 
@@ -258,12 +277,14 @@ class SqlStore:
         """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
         again = await self.engine.write(lambda: operating.retry(job_id, requester_id))
         if isinstance(again, Job):
+            if self.telemetry is not None:
+                self.telemetry.retried(again.queue)
             return again
         receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
         return await self.get(receipt.job_id)
 
     async def bury(self, job_id: str, requester_id: str | None = None) -> State:
-        state = await self.engine.write(lambda: operating.bury(job_id, requester_id))
+        state = await self.ends.write(lambda: operating.bury(job_id, requester_id), EndedBy.OPERATOR)
         self._hint_of_events()
         return state
 

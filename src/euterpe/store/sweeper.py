@@ -11,6 +11,7 @@ import msgspec
 from euterpe.model.state import State
 from euterpe.model.submission import DAY_US, IDEMPOTENCY_WINDOW_US
 from euterpe.store import outbox, sweeping, watching
+from euterpe.store.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.store.engine import Engine
 from euterpe.store.program import Program, one
 
@@ -45,9 +46,10 @@ class Swept(msgspec.Struct, frozen=True):
 class Sweeps:
     """Any process may run any of these at any time."""
 
-    def __init__(self, engine: Engine, rng: Random) -> None:
+    def __init__(self, engine: Engine, rng: Random, ends: EndReports) -> None:
         self._engine = engine
         self._rng = rng
+        self._ends = ends
         self.retention = KEEP
         self.key_window_us = IDEMPOTENCY_WINDOW_US
 
@@ -61,22 +63,22 @@ class Sweeps:
                 return queues
 
     async def reclaim(self) -> int:
-        return await self._all(lambda: sweeping.reclaim(BATCH, self._engine.family, self._rng))
+        return await self._all_told(lambda: sweeping.reclaim(BATCH, self._engine.family, self._rng))
 
     async def reclaim_events(self) -> int:
         return await self._all(lambda: outbox.reclaim_events(BATCH))
 
     async def end_lifetimes(self) -> int:
-        return await self._all(lambda: sweeping.end_lifetimes(BATCH, self._engine.family))
+        return await self._all_told(lambda: sweeping.end_lifetimes(BATCH, self._engine.family))
 
     async def bury_spent(self) -> int:
-        return await self._all(lambda: sweeping.bury_spent(BATCH))
+        return await self._all_told(lambda: sweeping.bury_spent(BATCH))
 
     async def watch_dependencies(self) -> int:
         """Only Postgres leaves any: on SQLite nobody else writes while a caller's transaction is open."""
         if self._engine.family == "sqlite":
             return 0
-        return await self._all(lambda: watching.watch_dependencies(BATCH))
+        return await self._all_told(lambda: watching.watch_dependencies(BATCH))
 
     async def unpark_idle(self) -> int:
         return await self._all(lambda: sweeping.unpark_idle(BATCH))
@@ -122,6 +124,20 @@ class Sweeps:
 
     async def expire_keys(self) -> int:
         return await self._all(lambda: sweeping.expire_keys(self.key_window_us, BATCH))
+
+    async def _all_told(self, make: Callable[[], Program[int]]) -> int:
+        """For sweeps that end jobs. However many batches it takes, the log gets a few lines and a number."""
+        ended: list[Ended] = []
+        total = 0
+        try:
+            while True:
+                count, ends = await self._ends.write_quietly(make, EndedBy.SWEEP)
+                ended += ends
+                total += count
+                if count < BATCH:
+                    return total
+        finally:
+            log_ends(ended, EndedBy.SWEEP)
 
     async def _all(self, make: Callable[[], Program[int]]) -> int:
         total = 0

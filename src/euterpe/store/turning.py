@@ -18,6 +18,7 @@ from euterpe.model.outcome import Settlement
 from euterpe.model.state import State
 from euterpe.ports import ClaimRequest
 from euterpe.store.claiming import claim
+from euterpe.store.ends import EndedBy, EndReports
 from euterpe.store.engine import Engine
 from euterpe.store.plain import PlainLines, is_plain
 from euterpe.store.program import Program, one
@@ -35,8 +36,9 @@ FRONT: Final = 4
 class Turns:
     """Takes turns on one engine; remembers which queues lately had jobs that need more than the one statement."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, ends: EndReports) -> None:
         self._engine = engine
+        self._ends = ends
         self._lines = PlainLines()
 
     async def take(self, settlements: Sequence[Settlement], jobs: Sequence[Job], request: ClaimRequest | None) -> Turn:
@@ -52,7 +54,7 @@ class Turns:
 
     async def _settle_held(self, settlement: Settlement) -> SettledAs:
         try:
-            return await self._engine.write(lambda: settle_held(settlement, self._engine.family))
+            return await self._ends.write(lambda: settle_held(settlement, self._engine.family), EndedBy.WORKER)
         except CommitUnknown:
             raise
         except StoreUnavailable:
@@ -89,7 +91,7 @@ class Turns:
             claims = (yield from claim(request, family, may_wait=not keyed)) if request is not None else []
             return states, claims
 
-        states, claims = await self._engine.write(program)
+        states, claims = await self._ends.write(program, EndedBy.WORKER)
         if request is not None:
             self._lines.saw(request, claims)
         return states, claims

@@ -22,6 +22,7 @@ from euterpe.ports import Advance, ClaimRequest
 from euterpe.store import claiming, leasing, settling
 from euterpe.store.claiming import hash_token
 from euterpe.store.dialect import Family
+from euterpe.store.ends import EndedBy, EndReports
 from euterpe.store.engine import Engine
 from euterpe.store.following import tell
 from euterpe.store.isolating import without_unreadable
@@ -39,9 +40,10 @@ CONFIRM_TRIES: Final = 3
 class WireClaims:
     """Claims, beats and reports of HTTP workers, each in batches of one transaction."""
 
-    def __init__(self, engine: Engine, rng: Random) -> None:
+    def __init__(self, engine: Engine, rng: Random, ends: EndReports | None = None) -> None:
         self._engine = engine
         self._rng = rng
+        self._ends = ends or EndReports(engine)
         self._brief = BriefWire(engine)
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
@@ -50,7 +52,7 @@ class WireClaims:
         if claims is None:
             claims = await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
             self._brief.saw_claims(request, claims)
-        return await without_unreadable(self._engine, claims)
+        return await without_unreadable(self._engine, self._ends, claims)
 
     async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""
@@ -73,7 +75,7 @@ class WireClaims:
         left = [report for place, report in enumerate(reports) if place not in brief]
         rest: list[Reply] = []
         if left:
-            rest = await self._engine.write(lambda: finish(left, self._engine.family, self._rng))
+            rest = await self._ends.write(lambda: finish(left, self._engine.family, self._rng), EndedBy.WORKER)
             for place, reply in enumerate(rest):
                 if reply is LOCKED:
                     rest[place] = await self._finish_locked(left[place])
@@ -85,7 +87,7 @@ class WireClaims:
 
     async def _finish_locked(self, report: Report) -> Reply:
         """Wait a moment for a row that somebody holds. What cannot be written then may be reported again."""
-        reply = await self._engine.write(lambda: finish_locked(report, self._engine.family, self._rng))
+        reply = await self._ends.write(lambda: finish_locked(report, self._engine.family, self._rng), EndedBy.WORKER)
         if reply is LOCKED:
             raise StoreUnavailable(f"job {report.job_id} is locked by another transaction; report again")
         return reply

@@ -9,9 +9,13 @@ from euterpe.model.backoff import SECOND_US, Backoff
 from euterpe.model.http_error import retry_after_us
 from euterpe.store.outbox import Delivery, OutboxEvent
 from euterpe.webhook.egress import Reply
-from euterpe.webhook.egress_errors import EgressError, EgressRefused
+from euterpe.webhook.egress_errors import EgressError, EgressRefused, Failure, Refusal
 
 ANSWER_LIMIT: Final = 1024
+LOST: Final = "lost_lease"
+TOO_LARGE: Final = str(Refusal.ANSWER_TOO_LARGE)
+BLOCKED: Final = frozenset(map(str, Refusal)) - {TOO_LARGE}
+UNREACHABLE: Final = frozenset(map(str, Failure))
 DELIVERY_BACKOFF: Final = Backoff(initial_us=5 * SECOND_US, max_us=3600 * SECOND_US)
 
 
@@ -50,7 +54,7 @@ class Judge:
         again: whatever ended them may be in it."""
         if event.attempt_count <= self._max_attempts:
             return None
-        return self._over(event, "lost_lease", "its dispatchers were lost every time; no attempts are left")
+        return self._over(event, LOST, "its dispatchers were lost every time; no attempts are left")
 
     def of_missing_secret(self, event: OutboxEvent, why: str) -> Delivery:
         return self._again(event, "no_secret", why)
@@ -101,6 +105,19 @@ def _answer_to_keep(reply: Reply) -> str | None:
     if not reply.from_public:
         return None
     return reply.body_prefix[:ANSWER_LIMIT].decode("utf-8", "replace").replace("\x00", "")
+
+
+def result_of(delivery: Delivery) -> str | None:
+    """The label that a delivery counts under in the metrics; None for one that was never tried."""
+    if delivery.refund or delivery.outcome == LOST:
+        return None  # Given back, or lost with each of its dispatchers, which the sweeps have counted.
+    if delivery.state == "completed":
+        return "delivered"
+    if delivery.http_status is not None or delivery.outcome == TOO_LARGE:
+        return "rejected"
+    if delivery.outcome in BLOCKED:
+        return "blocked"
+    return "unreachable" if delivery.outcome in UNREACHABLE else "other"
 
 
 def given_back(event: OutboxEvent) -> Delivery:

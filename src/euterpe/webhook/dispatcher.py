@@ -20,7 +20,7 @@ from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Wakeups
 from euterpe.store.outbox import Delivery, OutboxEvent
 from euterpe.store.outbox_store import Outbox
-from euterpe.webhook.delivery import Judge, given_back
+from euterpe.webhook.delivery import Judge, given_back, result_of
 from euterpe.webhook.egress import Egress
 from euterpe.webhook.egress_errors import EgressError
 from euterpe.webhook.endpoints import Admission, Endpoints
@@ -242,7 +242,8 @@ class Dispatcher:
             if delivery.event_id not in accepted:
                 log.warning("a late settle bounced", extra={"event_id": delivery.event_id})
             elif self._telemetry is not None:
-                self._telemetry.outbox_attempts(delivery.outcome)
+                if (result := result_of(delivery)) is not None:
+                    self._telemetry.outbox_attempts(result)
                 if delivery.state == "dead_letter":
                     self._telemetry.outbox_dead_lettered()
             if delivery.state == "dead_letter":

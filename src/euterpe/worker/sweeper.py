@@ -81,6 +81,8 @@ class Sweeper:
             log.warning("%d jobs lost their worker and were taken back", recovered.reclaimed)
             if self._telemetry is not None:
                 self._telemetry.reclaimed(recovered.reclaimed)
+        if recovered.events_reclaimed and hasattr(self._telemetry, "outbox_attempts"):
+            self._telemetry.outbox_attempts("lost", recovered.events_reclaimed)
         if recovered.reclaimed or recovered.buried or recovered.lifetimes or recovered.events_reclaimed:
             self._wakeups.announce([OUTBOX_CHANNEL])  # what a sweep ends may have a callback
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
+from euterpe.model.failure import Category
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.ports import Finished, Telemetry, Verdict
@@ -40,7 +41,7 @@ def tell_settled(telemetry: Telemetry, finished: Sequence[Finished], verdicts: S
     stale = 0
     for f, verdict in zip(finished, verdicts, strict=True):
         if verdict.accepted and verdict.state is not None:
-            reason = str(f.outcome.failure.category) if isinstance(f.outcome, Failed) else "other"
+            reason = reason_of(f.outcome)
             ended.setdefault((f.claim.job.queue, verdict.state, reason), []).append(f.took_s)
         else:
             stale += 1
@@ -49,6 +50,21 @@ def tell_settled(telemetry: Telemetry, finished: Sequence[Finished], verdicts: S
     if stale:
         telemetry.stale_write(stale)
     return stale
+
+
+def reason_of(outcome: Outcome) -> str:
+    """The category that an attempt counts under, should its job not have completed by it. Whoever returned then left
+    its stages unfinished; whoever gave back did so once too often."""
+    if isinstance(outcome, Failed):
+        return outcome.failure.category.value
+    return _REASONS[type(outcome)]
+
+
+_REASONS: Final[dict[type[Outcome], str]] = {
+    Success: Category.PERMANENT.value,
+    Released: Category.SYSTEM.value,
+    Cancelled: Category.CANCELLED.value,
+}
 
 
 def outcome_name(outcome: Outcome | None) -> str:

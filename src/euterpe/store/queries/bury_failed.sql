@@ -2,4 +2,4 @@
 UPDATE inbox_jobs AS j
 SET state = 'dead_letter', updated_at = {{now}}, transitions = j.transitions + 1
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.state = 'failed'
-RETURNING {{moved_columns}}
+RETURNING {{moved_columns}}, j.claim_version, j.queue, j.type

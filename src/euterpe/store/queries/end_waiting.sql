@@ -4,4 +4,4 @@ UPDATE inbox_jobs AS j
 SET state = :state, error = :error, completed_at = {{now}}, updated_at = {{now}}, parked = FALSE,
     pending_dependencies = 0, transitions = j.transitions + 1
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.state || '' = :from_state
-RETURNING {{moved_columns}}
+RETURNING {{moved_columns}}, j.claim_version, j.queue, j.type

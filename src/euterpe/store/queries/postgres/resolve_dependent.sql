@@ -11,4 +11,4 @@ SET pending_dependencies = i.pending,
 FROM unnest(CAST(:id AS uuid[]), CAST(:pending AS integer[]), CAST(:state AS text[]), CAST(:error AS text[]))
     AS i (id, pending, state, error)
 WHERE j.id = i.id AND j.pending_dependencies > 0
-RETURNING {{moved_columns}}
+RETURNING {{moved_columns}}, j.claim_version, j.queue, j.type

@@ -32,7 +32,7 @@ WITH input AS MATERIALIZED (
     WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
     RETURNING j.id, j.requester_id, j.state, j.has_dependents, j.callback_url, j.callback_events, j.concurrency_key,
               j.attempt_count + i.refund AS attempt, j.worker_id, j.started_at, j.updated_at,
-              j.lease_token_hash, i.claim_version, i.outcome, i.error, i.outcome_hash
+              j.lease_token_hash, i.claim_version, i.outcome, i.error, i.outcome_hash, j.queue, j.type
 ), closed AS (
     INSERT INTO euterpe_ended_attempts (job_id, claim_version, attempt, worker_id, started_at, ended_at, outcome, state,
                                 error, lease_token_hash, outcome_hash)
@@ -40,4 +40,4 @@ WITH input AS MATERIALIZED (
            lease_token_hash, outcome_hash
     FROM settled WHERE state <> 'completed'
 )
-SELECT {{moved_columns}}, j.claim_version FROM settled AS j
+SELECT {{moved_columns}}, j.claim_version, j.queue, j.type FROM settled AS j

@@ -10,4 +10,4 @@ SET pending_dependencies = i.pending,
     transitions = j.transitions + CASE i.state WHEN 'pending' THEN 0 ELSE 1 END
 FROM {{rows id pending state error}} AS i
 WHERE j.id = i.id AND j.pending_dependencies > 0
-RETURNING {{moved_columns}}
+RETURNING {{moved_columns}}, j.claim_version, j.queue, j.type

@@ -1,0 +1,66 @@
+"""Bugs about telemetry: ends that nobody counts or two count, wrong labels, configuration that nobody reads."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+ENDS = "tests/conformance/test_telling_of_ends.py"
+
+TELEMETRY_BUGS = (
+    Bug(
+        "what_a_sweep_ends_is_counted_by_nobody",
+        (Edit("store/sweeper.py", "write_quietly(make, EndedBy.SWEEP)", "write_quietly(make, EndedBy.WORKER)"),),
+        f"{ENDS}::test_an_end_without_a_report_is_counted_once[lost_for_the_last_time-sqlite]",
+        "jobs_dead_letter_total",
+    ),
+    Bug(
+        "dependents_that_end_are_counted_by_nobody",
+        (Edit("store/ends.py", 'frozenset({"resolve_dependent"})', "frozenset[str]()"),),
+        f"{ENDS}::test_dependents_that_end_with_a_report_are_counted_beside_it[postgres]",
+        "jobs_dead_letter_total",
+    ),
+    Bug(
+        "a_reported_attempt_is_counted_by_worker_and_store",
+        (Edit("store/ends.py", "_BESIDE_REPORTS if by is EndedBy.WORKER else _ALL", "_ALL"),),
+        f"{ENDS}::test_dependents_that_end_with_a_report_are_counted_beside_it[sqlite]",
+        "jobs_failed_total",
+    ),
+    Bug(
+        "a_dead_letter_of_an_operator_fails_the_job_again",
+        (Edit("store/ends.py", 'had_failed = statement.name == "bury_failed"', "had_failed = False"),),
+        f"{ENDS}::test_an_end_without_a_report_is_counted_once[dead_lettered_by_an_operator-sqlite]",
+        "jobs_failed_total",
+    ),
+    Bug(
+        "a_cancel_counts_as_what_its_attempt_died_of",
+        (Edit("observe/metrics.py", "if state == State.CANCELLED:", "if state == State.COMPLETED:"),),
+        f"{ENDS}::test_an_end_without_a_report_is_counted_once[lost_after_a_cancel-sqlite]",
+        "system",
+    ),
+    Bug(
+        "a_sweep_of_thousands_writes_thousands_of_lines",
+        (Edit("store/ends.py", "ends[:LINES_AT_ONCE]", "ends"),),
+        f"{ENDS}::test_of_many_jobs_that_end_in_one_sweep_a_few_get_lines_and_the_rest_a_number[sqlite]",
+        "the job is tried again",
+    ),
+    Bug(
+        "a_delivery_is_labelled_with_a_word_of_the_delivery_log",
+        (Edit("webhook/delivery.py", '        return "rejected"', "        return delivery.outcome"),),
+        "tests/outbox/test_dispatcher.py"
+        "::test_an_undeliverable_event_goes_to_the_dead_letter_and_can_be_sent_again[sqlite]",
+        "refused",
+    ),
+    Bug(
+        "an_empty_queue_has_no_length",
+        (
+            Edit(
+                "observe/metrics.py",
+                "                tally.length, tally.oldest_age_s = 0, 0.0\n",
+                "                if tally.length is not None:\n"
+                "                    tally.length, tally.oldest_age_s = 0, 0.0\n",
+            ),
+        ),
+        "tests/observe/test_metrics.py::test_an_empty_queue_of_the_configuration_has_the_length_0",
+        "queue_length",
+    ),
+)
