@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -22,7 +22,7 @@ from euterpe.model.changes import Changes, check_changes
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submission import PAYLOAD_LIMIT, Submission, check, check_key
+from euterpe.model.submission import LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
 from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Telemetry, Verdict, Wakeups
 from euterpe.store import reading
 from euterpe.store.reading import Page, Search, Stats
@@ -43,6 +43,12 @@ JOIN: Final = "join the transaction of a connection"
 
 def _cannot(what: str) -> NoReturn:
     raise Unsupported(f"a queue over HTTP cannot {what}; do it where the control plane's database is")
+
+
+def _refuse_other_requesters(submissions: Iterable[Submission]) -> None:
+    """The key says whose the jobs are. Another requester would be lost on the way, and the job be somebody else's."""
+    if any(submission.requester_id != LOCAL_REQUESTER for submission in submissions):
+        _cannot("submit for another requester than its key's")
 
 
 def _unsupported(what: str) -> Callable[..., Coroutine[Any, Any, Any]]:
@@ -107,6 +113,7 @@ class HttpStore:
     async def submit_unit(self, unit: Unit) -> list[Receipt]:
         if unit.parent is not None:
             _cannot("spawn jobs without the lease of their parent")
+        _refuse_other_requesters(draft.submission for draft in unit.drafts)
         if len(unit.drafts) == 1 and unit.key is None:
             submission = unit.drafts[0].submission
             path, said, key = "/jobs", body_of(submission), submission.idempotency_key
@@ -133,6 +140,7 @@ class HttpStore:
             check(submission, self.payload_limit)
         if not submissions:
             return []
+        _refuse_other_requesters(submissions)
         said = _batch(Unit(drafts_of(submissions), key=secrets.token_hex(16))) | {
             "worker_id": NAMELESS,
             "job_id": parent.job_id,

@@ -170,6 +170,15 @@ async def test_what_http_cannot_carry_says_so(queue: Queue) -> None:
         await queue.pause(queue="default")
 
 
+async def test_a_submission_for_another_requester_is_refused_and_not_stored_under_the_keys_own(queue: Queue) -> None:
+    others = Submission(type="t", requester_id="somebody-else")
+    with pytest.raises(Unsupported, match="another requester"):
+        await queue.store.submit(others)
+    with pytest.raises(Unsupported, match="another requester"):
+        await queue.store.submit_many([Submission(type="t"), others])
+    assert (await queue.stats()).by_state == {}
+
+
 async def test_a_key_without_the_scope_or_without_any_truth_is_refused(remote: Remote) -> None:
     reader = await make_key(remote.url, "read")
     async with Queue(remote.base_url, token=reader) as queue:
