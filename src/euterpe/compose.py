@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock, Wakeups
+from euterpe.shutdown import CLOSE_S, ShutdownDeadline
 from euterpe.store.engine import Engine
 from euterpe.store.sql import SqlStore
 from euterpe.transport.redis_tuning import DEFAULT_TUNING, RedisTuning
@@ -57,11 +61,21 @@ class Backend:
             raise
         self.store.wakeups = self.wakeups
 
-    async def close(self) -> None:
+    async def close(self, shutdown: ShutdownDeadline | None = None) -> None:
         try:
-            await self.wakeups.close()
+            await _in_time(self.wakeups.close(), shutdown)
         finally:
-            await self.store.close()
+            await _in_time(self.store.close(), shutdown)
+
+
+async def _in_time(closing: Coroutine[Any, Any, None], shutdown: ShutdownDeadline | None) -> None:
+    """A process that was told to stop does not wait for a server that no longer answers."""
+    if shutdown is None or not shutdown.is_set:
+        await closing
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(shutdown.left_s(CLOSE_S)):
+            await closing
 
 
 class RemoteBackend(Backend):

@@ -16,6 +16,7 @@ from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.bugs_place import PLACE_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
+from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
 from tests.planted.bugs_telemetry import TELEMETRY_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
 from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, run_tests
@@ -31,6 +32,7 @@ BUGS = (
     *PLACE_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
+    *SHUTDOWN_BUGS,
     *TELEMETRY_BUGS,
     *WORKER_BUGS,
 )

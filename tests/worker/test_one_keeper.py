@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from euterpe.queue.queue import Queue
+from euterpe.shutdown import ShutdownDeadline
 from euterpe.worker.environment import for_a_handler, for_a_lease_keeper
 from euterpe.worker.keeper import LeaseKeeper, Reports
 from euterpe.worker.roster import Roster
@@ -71,7 +72,7 @@ async def test_two_who_ask_for_the_keeper_at_once_get_one(sqlite_url: str, start
         keeper = LeaseKeeper(sqlite_url, queue.store, 3, 60_000_000, reports)
         await asyncio.gather(keeper.ensure_running(), keeper.ensure_running())
         assert len(started) == 1
-        await keeper.close()
+        await keeper.close(ShutdownDeadline())
     assert keepers() == []
 
 

@@ -41,12 +41,14 @@ async def serve(
     port: int = 8080,
     *,
     stop: asyncio.Event | None = None,
+    at_once: asyncio.Event | None = None,
     started: Callable[[int], object] = lambda _: None,
     grace_s: float = GRACE_S,
     connections: OpenConnections | None = None,
     allowed_hosts: tuple[str, ...] = (),
 ) -> None:
-    """Serve until `stop` is set (or the task is cancelled), then drain. `started` is told the port, for port 0.
+    """Serve until `stop` is set (or the task is cancelled), then drain, until `at_once` is set. `started` is told the
+    port, for port 0.
 
     `allowed_hosts`: names besides loopback's that a client may call this server by; without any, a server on loopback
     answers to loopback's names and every other server to all. Raises OSError when the address cannot be bound."""
@@ -72,7 +74,7 @@ async def serve(
     )
     server = _Server(config)
     stop = stop or asyncio.Event()
-    stopping = asyncio.get_running_loop().create_task(_stop_when_told(stop, app, server))
+    stopping = asyncio.get_running_loop().create_task(_stop_when_told(stop, at_once, app, server))
     started(listener.getsockname()[1])
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     try:
@@ -86,10 +88,15 @@ async def serve(
         listener.close()
 
 
-async def _stop_when_told(stop: asyncio.Event, app: ControlPlane, server: uvicorn.Server) -> None:
+async def _stop_when_told(
+    stop: asyncio.Event, at_once: asyncio.Event | None, app: ControlPlane, server: uvicorn.Server
+) -> None:
     await stop.wait()
     app.drain()
     server.should_exit = True
+    if at_once is not None:
+        await at_once.wait()
+        server.force_exit = True
 
 
 class HostCheck:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError
 from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.shutdown import WRITE_S
 from euterpe.waiting import happens_within
 from euterpe.worker.loop import WorkerSettings
 from euterpe.worker.outage import Outage
@@ -26,8 +27,6 @@ SPACING_S: Final = 0.5
 """On SQLite every commit is a hint; a busy worker without events shall not look at each."""
 LAST_SENDS_S: Final = 2.0
 """For sends under way when the worker is cancelled: cut off, they would arrive twice."""
-PATIENCE_S: Final = 5.0
-"""For the last settles, when the sends are over."""
 
 
 class Postman:
@@ -64,7 +63,8 @@ class Postman:
         self._hint.set()
         if self._dispatcher is not None:
             self._dispatcher.stop(left_s)
-        await asyncio.wait({self._task}, timeout=left_s + PATIENCE_S)
+        left_s += WRITE_S  # for the last settles, when the sends are over
+        await asyncio.wait({self._task}, timeout=self._queue.shutdown.left_s(left_s))
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

@@ -33,6 +33,7 @@ from euterpe.queue.schedule import Cron, add_cron
 from euterpe.queue.sync import SyncQueue
 from euterpe.queue.watching import Watching
 from euterpe.queue.workflow import Workflow
+from euterpe.shutdown import ShutdownDeadline
 from euterpe.store.reading import Page, Stats
 from euterpe.store.units import Draft, Receipt, Unit, drafts_of
 from euterpe.worker.context import Context
@@ -71,6 +72,7 @@ class Queue:
         # A queue lives at the top of a module and may see many event loops, one after the other.
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._watching = Watching()
+        self.shutdown = ShutdownDeadline()
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -96,9 +98,10 @@ class Queue:
             self._users -= 1
             if not self._users:
                 try:
-                    await self._backend.close()
+                    await self._backend.close(self.shutdown)
                 finally:
                     self._loop = None
+                    self.shutdown.clear()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -315,20 +318,24 @@ class Queue:
         if isinstance(queues, str):
             raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
         async with self, traced(tuning.pop("trace", None), self.store) as trace:
-            await run_worker(
-                self,
-                trace=trace,
-                concurrency=concurrency,
-                queues=tuple(queues),
-                lease_ttl_us=parse_duration_us(lease, "lease"),
-                grace_s=parse_duration_us(grace, "grace") / 1e6,
-                poll_s=parse_duration_us(poll, "poll") / 1e6,
-                batch=batch,
-                webhooks=webhooks,
-                signals=signals,
-                stop=stop,
-                **tuning,
-            )
+            try:
+                await run_worker(
+                    self,
+                    trace=trace,
+                    concurrency=concurrency,
+                    queues=tuple(queues),
+                    lease_ttl_us=parse_duration_us(lease, "lease"),
+                    grace_s=parse_duration_us(grace, "grace") / 1e6,
+                    poll_s=parse_duration_us(poll, "poll") / 1e6,
+                    batch=batch,
+                    webhooks=webhooks,
+                    signals=signals,
+                    stop=stop,
+                    **tuning,
+                )
+            finally:
+                if self._users > 1:  # Who still uses the queue has all the time in the world.
+                    self.shutdown.clear()
 
     @cached_property
     def sync(self) -> SyncQueue:

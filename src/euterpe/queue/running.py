@@ -68,6 +68,7 @@ async def run_worker(
         telemetry=telemetry,
         settled=settled,
         trace=trace,
+        shutdown=queue.shutdown,
     )
 
     def drain() -> None:
@@ -86,7 +87,7 @@ async def run_worker(
     if queue.crons:
         side_work.append(keep_time(queue, queue.crons))
     with _told_by(signals, drain), _counted_by(telemetry, queue.store):
-        async with _beside(side_work, sweeper if sweep else None, postman if webhooks else None):
+        async with _beside(queue, side_work, sweeper if sweep else None, postman if webhooks else None):
             await worker.run()
 
 
@@ -139,7 +140,7 @@ def _told_by(signals: Sequence[Signals], act: Callable[[], None]) -> Iterator[No
 
 @asynccontextmanager
 async def _beside(
-    side_work: Sequence[Coroutine[Any, Any, None]], sweeper: Sweeper | None, postman: Postman | None
+    queue: Any, side_work: Sequence[Coroutine[Any, Any, None]], sweeper: Sweeper | None, postman: Postman | None
 ) -> AsyncIterator[None]:
     """What runs beside the worker. Sweeps and webhooks end by themselves, the rest is cancelled."""
     loop = asyncio.get_running_loop()
@@ -159,7 +160,7 @@ async def _beside(
         if postman is not None:
             await postman.close()
         if sweeping is not None:
-            await asyncio.wait({sweeping}, timeout=SWEEP_PATIENCE_S)
+            await asyncio.wait({sweeping}, timeout=queue.shutdown.left_s(SWEEP_PATIENCE_S))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

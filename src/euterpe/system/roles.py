@@ -22,6 +22,7 @@ from euterpe.observe.jobspans import job_spans
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import MessageTransport, Trace
 from euterpe.queue.queue import Queue
+from euterpe.shutdown import CLOSE_S, WRITE_S
 from euterpe.store.program import Program, one
 from euterpe.store.sweeper import Retention
 from euterpe.system.health import Health
@@ -113,7 +114,7 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         greeting, port = Welcome(), None
         if role.serves:
             greeting = await welcome(queue.backend_url, queue.store.engine, os.environ)
-            port = await parts.start_api(config, queue, metrics, trace)
+            port = await parts.start_api(config, queue, tuning, metrics, trace)
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
         if role.works:
@@ -134,6 +135,7 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
             parts.start_helper(sample_forever(queue.store, metrics, interval_s))
         ready(Started(role, queue.url, port, greeting, queue.handlers.types if role.works else ()))
         await parts.until_done()
+        queue.shutdown.set_in(CLOSE_S - WRITE_S)
     log.info("stopped")
 
 
@@ -178,7 +180,9 @@ class Parts:
     def start_helper(self, part: Part) -> None:
         self._helpers.add(asyncio.get_running_loop().create_task(part))
 
-    async def start_api(self, config: Config, queue: Queue, metrics: Metrics, trace: Trace | None) -> int:
+    async def start_api(
+        self, config: Config, queue: Queue, tuning: Tuning, metrics: Metrics, trace: Trace | None
+    ) -> int:
         """Start the API and wait until it listens; the port it got, should the configuration say 0."""
         from euterpe.api.app import create_app
         from euterpe.api.connections import ConnectionLimits, OpenConnections
@@ -215,7 +219,8 @@ class Parts:
                 wanted,
                 stop=self._stop.draining,
                 started=listening.set_result,
-                grace_s=API_GRACE_S,
+                grace_s=min(API_GRACE_S, tuning.grace_us / 1e6),
+                at_once=self._stop.at_once,
                 connections=OpenConnections(ConnectionLimits(max_connections=config.api.max_connections)),
                 allowed_hosts=config.api.allowed_hosts,
             )

@@ -67,9 +67,11 @@ class NotifyWakeups:
             return
         self._leaving.set()
         self._attention.set()
-        await asyncio.wait({task}, timeout=FAREWELL_S)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        try:
+            await asyncio.wait({task}, timeout=FAREWELL_S)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def foretell(self, queue: str) -> Foretold:
         quiet = time.monotonic() - self._told_at > QUIET_S

@@ -18,6 +18,7 @@ import msgspec
 from euterpe.model.backoff import SECOND_US
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Wakeups
+from euterpe.shutdown import WRITE_S
 from euterpe.store.outbox import Delivery, OutboxEvent
 from euterpe.store.outbox_store import Outbox
 from euterpe.webhook.delivery import Judge, given_back, result_of
@@ -32,8 +33,6 @@ from euterpe.worker.outage import Outage
 log = logging.getLogger("euterpe.outbox")
 
 BATCH_CEILING: Final = 25
-LEAVE_S: Final = 5.0
-"""How long a dispatcher that was told to stop tries to write down what it sent."""
 SecretsOf = Callable[[str], Awaitable[Sequence[str]]]
 """The active webhook secrets of a requester, newest first; raises when they cannot be read now."""
 
@@ -91,15 +90,20 @@ class Dispatcher:
         self._sends: set[asyncio.Task[None]] = set()
         self._outage = Outage(log, "the dispatcher")
         self._leave_at: float | None = None
+        self._time_limit: asyncio.Timeout | None = None
 
     async def run(self) -> None:
         """Until `stop`: then what is under way may finish within the grace time, and the rest is given back."""
         unsubscribe = self._wakeups.subscribe(self._wake, [OUTBOX_CHANNEL]) if self._wakeups is not None else None
         beating = asyncio.get_running_loop().create_task(self._beat())
         try:
-            while not (self._stopping and not self._in_flight and not self._done):
-                await self._turn()
+            async with asyncio.timeout_at(self._leave_at) as self._time_limit:
+                while not (self._stopping and not self._in_flight and not self._done):
+                    await self._turn()
+        except TimeoutError:
+            log.error("%d deliveries could not be settled in time; their events are sent again", len(self._done))
         finally:
+            self._time_limit = None
             beating.cancel()
             if unsubscribe is not None:
                 unsubscribe()
@@ -115,8 +119,11 @@ class Dispatcher:
             self._give_all_back()
         self._stopping = True
         left_s = self._settings.grace_s if grace_s is None else min(grace_s, self._settings.grace_s)
-        self._leave_at = time.monotonic() + left_s + LEAVE_S
-        asyncio.get_running_loop().call_later(max(0.0, left_s), self._give_all_back)
+        loop = asyncio.get_running_loop()
+        self._leave_at = loop.time() + left_s + WRITE_S
+        if self._time_limit is not None and not self._time_limit.expired():
+            self._time_limit.reschedule(self._leave_at)
+        loop.call_later(max(0.0, left_s), self._give_all_back)
         self._wake()
 
     def _wake(self) -> None:
@@ -142,12 +149,7 @@ class Dispatcher:
             self._outage.over()
 
     async def _sit_out(self, error: Exception) -> None:
-        pause_s = self._outage.pause_after(error, len(self._done))
-        if self._leave_at is not None and time.monotonic() > self._leave_at:
-            log.error("%d deliveries could not be settled; their events are sent again", len(self._done))
-            self._done.clear()
-        else:
-            await asyncio.sleep(pause_s)
+        await asyncio.sleep(self._outage.pause_after(error, len(self._done)))
 
     async def _wait(self) -> None:
         pause = random.uniform(self._settings.poll_min_s, self._settings.poll_max_s)

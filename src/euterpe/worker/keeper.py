@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from euterpe.ports import Claims
+from euterpe.shutdown import ShutdownDeadline
 from euterpe.worker.beating import LeaseNews, beat_forever
 from euterpe.worker.environment import for_a_lease_keeper
 from euterpe.worker.leasetable import KeeperOrders, LeaseTable
@@ -140,21 +141,21 @@ class LeaseKeeper:
             _kill(child)
         await child.wait()
 
-    async def close(self) -> None:
+    async def close(self, shutdown: ShutdownDeadline) -> None:
         """No child is left when this is over, also when it is cancelled."""
         self._closed = True
         child: asyncio.subprocess.Process | None = None
         try:
             if (beats := self._on_loop.end()) is not None:
-                await asyncio.wait({beats}, timeout=END_PATIENCE_S)
+                await asyncio.wait({beats}, timeout=shutdown.left_s(END_PATIENCE_S))
             if self._starting is not None:
-                await asyncio.wait({self._starting}, timeout=END_PATIENCE_S)
+                await asyncio.wait({self._starting}, timeout=shutdown.left_s(END_PATIENCE_S))
             child, self._child = self._child, None
             if child is not None:
                 assert child.stdin is not None
                 child.stdin.close()  # The keeper ends when its orders' pipe does.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(child.wait(), END_PATIENCE_S)
+                    await asyncio.wait_for(child.wait(), shutdown.left_s(END_PATIENCE_S))
         finally:
             child = child or self._child
             if child is not None and child.returncode is None:
@@ -213,9 +214,9 @@ class LoopKeeper:
     async def wait_until_ready(self) -> None:
         return None
 
-    async def close(self) -> None:
+    async def close(self, shutdown: ShutdownDeadline) -> None:
         try:
             if (task := self._beats.end()) is not None:
-                await asyncio.wait({task})
+                await asyncio.wait({task}, timeout=shutdown.left_s(END_PATIENCE_S))
         finally:
             self.table.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -22,6 +21,7 @@ from euterpe.model.outcome import Failed, Success
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Trace, Verdict, Wakeups
+from euterpe.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import Attempt
 from euterpe.worker.desk import MakeSubmission, Spawn, WorkerDesk
 from euterpe.worker.handlers import Handlers
@@ -38,8 +38,6 @@ LANES: Final = 2
 SLICE: Final = 100
 WATCH_S: Final = 0.5
 SETTLE_TRIES: Final = 5
-LEAVE_S: Final = 4.0
-"""How long a worker that gave everything back tries to write that down."""
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +69,7 @@ class Worker:
         telemetry: Telemetry | None = None,
         settled: Callable[[str, Verdict], None] | None = None,
         trace: Trace | None = None,
+        shutdown: ShutdownDeadline | None = None,
     ) -> None:
         self._claims = claims
         self._handlers = handlers
@@ -78,6 +77,7 @@ class Worker:
         self._wakeups = wakeups
         self._telemetry = telemetry or Silent()
         self._settled = settled
+        self._shutdown = shutdown or ShutdownDeadline()
         self._loop = asyncio.get_running_loop()
         desk = WorkerDesk(self._loop, self._advance, spawn, make_submission)
         self._roster = Roster(handlers, desk, settings.concurrency, settings.result_limit, self._wake, trace)
@@ -94,7 +94,6 @@ class Worker:
         self._outage = Outage(log, "the worker")
         self._refusals: dict[Lease, int] = {}
         self._stopping = False
-        self._leave_at: float | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._last_call: asyncio.TimerHandle | None = None
         self._lanes: list[asyncio.Task[None]] = []
@@ -113,7 +112,7 @@ class Worker:
                 await self._keeper.wait_until_ready()
             await self._run_lanes()
         finally:
-            await self._keeper.close()
+            await self._keeper.close(self._shutdown)
 
     async def _run_lanes(self) -> None:
         unsubscribe = self._wakeups.subscribe(self._wake, self._settings.queues)
@@ -123,7 +122,7 @@ class Worker:
             await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)
         except asyncio.CancelledError:
             self.stop_at_once()
-            await asyncio.wait(lanes, timeout=LEAVE_S)
+            await asyncio.wait(lanes, timeout=CLOSE_S)
             raise
         finally:
             unsubscribe()
@@ -146,15 +145,16 @@ class Worker:
         else:
             self._stopping = True
             log.info("stopping: %d running jobs may finish", len(self._roster.running))
+            self._shutdown.set_in(self._settings.grace_s + CLOSE_S)
             self._grace = self._loop.call_later(self._settings.grace_s, self.stop_at_once)
         self._wake()
 
     def stop_at_once(self) -> None:
         """Claim nothing more and give back what runs."""
         self._stopping = True
-        if self._leave_at is None:
-            self._leave_at = time.monotonic() + LEAVE_S
-            self._last_call = self._loop.call_later(LEAVE_S, self._leave)
+        if self._last_call is None:
+            self._shutdown.set_in(CLOSE_S)
+            self._last_call = self._loop.call_later(WRITE_S, self._leave)
         if self._roster.running:
             log.warning("%d unfinished jobs are given back", len(self._roster.running))
             self._roster.release_all()
@@ -164,10 +164,14 @@ class Worker:
         """A statement that is never answered does not keep the process. Handlers that do not stop have had their own
         time, and may still be having it."""
         if self._roster.running:
+            self._shutdown.set_in(CLOSE_S)
             self._last_call = self._loop.call_later(WATCH_S, self._leave)
             return
         if self._roster.unwritten:
-            log.error("%d ended jobs could not be settled; they will run again", self._roster.unwritten)
+            log.error(
+                "%d ended jobs could not be settled in time; they run again when their leases expire",
+                self._roster.unwritten,
+            )
         for lane in self._lanes:
             lane.cancel()
 
@@ -281,11 +285,6 @@ class Worker:
         task.add_done_callback(self._locked.discard)
 
     async def _settle_when_free(self, locked: list[Attempt]) -> None:
-        if self._leave_at is not None and time.monotonic() > self._leave_at:
-            log.error("%d ended jobs could not be settled; they will run again", len(locked))
-            self._roster.dismiss(locked)
-            self._wake()
-            return
         finished = [attempt.finished() for attempt in locked]
         try:
             verdicts = await self._claims.settle(finished)
@@ -348,13 +347,7 @@ class Worker:
         return True
 
     async def _sit_out(self, error: Exception) -> None:
-        pause_s = self._outage.pause_after(error, self._roster.unwritten)
-        if self._leave_at is not None and time.monotonic() > self._leave_at:
-            lost = self._roster.take_ended()
-            log.error("%d ended jobs could not be settled; they will run again", len(lost))
-            self._roster.dismiss(lost)
-        else:
-            await asyncio.sleep(pause_s)
+        await asyncio.sleep(self._outage.pause_after(error, self._roster.unwritten))
         self._wake()
 
     async def _wait(self) -> None:
