@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 ENDS = "tests/conformance/test_telling_of_ends.py"
+PROCESSES = "tests/cli/test_telemetry.py"
+WIRING = "tests/observe/test_wiring.py"
 
 TELEMETRY_BUGS = (
     Bug(
@@ -62,5 +64,41 @@ TELEMETRY_BUGS = (
         ),
         "tests/observe/test_metrics.py::test_an_empty_queue_of_the_configuration_has_the_length_0",
         "queue_length",
+    ),
+    Bug(
+        "a_role_that_sweeps_has_no_metrics_for_it",
+        (Edit("system/roles.py", "        queue.store.telemetry = metrics\n", ""),),
+        f"{PROCESSES}::test_every_role_counts_and_tells_what_it_sweeps[outbox]",
+        "jobs_dead_letter_total",
+    ),
+    Bug(
+        "deliveries_of_a_role_are_counted_by_nobody",
+        (Edit("system/outbox.py", "secrets_of, settings, metrics) as", "secrets_of, settings) as"),),
+        f"{PROCESSES}::test_a_whole_system_counts_and_tells_every_end",
+        "outbox_dead_letter_total",
+    ),
+    Bug(
+        "a_metric_has_no_caller",
+        (
+            Edit(
+                "worker/sweeper.py",
+                "                self._telemetry.reclaimed(recovered.reclaimed)\n",
+                "                pass\n",
+            ),
+        ),
+        f"{WIRING}::test_every_metric_is_told_by_somebody_or_waits_for_a_part",
+        "reclaimed",
+    ),
+    Bug(
+        "a_key_of_the_configuration_is_read_by_nobody",
+        (Edit("system/roles.py", "rate_burst=config.api.rate_burst", "rate_burst=100"),),
+        f"{WIRING}::test_every_key_of_the_configuration_is_read_or_waits_for_a_part",
+        "api.rate_burst",
+    ),
+    Bug(
+        "a_log_key_is_allowed_that_nobody_uses",
+        (Edit("observe/logs.py", '*("host", "port", "engine"),', '*("host", "port", "engine", "colour"),'),),
+        f"{WIRING}::test_every_log_key_is_used_by_some_call",
+        "colour",
     ),
 )

@@ -51,10 +51,10 @@ CANONICAL_KEYS: Final = frozenset(
 ADDED_KEYS: Final = frozenset(
     {
         *("logger", "exc_type", "exc_at", "exc_msg"),  # who spoke, and which exception rose where
-        *("type", "state", "stage", "attempt", "attempt_id"),  # what happened to which try of a job
+        *("type", "state", "attempt"),  # what happened to which try of a job
         *("error_code", "duration_ms", "delay_ms", "count"),  # how it went: codes and numbers, never texts
         *("method", "path", "status"),  # a request; `path` is the route's template
-        *("host", "port", "engine", "version"),  # what was started or reached
+        *("host", "port", "engine"),  # what was started or reached
         "requester_id",  # on whose behalf
     }
 )
