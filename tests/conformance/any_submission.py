@@ -64,6 +64,7 @@ SOUND: dict[str, st.SearchStrategy[Any]] = {
     "retry": policies,
     "stages": st.just(PLAIN_STAGES) | st.lists(decent, max_size=3, unique=True).map(lambda names: ("claimed", *names)),
     "idempotency_key": st.none() | decent,
+    "idempotency_window_us": st.sampled_from([None, 1, LONGEST_US]),
     "correlation_id": st.none() | decent,
     "tags": st.none() | st.dictionaries(decent, decent, max_size=3),
     "callback_url": st.sampled_from(
@@ -84,6 +85,7 @@ WILD: dict[str, st.SearchStrategy[Any]] = {
     "lifetime_us": whole,
     "stages": st.lists(text, max_size=4).map(tuple) | st.lists(text, max_size=4).map(lambda names: ("claimed", *names)),
     "idempotency_key": text,
+    "idempotency_window_us": whole,
     "correlation_id": text,
     "tags": st.dictionaries(text, text | whole, max_size=4),
     "callback_url": urls | text,

@@ -25,6 +25,7 @@ class OverHttp(HttpStore):
 
     def __init__(self, url: str, behind: SqlStore) -> None:
         super().__init__(url, payload_limit=behind.payload_limit)
+        self.behind = behind
         self.engine = behind.engine
         self.outbox = behind.outbox  # type: ignore[assignment]
         self.sweeps = behind.sweeps  # type: ignore[assignment]

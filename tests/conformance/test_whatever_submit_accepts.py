@@ -33,8 +33,8 @@ from tests.conformance.engines import ENGINES, Opened, Place
 
 FIELDS = {
     "type", "queue", "requester_id", "priority", "delay", "run_at", "max_attempts", "timeout", "visibility", "lifetime",
-    "stages", "idempotency_key", "correlation_id", "tags", "callback_url", "callback_events", "concurrency_key",
-    "concurrency_limit", "payload_format", "retry",
+    "stages", "idempotency_key", "idempotency_window", "correlation_id", "tags", "callback_url", "callback_events",
+    "concurrency_key", "concurrency_limit", "payload_format", "retry",
 }  # fmt: skip
 OUTCOMES: tuple[Outcome, ...] = (
     Success(b'{"ok":true}'),

@@ -11,7 +11,7 @@ from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State
-from euterpe.model.submission import DAY_US, IDEMPOTENCY_WINDOW_US, Submission
+from euterpe.model.submission import DAY_US, Submission
 from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest
 from euterpe.store import claiming, leasing, operating, outbox, settling, submitting, sweeping, turning, watching
 from euterpe.store.program import Program
@@ -107,7 +107,7 @@ PROGRAMS: Final[dict[str, Make]] = {
     "end_lifetimes": lambda _: sweeping.end_lifetimes(10, "postgres"),
     "unpark": lambda _: sweeping.unpark_idle(10),
     "prune": lambda _: sweeping.prune(State.COMPLETED, DAY_US, 10),
-    "expire_keys": lambda _: sweeping.expire_keys(IDEMPOTENCY_WINDOW_US, 10),
+    "expire_keys": lambda _: sweeping.expire_keys(10),
     "prune_events": lambda _: sweeping.prune_events(State.COMPLETED, DAY_US, 10),
     "redeliver": lambda w: outbox.redeliver(w.event_id, None),
 }

@@ -40,6 +40,7 @@ OTHER: dict[str, Any] = {
 }
 NOT_SAID = {
     "idempotency_key": "the key itself",
+    "idempotency_window_us": "how long the key is remembered; a release that changes it makes no conflicts",
     "requester_id": "part of the key's scope",
     "replay_of": "said by the system, not by the user",
 }
@@ -51,7 +52,7 @@ def test_another_value_of_any_field_is_another_request(field: str) -> None:
 
 
 def test_the_key_and_its_scope_are_no_part_of_the_request() -> None:
-    same = msgspec.structs.replace(BASE, idempotency_key="k", requester_id="r", replay_of="z")
+    same = msgspec.structs.replace(BASE, idempotency_key="k", idempotency_window_us=7, requester_id="r", replay_of="z")
     assert request_hash(same) == request_hash(BASE)
 
 

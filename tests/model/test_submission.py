@@ -54,6 +54,7 @@ BAD: dict[str, list[dict[str, Any]]] = {
         )
     ],
     "idempotency_key": [{"idempotency_key": value} for value in (*BAD_TEXT, "")],
+    "idempotency_window": [{"idempotency_window_us": value} for value in (-1, 1.5, "1", True, 0, LONGEST_US + 1)],
     "correlation_id": [{"correlation_id": value} for value in BAD_TEXT],
     "tags": [{"tags": v} for v in ("a", ["a"], {"": "x"}, {7: "x"}, {"\x00": "x"}, {str(i): "" for i in range(65)})],
     "tags.team": [{"tags": {"team": value}} for value in (*BAD_TEXT, None)],

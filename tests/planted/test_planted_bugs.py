@@ -18,6 +18,7 @@ from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
 from tests.planted.bugs_telemetry import TELEMETRY_BUGS
+from tests.planted.bugs_windows import WINDOW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
 from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, run_tests
 
@@ -34,6 +35,7 @@ BUGS = (
     *ROW_BUGS,
     *SHUTDOWN_BUGS,
     *TELEMETRY_BUGS,
+    *WINDOW_BUGS,
     *WORKER_BUGS,
 )
 FAILED = 1

@@ -43,6 +43,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("timeout", "forever", "timeout"),
     ("visibility", "0s", "visibility"),
     ("lifetime", "-1s", "lifetime"),
+    ("idempotency_window", "soon", "idempotency_window"),
+    ("idempotency_window", 0, "idempotency_window"),
     ("backoff", "sideways", "backoff.strategy"),
     ("backoff", "custom", "backoff.strategy"),
     ("backoff", {"initial": "soon"}, "backoff.initial"),
@@ -149,6 +151,7 @@ def test_options_are_read_as_people_write_them(unopened: Queue) -> None:
         backoff={"strategy": "linear", "initial": "5s", "max": "1m", "jitter": 0},
         retry_on_timeout=False,
         idempotency_key="r7",
+        idempotency_window="2h",
         correlation_id="trace",
         tags={"team": "a"},
         callback_url="https://example.org/hook",
@@ -167,6 +170,7 @@ def test_options_are_read_as_people_write_them(unopened: Queue) -> None:
         "linear", 5_000_000, False,
     )  # fmt: skip
     assert (said.idempotency_key, said.correlation_id, said.tags) == ("r7", "trace", {"team": "a"})
+    assert said.idempotency_window_us == 7_200_000_000
     assert (said.callback_url, said.callback_events) == ("https://example.org/hook", "terminal")
     assert (said.concurrency_key, said.concurrency_limit) == ("customer:7", 2)
     assert said.stages == ("claimed", "printing")

@@ -368,6 +368,6 @@ class Histories(RuleBasedStateMachine):
         events_agree(self.oracle, tables["job_outbox_events"])
         keys = {(row["scope"].partition("/")[2], row["key"]): row["job_id"] for row in tables["idempotency_keys"]}
         assert keys == {name: key.job_id for name, key in self.oracle.keys.items()}
-        assert {row["job_id"] for row in tables["euterpe_tombstones"]} == self.oracle.tombstones
+        assert {row["job_id"] for row in tables["euterpe_tombstones"]} == self.oracle.tombstones.keys()
         moves_are_legal(self.before, rows)
         nobody_is_early_or_stranded(rows, tables["job_dependencies"])

@@ -24,7 +24,7 @@ class Oracle:
     def __init__(self) -> None:
         self.jobs: dict[str, OracleJob] = {}
         self.keys: dict[tuple[str, str], Key] = {}
-        self.tombstones: set[str] = set()
+        self.tombstones: dict[str, int] = {}
         self.events: list[tuple[str, int, str]] = []
         self._places = 0
 
@@ -292,7 +292,7 @@ class Oracle:
         gone = [j for j in self.jobs.values() if j.completed_at is not None and j.completed_at <= now - keep]
         for job in gone:
             del self.jobs[job.id]
-            self.tombstones.add(job.id)
+            self.tombstones[job.id] = now
         for job in self.jobs.values():
             job.edges &= self.jobs.keys()
         return len(gone)
@@ -304,8 +304,8 @@ class Oracle:
         return len(free)
 
     def _key_is_free(self, key: Key, now: int) -> bool:
-        """Its window is over, and so is the job's life and a day more."""
-        if key.expires_at > now:
+        """Its window is over, and so is the job's life and a day more; of a pruned job, a day since then."""
+        if key.expires_at > now or self.tombstones.get(key.job_id, now - DAY) + DAY > now:
             return False
         job = self.jobs.get(key.job_id)
         return job is None or (job.completed_at is not None and job.completed_at + DAY <= now)

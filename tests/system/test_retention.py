@@ -14,4 +14,4 @@ async def test_the_sweeps_keep_what_the_configuration_says(sqlite_url: str) -> N
     sweeps = queue.store.sweeps
     assert sweeps.retention.completed_us == 3600 * 1_000_000
     assert sweeps.retention.tombstones_us == 2 * 86_400 * 1_000_000
-    assert sweeps.key_window_us == 48 * 3600 * 1_000_000
+    assert queue.store.key_window_us == 48 * 3600 * 1_000_000

@@ -134,6 +134,8 @@ def body_of(submission: Submission) -> dict[str, Any]:
     for name in ("idempotency_key", "correlation_id", "callback_url", "concurrency_key", "concurrency_limit", "tags"):
         if (value := getattr(s, name)) is not None:
             body[name] = value
+    if s.idempotency_window_us is not None:
+        body["idempotency_window"] = _duration(s.idempotency_window_us)
     if s.delay_us:
         body["delay"] = _duration(s.delay_us)
     if s.run_at is not None:

@@ -72,6 +72,7 @@ def _translated(body: SubmissionBody, requester_id: str, at: str, key: str | Non
         retry=_retry(body.backoff),
         stages=PLAIN_STAGES if body.stages is None else tuple(body.stages),
         idempotency_key=_one_key(body.idempotency_key, key),
+        idempotency_window_us=_window_us(body.idempotency_window),
         correlation_id=body.correlation_id,
         tags=body.tags or None,
         depends_on=tuple(dict.fromkeys(body.depends_on)),
@@ -81,6 +82,10 @@ def _translated(body: SubmissionBody, requester_id: str, at: str, key: str | Non
         concurrency_key=body.concurrency_key,
         concurrency_limit=body.concurrency_limit,
     )
+
+
+def _window_us(said: str | float | None) -> int | None:
+    return None if said is None else parse_duration_us(said, "idempotency_window")
 
 
 def bytes_of(raw: msgspec.Raw, form: str, pointer: str) -> bytes:

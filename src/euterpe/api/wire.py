@@ -68,6 +68,7 @@ class SubmissionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     backoff: BackoffBody | Literal["constant", "linear", "exponential"] | None = None
     stages: Annotated[list[str], Meta(max_length=50)] | None = None
     idempotency_key: Key | None = None
+    idempotency_window: Duration | None = None
     correlation_id: Annotated[str, Meta(max_length=KEY_LIMIT)] | None = None
     tags: Tags | None = None
     depends_on: Annotated[

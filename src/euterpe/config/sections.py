@@ -269,7 +269,10 @@ class RetentionConfig(Section):
     events_us: int = setting(duration(), 7 * DAY_US, "Webhook events that were delivered.")
     tombstones_us: int = setting(duration(), 90 * DAY_US, "The mark of a pruned job, which answers 410.")
     idempotency_us: int = setting(
-        duration(HOUR_US), IDEMPOTENCY_WINDOW_US, "Idempotency keys, counted from the end of their job."
+        duration(HOUR_US),
+        IDEMPOTENCY_WINDOW_US,
+        "Idempotency keys, counted from their submission, where neither it nor its job type names a window. No key "
+        "goes before its job has ended and a day has passed.",
     )
 
 

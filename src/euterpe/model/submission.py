@@ -28,6 +28,9 @@ VISIBILITY_US: Final = 5 * MINUTE_US
 LIFETIME_US: Final = 7 * DAY_US
 SUBMISSION_TIMEOUT_US: Final = 30 * 1_000_000
 IDEMPOTENCY_WINDOW_US: Final = DAY_US
+"""How long a key is remembered, counted from its submission, where nobody says otherwise."""
+KEY_KEPT_AFTER_END_US: Final = DAY_US
+"""No window is shorter than its job's life and this."""
 
 PAYLOAD_LIMIT: Final = 1_000_000
 PAYLOAD_CEILING: Final = 16_000_000
@@ -66,6 +69,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryPolicy = DEFAULT_RETRY
     stages: tuple[str, ...] = PLAIN_STAGES
     idempotency_key: str | None = None
+    idempotency_window_us: int | None = None
     correlation_id: str | None = None
     tags: dict[str, str] | None = None
     depends_on: tuple[str, ...] = ()
@@ -121,6 +125,8 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
         raise InvalidInput("retry", f"must be a RetryPolicy, not {type(s.retry).__name__}")
     if s.idempotency_key is not None:
         check_key(s.idempotency_key)
+    if s.idempotency_window_us is not None:
+        _check_range("idempotency_window", s.idempotency_window_us, 1, LONGEST_US)
     if s.correlation_id is not None:
         check_text("correlation_id", s.correlation_id, KEY_LIMIT)
     if s.tags is not None:
@@ -227,7 +233,7 @@ def _without_trace(tags: dict[str, str] | None) -> dict[str, str] | None:
 
 
 def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = None) -> bytes:
-    """What makes two requests the same: everything the user said but the key itself.
+    """What makes two requests the same: everything the user said but the key itself and how long it is remembered.
 
     `depends_on` replaces the ids inside a graph by local names, since ids are new at every try.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
-from euterpe.duration import parse_duration_us
+from euterpe.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import EXECUTION_TIMEOUT_US, PAYLOAD_LIMIT, Submission, check, check_payload
 from euterpe.queue.handle import JobHandle
@@ -172,6 +172,14 @@ class Registry(Home, Protocol):
     handlers: Handlers
     jobtypes: dict[str, JobType[..., Any]]
     payload_limit: int
+    idempotency_window: DurationLike | None
+
+
+def with_window(queue: Registry, options: Options) -> Options:
+    """The options, with the queue's own idempotency window where they name none."""
+    if queue.idempotency_window is None or options.get("idempotency_window") is not None:
+        return options
+    return {**options, "idempotency_window": queue.idempotency_window}
 
 
 def register(queue: Registry, name: str | None, function: Any, process: bool, options: Options) -> JobType[..., Any]:
@@ -188,7 +196,7 @@ def register(queue: Registry, name: str | None, function: Any, process: bool, op
         raise InvalidInput(wrong, "belongs to one submission and not to a job type")
     job_type = name or f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
     handler = handler_of(job_type, function, process=process, timeout_us=timeout_us)
-    defaults = dict(options)
+    defaults = dict(with_window(queue, options))
     if defaults.get("concurrency_limit") is not None and defaults.get("concurrency_key") is None:
         defaults["concurrency_key"] = f"type:{job_type}"
     usual = submission_of(job_type, b"{}", "json", defaults)

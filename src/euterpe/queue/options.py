@@ -34,6 +34,7 @@ class Options(TypedDict, total=False):
     retry_on_timeout: bool | None
     retry_on_system: bool | None
     idempotency_key: str | None
+    idempotency_window: DurationLike | None
     correlation_id: str | None
     tags: Mapping[str, str] | None
     depends_on: Iterable[Any] | None
@@ -143,6 +144,7 @@ _READ: Final[dict[str, Reader]] = {
     "retry_on_timeout": _elsewhere,
     "retry_on_system": _elsewhere,
     "idempotency_key": _same("idempotency_key"),
+    "idempotency_window": _duration("idempotency_window_us", "idempotency_window"),
     "correlation_id": _same("correlation_id"),
     "tags": _tags,
     "depends_on": _depends_on,

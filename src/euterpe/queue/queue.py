@@ -26,7 +26,7 @@ from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission,
 from euterpe.ports import Clock, Verdict
 from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.jobtype import Call, CronDecorator, Decorator, JobType, register
+from euterpe.queue.jobtype import Call, CronDecorator, Decorator, JobType, register, with_window
 from euterpe.queue.options import Options, encode_payload, submission_of
 from euterpe.queue.running import run_worker, traced
 from euterpe.queue.schedule import Cron, add_cron
@@ -54,13 +54,18 @@ class Queue:
         clock: Clock | None = None,
         transport: str | None = None,
         token: str | None = None,
+        idempotency_window: DurationLike | None = None,
     ) -> None:
         """`transport`: the URL of a Redis whose streams wake the workers of other processes, beside a database.
-        `token`: the API key, where `url` is a control plane (`http://...`)."""
+        `token`: the API key, where `url` is a control plane (`http://...`).
+        `idempotency_window`: how long a key is remembered, where neither the job type nor the submission says it."""
         if not 1 <= payload_limit <= PAYLOAD_CEILING:
             raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
         self.url = url
         self.payload_limit = payload_limit
+        if idempotency_window is not None:
+            parse_duration_us(idempotency_window, "idempotency_window")
+        self.idempotency_window = idempotency_window
         self.handlers = Handlers()
         self.jobtypes: dict[str, JobType[..., Any]] = {}
         self.crons: list[Cron] = []
@@ -370,7 +375,7 @@ class Queue:
             raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
         jobtype = self.jobtypes.get(what)
         encoded, form = encode_payload(payload) if jobtype is None else jobtype.encode_payload(payload)
-        defaults: Options = {} if jobtype is None else jobtype.defaults
+        defaults: Options = with_window(self, {}) if jobtype is None else jobtype.defaults
         submission = submission_of(what, encoded, form, {**defaults, **options})
         check(submission, self.payload_limit)
         return submission

@@ -19,6 +19,7 @@ from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import (
+    IDEMPOTENCY_WINDOW_US,
     PAYLOAD_CEILING,
     PAYLOAD_LIMIT,
     SUBMISSION_TIMEOUT_US,
@@ -47,6 +48,7 @@ from euterpe.store.isolating import without_unreadable
 from euterpe.store.joining import home_of, join
 from euterpe.store.leasing import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held
 from euterpe.store.outbox_store import Outbox
+from euterpe.store.program import Program
 from euterpe.store.settling import LOCKED
 from euterpe.store.sweeper import Sweeps
 from euterpe.store.turning import Turns
@@ -65,6 +67,7 @@ class SqlStore:
         self.engine = engine
         self.rng = rng or Random()
         self.payload_limit = payload_limit
+        self.key_window_us = IDEMPOTENCY_WINDOW_US
         self.ends = EndReports(engine, lambda: self.telemetry)
         self.sweeps = Sweeps(engine, self.rng, self.ends)
         self.outbox = Outbox(engine)
@@ -126,14 +129,15 @@ class SqlStore:
         """Store a unit inside the transaction that the caller has open on this connection: it is there when the
         caller commits, and never was when not. With a channel, Postgres tells its listeners at that commit."""
         self._check_unit(unit)
-        family = self.engine.family
-        return await join(connection).run(lambda: submitting.submit_joined(unit, family, channel), home_of(self.engine))
+        return await join(connection).run(lambda: self._joined(unit, channel), home_of(self.engine))
 
     def submit_unit_on_sync(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
         """The same from code that cannot await, on a blocking connection."""
         self._check_unit(unit)
-        family = self.engine.family
-        return join(connection).run_sync(lambda: submitting.submit_joined(unit, family, channel), home_of(self.engine))
+        return join(connection).run_sync(lambda: self._joined(unit, channel), home_of(self.engine))
+
+    def _joined(self, unit: Unit, channel: str | None) -> Program[list[Receipt]]:
+        return submitting.submit_joined(unit, self.engine.family, channel, key_window_us=self.key_window_us)
 
     def _check_unit(self, unit: Unit) -> None:
         if unit.key is not None:
@@ -154,7 +158,11 @@ class SqlStore:
                     lambda: submitting.submit_plain(units, family, channel), patience_s=patience_s
                 )
             else:
-                answers = await self.ends.write(lambda: submitting.submit(units), EndedBy.WORKER, patience_s=patience_s)
+                answers = await self.ends.write(
+                    lambda: submitting.submit(units, key_window_us=self.key_window_us),
+                    EndedBy.WORKER,
+                    patience_s=patience_s,
+                )
                 self._tell_of_ends_at_birth(answers)
         except CommitUnknown as unknown:
             answers, told = await self._resolve_unknown(units, unknown, deadline), None
@@ -199,7 +207,9 @@ class SqlStore:
         """The answer to a commit was lost. Ids are ours and used once, so the rows themselves tell what happened."""
         left_s = max(0.1, deadline - time.monotonic())
         try:
-            return await self.engine.write(lambda: submitting.submit_again(units), patience_s=left_s)
+            return await self.engine.write(
+                lambda: submitting.submit_again(units, key_window_us=self.key_window_us), patience_s=left_s
+            )
         except StoreUnavailable as error:
             raise unknown from error  # That nothing was stored is true of this try alone.
 

@@ -16,7 +16,13 @@ from euterpe.model.document import rfc3339
 from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, idempotency_scope, request_hash
+from euterpe.model.submission import (
+    IDEMPOTENCY_WINDOW_US,
+    KEY_KEPT_AFTER_END_US,
+    Submission,
+    idempotency_scope,
+    request_hash,
+)
 from euterpe.store.alike import AS_SAID, alike, insert_alike
 from euterpe.store.dialect import Family
 from euterpe.store.following import follow
@@ -37,6 +43,7 @@ class KeyClaim(msgspec.Struct, frozen=True):
     job_id: str
     draft: Draft | None
     """The submission it covers; None when it covers the whole unit."""
+    window_us: int
 
 
 def is_plain(units: Iterable[Unit]) -> bool:
@@ -60,13 +67,16 @@ def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = No
     return [[_receipt(draft, None, state, created_at) for draft in unit.drafts] for unit in units]
 
 
-def submit(units: Sequence[Unit], *, may_hold: bool = True) -> Program[list[Answer]]:
+def submit(
+    units: Sequence[Unit], *, may_hold: bool = True, key_window_us: int = IDEMPOTENCY_WINDOW_US
+) -> Program[list[Answer]]:
     """Store units; an answer each, in order: its receipts, or the error that rejected it.
 
-    `may_hold` is false in a transaction that may stay open for long: it must not lock jobs that others work on."""
+    `may_hold` is false in a transaction that may stay open for long: it must not lock jobs that others work on.
+    `key_window_us` is for submissions that name no window of their own."""
     answers: dict[int, Answer] = {}
     replays: Replays = {}
-    claims = {i: key_claims(unit) for i, unit in enumerate(units)}
+    claims = {i: key_claims(unit, key_window_us) for i, unit in enumerate(units)}
     for i, wanted in claims.items():
         if len({c.key for c in wanted}) < len(wanted):
             answers[i] = InvalidInput("idempotency_key", "the same key stands twice in one batch")
@@ -82,11 +92,16 @@ def submit(units: Sequence[Unit], *, may_hold: bool = True) -> Program[list[Answ
     return [answers[i] for i in range(len(units))]
 
 
-def submit_joined(unit: Unit, family: Family, channel: str | None = None) -> Program[list[Receipt]]:
+def submit_joined(
+    unit: Unit, family: Family, channel: str | None = None, *, key_window_us: int = IDEMPOTENCY_WINDOW_US
+) -> Program[list[Receipt]]:
     """One unit in a transaction that others will end: a rejection is raised, so that its traces are rolled back."""
     # SQLite has one writer: as long as the caller's transaction is open, nobody else can end a job.
     may_hold = family == "sqlite"
-    (answer,) = yield from (submit_plain([unit], family) if is_plain([unit]) else submit([unit], may_hold=may_hold))
+    if is_plain([unit]):
+        (answer,) = yield from submit_plain([unit], family)
+    else:
+        (answer,) = yield from submit([unit], may_hold=may_hold, key_window_us=key_window_us)
     if isinstance(answer, EuterpeError):
         raise answer
     ready = {receipt.queue for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed}
@@ -95,7 +110,7 @@ def submit_joined(unit: Unit, family: Family, channel: str | None = None) -> Pro
     return answer
 
 
-def submit_again(units: Sequence[Unit]) -> Program[list[Answer]]:
+def submit_again(units: Sequence[Unit], *, key_window_us: int = IDEMPOTENCY_WINDOW_US) -> Program[list[Answer]]:
     """After a lost answer: what is stored already is answered from its rows, the rest is stored now."""
     rows = yield one("existing_ids", ids=[draft.id for unit in units for draft in unit.drafts])
     stored = {row[0]: _StoredRow(row[1], row[2], row[3]) for row in rows}
@@ -104,7 +119,7 @@ def submit_again(units: Sequence[Unit]) -> Program[list[Answer]]:
         if any(draft.id in stored for draft in unit.drafts):
             answers[i] = yield from _answer_stored(unit, stored)
     rest = [i for i in range(len(units)) if i not in answers]
-    again = yield from submit([units[i] for i in rest])
+    again = yield from submit([units[i] for i in rest], key_window_us=key_window_us)
     answers.update(zip(rest, again, strict=True))
     return [answers[i] for i in range(len(units))]
 
@@ -134,17 +149,21 @@ def _answer_stored(unit: Unit, stored: Mapping[str, _StoredRow]) -> Program[list
     return receipts
 
 
-def key_claims(unit: Unit) -> list[KeyClaim]:
-    claims = [_unit_key_claim(unit)] if unit.key is not None else []
+def key_claims(unit: Unit, window_us: int = IDEMPOTENCY_WINDOW_US) -> list[KeyClaim]:
+    claims = [_unit_key_claim(unit, window_us)] if unit.key is not None else []
     for draft in unit.drafts:
         s = draft.submission
         if s.idempotency_key is not None:
             key = (idempotency_scope(s.requester_id, s.type), s.idempotency_key)
-            claims.append(KeyClaim(key, request_hash(s), draft.id, draft))
+            claims.append(KeyClaim(key, request_hash(s), draft.id, draft, _window_us(s, window_us)))
     return claims
 
 
-def _unit_key_claim(unit: Unit) -> KeyClaim:
+def _window_us(submission: Submission, default_us: int) -> int:
+    return default_us if submission.idempotency_window_us is None else submission.idempotency_window_us
+
+
+def _unit_key_claim(unit: Unit, window_us: int) -> KeyClaim:
     assert unit.key is not None
     position = {draft.id: f"#{i}" for i, draft in enumerate(unit.drafts)}
     said = hashlib.sha256()
@@ -152,7 +171,8 @@ def _unit_key_claim(unit: Unit) -> KeyClaim:
         said.update(request_hash(d.submission, tuple(position.get(i, i) for i in d.submission.depends_on)))
     first = unit.drafts[0]
     scope = idempotency_scope(first.submission.requester_id, "*batch")
-    return KeyClaim((scope, unit.key), said.digest(), first.id, None)
+    longest_us = max(_window_us(draft.submission, window_us) for draft in unit.drafts)
+    return KeyClaim((scope, unit.key), said.digest(), first.id, None, longest_us)
 
 
 def _first_of_each_key(indexes: list[int], claims: dict[int, list[KeyClaim]]) -> tuple[list[int], list[int]]:
@@ -176,7 +196,8 @@ def _take_keys(claims: dict[int, list[KeyClaim]], answers: dict[int, Answer], re
         key=[key[1] for key, _ in wanted],
         request_hash=[c.request_hash for _, c in wanted],
         job_id=[c.job_id for _, c in wanted],
-        window_us=[IDEMPOTENCY_WINDOW_US] * len(wanted),
+        window_us=[c.window_us for _, c in wanted],
+        after_end_us=[KEY_KEPT_AFTER_END_US] * len(wanted),
     )
     ours = {(row[0], row[1]) for row in rows}
     if len(ours) < len(wanted):

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.state import State
-from euterpe.model.submission import DAY_US, IDEMPOTENCY_WINDOW_US
+from euterpe.model.submission import DAY_US, KEY_KEPT_AFTER_END_US
 from euterpe.store import outbox, sweeping, watching
 from euterpe.store.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.store.engine import Engine
@@ -51,7 +51,6 @@ class Sweeps:
         self._rng = rng
         self._ends = ends
         self.retention = KEEP
-        self.key_window_us = IDEMPOTENCY_WINDOW_US
 
     async def promote(self) -> list[str]:
         """Queues of the jobs that became scheduled, one entry a job."""
@@ -119,11 +118,13 @@ class Sweeps:
             jobs += await self._all(lambda s=state, k=keep_us: sweeping.prune(s, k, BATCH))  # type: ignore[misc]
         for state in (State.COMPLETED, State.DEAD_LETTER):
             await self._all(lambda s=state: sweeping.prune_events(s, retention.events_us, BATCH))  # type: ignore[misc]
-        await self._all(lambda: sweeping.prune_tombstones(retention.tombstones_us, BATCH))
+        # The key of a pruned job is kept by its tombstone.
+        keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
+        await self._all(lambda: sweeping.prune_tombstones(keep_us, BATCH))
         return jobs
 
     async def expire_keys(self) -> int:
-        return await self._all(lambda: sweeping.expire_keys(self.key_window_us, BATCH))
+        return await self._all(lambda: sweeping.expire_keys(BATCH))
 
     async def _all_told(self, make: Callable[[], Program[int]]) -> int:
         """For sweeps that end jobs. However many batches it takes, the log gets a few lines and a number."""

@@ -7,6 +7,7 @@ from random import Random
 from euterpe.model.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
 from euterpe.model.outcome import Failed, exhausted, settle, taken_away
 from euterpe.model.state import By, State
+from euterpe.model.submission import KEY_KEPT_AFTER_END_US
 from euterpe.store import settling
 from euterpe.store.dialect import Family
 from euterpe.store.program import Program, each, one
@@ -80,6 +81,6 @@ def prune_tombstones(keep_us: int, limit: int) -> Program[int]:
     return len(rows)
 
 
-def expire_keys(window_us: int, limit: int) -> Program[int]:
-    rows = yield one("expire_keys", window_us=window_us, limit=limit)
+def expire_keys(limit: int) -> Program[int]:
+    rows = yield one("expire_keys", after_end_us=KEY_KEPT_AFTER_END_US, limit=limit)
     return len(rows)

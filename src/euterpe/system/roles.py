@@ -150,7 +150,7 @@ def use_configured_transport(config: Config, queue: Queue) -> None:
 
 
 def keep_as_said(config: Config, queue: Queue) -> None:
-    """The sweeps of this process remove what the configuration no longer keeps."""
+    """The sweeps of this process remove what the configuration no longer keeps; its keys last as long as said."""
     said = config.retention
     sweeps = queue.store.sweeps
     sweeps.retention = Retention(
@@ -161,7 +161,7 @@ def keep_as_said(config: Config, queue: Queue) -> None:
         events_us=said.events_us,
         tombstones_us=said.tombstones_us,
     )
-    sweeps.key_window_us = said.idempotency_us
+    queue.store.key_window_us = said.idempotency_us
 
 
 class Parts:

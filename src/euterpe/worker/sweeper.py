@@ -69,8 +69,9 @@ class Sweeper:
             self._wakeups.announce(promoted)
         if now >= self._tidy_at:
             self._tidy_at = now + TIDY_S * random.uniform(0.75, 1.25)
-            await sweeps.prune()
+            # Keys first: what is pruned holds its key for another day.
             await sweeps.expire_keys()
+            await sweeps.prune()
         due_us = await sweeps.next_due_in_us()
         pause_s = min(self._interval_s * random.uniform(0.75, 1.25), max(0.0, self._recover_at - time.monotonic()))
         return pause_s if due_us is None else min(pause_s, due_us / 1e6)

@@ -1,11 +1,13 @@
--- Keys whose window is over and whose job ended at least a window ago (or is gone). The conditions hold on the row that is
--- locked: one that a submit has just renewed is not over any more.
+-- Keys that `insert_key` would give away: their window is over, and a day has passed since their job ended (or was
+-- pruned). The conditions hold on the row that is locked: one that a submit has just renewed is not over any more.
 WITH expired AS MATERIALIZED (
     SELECT k.scope, k.key FROM idempotency_keys AS k
     WHERE k.expires_at <= {{now}}
       AND NOT EXISTS (SELECT 1 FROM inbox_jobs AS j
                       WHERE j.id = k.job_id
-                        AND (j.completed_at IS NULL OR j.completed_at + :window_us > {{now}}))
+                        AND (j.completed_at IS NULL OR j.completed_at + :after_end_us > {{now}}))
+      AND NOT EXISTS (SELECT 1 FROM euterpe_tombstones AS t
+                      WHERE t.job_id = k.job_id AND t.pruned_at + :after_end_us > {{now}})
     ORDER BY k.expires_at
     LIMIT :limit {{skip_locked}}
 )

@@ -1,0 +1,67 @@
+"""Bugs in how long an idempotency key is remembered."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+_WINDOWS = "tests/conformance/test_idempotency_windows.py"
+_SUBMITTING = "store/submitting.py"
+
+WINDOW_BUGS = (
+    Bug(
+        "a_submissions_own_window_is_forgotten",
+        (
+            Edit(
+                _SUBMITTING,
+                "return default_us if submission.idempotency_window_us is None else ",
+                "return default_us or ",
+            ),
+        ),
+        f"{_WINDOWS}::test_a_submission_names_its_own_window[sqlite-met by a submit]",
+        "AssertionError",
+    ),
+    Bug(
+        "the_configured_window_does_not_reach_the_submit",
+        (
+            Edit(
+                "store/sql.py", "submitting.submit(units, key_window_us=self.key_window_us)", "submitting.submit(units)"
+            ),
+        ),
+        f"{_WINDOWS}::test_the_configured_window_is_for_all_that_name_none[sqlite-swept]",
+        "AssertionError",
+    ),
+    Bug(
+        "the_configuration_is_not_applied",
+        (Edit("system/roles.py", "    queue.store.key_window_us = said.idempotency_us\n", ""),),
+        "tests/system/test_retention.py::test_the_sweeps_keep_what_the_configuration_says",
+        "key_window_us",
+    ),
+    Bug(
+        "a_short_window_frees_the_key_of_a_job_that_has_just_ended",
+        (
+            Edit(
+                "store/queries/expire_keys.sql", "j.completed_at + :after_end_us > {{now}}", "j.completed_at > {{now}}"
+            ),
+        ),
+        f"{_WINDOWS}::test_no_window_is_shorter_than_a_day_after_the_end[sqlite-swept]",
+        "AssertionError",
+    ),
+    Bug(
+        "pruning_a_job_frees_its_key",
+        (Edit("store/queries/insert_key.sql", "t.pruned_at + :after_end_us", "t.pruned_at"),),
+        f"{_WINDOWS}::test_a_job_that_is_pruned_early_keeps_its_key_for_a_day[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "the_window_is_part_of_the_request",
+        (
+            Edit(
+                "model/submission.py",
+                "        submission.concurrency_limit,\n    ]",
+                "        submission.concurrency_limit,\n        submission.idempotency_window_us,\n    ]",
+            ),
+        ),
+        "tests/model/test_request_hash.py::test_the_key_and_its_scope_are_no_part_of_the_request",
+        "AssertionError",
+    ),
+)
