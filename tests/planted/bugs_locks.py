@@ -112,4 +112,18 @@ LOCK_BUGS = (
         f"{_KEYS}::test_requesters_do_not_share_a_key[postgres]",
         "AssertionError",
     ),
+    Bug(
+        "a_worker_drops_what_it_cannot_settle_because_somebody_holds_the_row",
+        (Edit("worker/loop.py", "if any(verdict.locked for verdict in verdicts):", "if False:"),),
+        "tests/worker/test_held_rows.py"
+        "::test_a_worker_settles_and_renews_the_neighbours_of_a_held_row_and_that_one_when_it_is_let_go",
+        ("assert 2 == 1", "TimeoutError", "Timeout"),
+    ),
+    Bug(
+        "a_report_about_a_held_row_is_refused_for_good",
+        (Edit("store/wire.py", "replies[i] = LOCKED if is_locked else (yield", "replies[i] = (yield"),),
+        "tests/service/api/test_held_rows.py"
+        "::test_a_report_about_a_held_row_is_answered_503_and_accepted_when_it_is_repeated",
+        "assert 409 == 503",
+    ),
 )
