@@ -78,6 +78,12 @@ TELEMETRY_BUGS = (
         "outbox_dead_letter_total",
     ),
     Bug(
+        "what_the_sweeps_of_a_users_worker_end_is_counted_by_nobody",
+        (Edit("queue/running.py", "    store.telemetry = telemetry\n", ""),),
+        "tests/queue/test_work_telemetry.py::test_a_worker_in_a_users_process_counts_what_its_sweeps_end",
+        "TimeoutError",
+    ),
+    Bug(
         "a_metric_has_no_caller",
         (
             Edit(
