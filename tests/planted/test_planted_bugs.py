@@ -10,6 +10,7 @@ from tests.planted.bugs import BUGS as CORE_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_cut_off import CUT_OFF_BUGS
+from tests.planted.bugs_declared import DECLARED_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
@@ -27,6 +28,7 @@ BUGS = (
     *CORE_BUGS,
     *CANCELLATION_BUGS,
     *CUT_OFF_BUGS,
+    *DECLARED_BUGS,
     *EDGE_BUGS,
     *LOCK_BUGS,
     *NAMING_BUGS,

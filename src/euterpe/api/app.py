@@ -12,6 +12,7 @@ import msgspec
 from euterpe.api.asgi import AsgiScope, Receive, Send
 from euterpe.api.auth import Gatekeeper, Keys
 from euterpe.api.coordinator import Coordinator
+from euterpe.api.declared import JobTypes
 from euterpe.api.docs_page import docs_page
 from euterpe.api.feed import Feed
 from euterpe.api.jobs import JobRoutes
@@ -94,8 +95,11 @@ def create_app(
     limits: Limits = DEFAULT_LIMITS,
     telemetry: Telemetry | None = None,
     trace: Trace | None = None,
+    job_types: JobTypes = {},  # noqa: B006  # read only
 ) -> ControlPlane:
-    """The control plane. `readiness` adds named checks to that of the store; `/metrics` is there with a render."""
+    """The control plane. `readiness` adds named checks to that of the store; `/metrics` is there with a render.
+
+    `job_types`: those of the application, if it is known here; what they declare applies to submissions."""
     if store.wakeups is None:
         store.wakeups = LocalWakeups()
     if store.telemetry is None:
@@ -133,9 +137,9 @@ def create_app(
     checks: dict[str, Check] = {"store": watch.now, **(readiness or {})}
     operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)
     routes = [
-        *job_routes(JobRoutes(store, store.wakeups, Quotas(store.engine, limits.quota))),
+        *job_routes(JobRoutes(store, store.wakeups, Quotas(store.engine, limits.quota), job_types)),
         *event_routes(feed, OutboxRoutes(store.outbox)),
-        *worker_routes(workers, SpawnRoutes(store)),
+        *worker_routes(workers, SpawnRoutes(store, job_types)),
         *operations_routes(operations, with_metrics=metrics_render is not None),
     ]
     document = openapi_document(routes, _version())

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from euterpe.api.asgi import Answer, Header, Request
+from euterpe.api.declared import JobTypes
 from euterpe.api.parents import traceparent_of, with_parent
 from euterpe.api.problems import Refusal
 from euterpe.api.quotas import Quotas
@@ -52,14 +53,19 @@ EVERYBODY: Final = "*"
 class JobRoutes:
     """Handlers over one store."""
 
-    def __init__(self, store: SqlStore, wakeups: Wakeups, quotas: Quotas) -> None:
+    def __init__(self, store: SqlStore, wakeups: Wakeups, quotas: Quotas, types: JobTypes) -> None:
         self._store = store
         self._quotas = quotas
         self._wakeups = wakeups
+        self._types = types
 
     async def submit(self, request: Request, body: SubmissionBody) -> Answer:
         submission = submission_of(
-            body, request.identity.requester_id, self._store.payload_limit, key=_key_header(request)
+            body,
+            request.identity.requester_id,
+            self._store.payload_limit,
+            key=_key_header(request),
+            types=self._types,
         )
         submission = with_parent(submission, traceparent_of(request))
         if submission.depends_on:
@@ -73,7 +79,11 @@ class JobRoutes:
     async def submit_batch(self, request: Request, body: BatchBody) -> Answer:
         key = batch_key(body.idempotency_key, _key_header(request))
         drafts = drafts_of_batch(
-            body.jobs, request.identity.requester_id, self._store.payload_limit, traceparent_of(request)
+            body.jobs,
+            request.identity.requester_id,
+            self._store.payload_limit,
+            traceparent_of(request),
+            self._types,
         )
         await self._quotas.admit(request.identity.requester_id, [draft.submission for draft in drafts], key)
         receipts = await self._store.submit_graph(drafts, key=key)

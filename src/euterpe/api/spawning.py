@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from euterpe.api.asgi import Answer, Request
+from euterpe.api.declared import JobTypes
 from euterpe.api.problems import refused_lease
 from euterpe.api.submissions import drafts_of_batch
 from euterpe.api.wire_worker import SpawnAnswer, SpawnBody, SpawnedJob
@@ -27,8 +28,9 @@ _STALE: Final = "this lease is over, or was never yours; nothing was stored"
 class SpawnRoutes:
     """Spawning over one store."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: SqlStore, types: JobTypes) -> None:
         self._store = store
+        self._types = types
 
     async def spawn(self, _: Request, body: SpawnBody) -> Answer:
         job_id = str(body.job_id)
@@ -37,7 +39,7 @@ class SpawnRoutes:
             raise refused_lease(_STALE)
         try:
             parent = await self._store.get(job_id)
-            drafts = drafts_of_batch(body.jobs, parent.requester_id, self._store.payload_limit)
+            drafts = drafts_of_batch(body.jobs, parent.requester_id, self._store.payload_limit, types=self._types)
             unit = Unit(tuple(drafts), key=_key(body), parent=Parent(job_id, parsed[1], hash_token(body.lease_token)))
             receipts = await self._store.submit_unit(unit)
         except (StaleLease, JobNotFound):

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from euterpe.api.declared import UNDECLARED, JobTypes
 from euterpe.api.decoding import opaque_json
 from euterpe.api.parents import with_parent
 from euterpe.api.problems import Refusal, pointer_of, refusal_of
@@ -17,8 +19,7 @@ from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import parse_priority
-from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy
-from euterpe.model.state import PLAIN_STAGES
+from euterpe.model.retry import RetryPolicy
 from euterpe.model.submission import Submission, check
 from euterpe.store.units import Draft, new_ids
 
@@ -43,49 +44,68 @@ def job_id_of(text: str) -> str | None:
 
 
 def submission_of(
-    body: SubmissionBody, requester_id: str, payload_limit: int, key: str | None = None, at: str = ""
+    body: SubmissionBody,
+    requester_id: str,
+    payload_limit: int,
+    key: str | None = None,
+    at: str = "",
+    types: JobTypes = {},  # noqa: B006  # read only
 ) -> Submission:
     """Checked. `at` is the pointer to this body inside the request; `key` the Idempotency-Key header."""
+    declared = types.get(body.type)
+    usual = UNDECLARED if declared is None else declared.usual
     try:
-        submission = _translated(body, requester_id, at, key)
+        submission = _translated(body, usual, requester_id, at, key)
         check(submission, payload_limit)
+        if declared is not None:
+            declared.check_arguments(submission.payload, submission.payload_format)
     except InvalidInput as error:
         refusal = refusal_of(error)
         raise Refusal(refusal.status, refusal.code, refusal.detail, pointer=at + pointer_of(error.field)) from None
     return submission
 
 
-def _translated(body: SubmissionBody, requester_id: str, at: str, key: str | None) -> Submission:
+def _translated(body: SubmissionBody, usual: Submission, requester_id: str, at: str, key: str | None) -> Submission:
+    """What the request says wins over what is usual for its type. As in Python, null says nothing."""
+    says_when = body.delay is not None or body.run_at is not None
     return Submission(
         type=body.type,
         payload=bytes_of(body.payload, body.payload_format, f"{at}/payload"),
         payload_format=body.payload_format,
         requester_id=requester_id,
-        queue=body.queue,
-        priority=parse_priority(body.priority),
-        delay_us=0 if body.delay is None else parse_duration_us(body.delay, "delay"),
-        run_at=None if body.run_at is None else _microseconds(body.run_at),
-        max_attempts=body.max_attempts,
-        execution_timeout_us=parse_duration_us(body.timeout, "timeout"),
-        visibility_us=parse_duration_us(body.visibility, "visibility"),
-        lifetime_us=parse_duration_us(body.lifetime, "lifetime"),
-        retry=_retry(body.backoff),
-        stages=PLAIN_STAGES if body.stages is None else tuple(body.stages),
+        queue=usual.queue if body.queue is UNSET else body.queue,
+        priority=usual.priority if body.priority is UNSET else parse_priority(body.priority),
+        delay_us=_delay_us(body.delay) if says_when else usual.delay_us,
+        run_at=_microseconds(body.run_at) if says_when else usual.run_at,
+        max_attempts=usual.max_attempts if body.max_attempts is UNSET else body.max_attempts,
+        execution_timeout_us=_duration_us(body.timeout, usual.execution_timeout_us, "timeout"),
+        visibility_us=_duration_us(body.visibility, usual.visibility_us, "visibility"),
+        lifetime_us=_duration_us(body.lifetime, usual.lifetime_us, "lifetime"),
+        retry=_retry(body.backoff, usual.retry),
+        stages=usual.stages if body.stages is None else tuple(body.stages),
         idempotency_key=_one_key(body.idempotency_key, key),
-        idempotency_window_us=_window_us(body.idempotency_window),
-        correlation_id=body.correlation_id,
-        tags=body.tags or None,
+        idempotency_window_us=_window_us(body.idempotency_window, usual.idempotency_window_us),
+        correlation_id=usual.correlation_id if body.correlation_id is None else body.correlation_id,
+        tags=usual.tags if body.tags is None else body.tags or None,
         depends_on=tuple(dict.fromkeys(body.depends_on)),
-        dependency=Dependency(body.dependency),
-        callback_url=body.callback_url,
-        callback_events=body.callback_events,
-        concurrency_key=body.concurrency_key,
-        concurrency_limit=body.concurrency_limit,
+        dependency=usual.dependency if body.dependency is UNSET else Dependency(body.dependency),
+        callback_url=usual.callback_url if body.callback_url is None else body.callback_url,
+        callback_events=usual.callback_events if body.callback_events is UNSET else body.callback_events,
+        concurrency_key=usual.concurrency_key if body.concurrency_key is None else body.concurrency_key,
+        concurrency_limit=usual.concurrency_limit if body.concurrency_limit is None else body.concurrency_limit,
     )
 
 
-def _window_us(said: str | float | None) -> int | None:
-    return None if said is None else parse_duration_us(said, "idempotency_window")
+def _window_us(said: str | float | None, usual_us: int | None) -> int | None:
+    return usual_us if said is None else parse_duration_us(said, "idempotency_window")
+
+
+def _duration_us(said: str | float | UnsetType, usual_us: int, field: str) -> int:
+    return usual_us if said is UNSET else parse_duration_us(said, field)
+
+
+def _delay_us(said: str | float | None) -> int:
+    return 0 if said is None else parse_duration_us(said, "delay")
 
 
 def bytes_of(raw: msgspec.Raw, form: str, pointer: str) -> bytes:
@@ -98,16 +118,18 @@ def bytes_of(raw: msgspec.Raw, form: str, pointer: str) -> bytes:
         raise Refusal(422, "invalid_input", 'bytes travel as {"base64": "..."}', pointer=pointer) from None
 
 
-def _microseconds(at: datetime) -> int:
+def _microseconds(at: datetime | None) -> int | None:
+    if at is None:
+        return None
     since_us = (at - _EPOCH) // timedelta(microseconds=1)
     if since_us < 0:
         raise InvalidInput("run_at", "lies before 1970")
     return since_us
 
 
-def _retry(said: BackoffBody | str | None) -> RetryPolicy:
+def _retry(said: BackoffBody | str | None, usual: RetryPolicy) -> RetryPolicy:
     if said is None:
-        return DEFAULT_RETRY
+        return usual
     body = BackoffBody(strategy=Strategy(said).value) if isinstance(said, str) else said
     backoff = Backoff(
         strategy=Strategy(body.strategy),
@@ -117,7 +139,11 @@ def _retry(said: BackoffBody | str | None) -> RetryPolicy:
         jitter=body.jitter,
         name=body.name,
     )
-    return RetryPolicy(backoff, on_timeout=body.on_timeout, on_system=body.on_system)
+    return RetryPolicy(
+        backoff,
+        on_timeout=usual.on_timeout if body.on_timeout is UNSET else body.on_timeout,
+        on_system=usual.on_system if body.on_system is UNSET else body.on_system,
+    )
 
 
 def _one_key(field: str | None, header: str | None) -> str | None:
@@ -134,7 +160,11 @@ def batch_key(field: str | None, header: str | None) -> str | None:
 
 
 def drafts_of_batch(
-    bodies: Sequence[BatchJobBody], requester_id: str, payload_limit: int, traceparent: str | None = None
+    bodies: Sequence[BatchJobBody],
+    requester_id: str,
+    payload_limit: int,
+    traceparent: str | None = None,
+    types: JobTypes = {},  # noqa: B006  # read only
 ) -> list[Draft]:
     """Jobs with their ids; `#ref` becomes the id of the job that has this ref."""
     ids = new_ids(len(bodies))
@@ -145,7 +175,7 @@ def drafts_of_batch(
     drafts = []
     for i, (body, job_id) in enumerate(zip(bodies, ids, strict=True)):
         at = f"/jobs/{i}"
-        submission = with_parent(submission_of(body, requester_id, payload_limit, at=at), traceparent)
+        submission = with_parent(submission_of(body, requester_id, payload_limit, at=at, types=types), traceparent)
         depends_on = tuple(_resolved(d, by_ref, f"{at}/depends_on") for d in submission.depends_on)
         if depends_on != submission.depends_on and submission.idempotency_key is not None:
             # Its dependencies get new ids at every try, so a repeated request would look like another one.

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from euterpe.model.submission import KEY_LIMIT, MAX_ATTEMPTS_LIMIT, NAME_LIMIT, TAGS_LIMIT, URL_LIMIT
 
@@ -36,6 +36,11 @@ class NoInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nothing to say."""
 
 
+def _unless_declared(default: str | int | bool) -> Meta:
+    """What holds when neither the request nor the job type says anything; OpenAPI shows it."""
+    return Meta(extra_json_schema={"default": default})
+
+
 class BackoffBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long to wait between attempts, and whether timeouts and lost workers are worth another one."""
 
@@ -45,26 +50,27 @@ class BackoffBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     multiplier: Annotated[float, Meta(ge=1, le=1000)] = 2.0
     jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
     name: Name | None = None
-    on_timeout: bool = True
-    on_system: bool = True
+    on_timeout: Annotated[bool | UnsetType, _unless_declared(True)] = UNSET
+    on_system: Annotated[bool | UnsetType, _unless_declared(True)] = UNSET
 
 
 class SubmissionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job to run. Only `type` is needed."""
+    """A job to run. Only `type` is needed. What is left out is as the job type declares it, where the control plane
+    was started with the application, and else the default."""
 
     type: Name
     payload: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"{}"))
     payload_format: Annotated[
         Literal["json", "bytes"], Meta(description='`bytes`: the payload is {"base64": "..."}')
     ] = "json"
-    queue: Name = "default"
-    priority: PriorityName | Annotated[int, Meta(ge=0, le=4)] = "normal"
+    queue: Annotated[Name | UnsetType, _unless_declared("default")] = UNSET
+    priority: Annotated[PriorityName | Annotated[int, Meta(ge=0, le=4)] | UnsetType, _unless_declared("normal")] = UNSET
     delay: Duration | None = None
     run_at: Instant | None = None
-    max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS_LIMIT)] = 3
-    timeout: Duration = "30m"
-    visibility: Duration = "5m"
-    lifetime: Duration = "7d"
+    max_attempts: Annotated[Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS_LIMIT)] | UnsetType, _unless_declared(3)] = UNSET
+    timeout: Annotated[Duration | UnsetType, _unless_declared("30m")] = UNSET
+    visibility: Annotated[Duration | UnsetType, _unless_declared("5m")] = UNSET
+    lifetime: Annotated[Duration | UnsetType, _unless_declared("7d")] = UNSET
     backoff: BackoffBody | Literal["constant", "linear", "exponential"] | None = None
     stages: Annotated[list[str], Meta(max_length=50)] | None = None
     idempotency_key: Key | None = None
@@ -75,9 +81,9 @@ class SubmissionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         list[Annotated[str, Meta(max_length=100)]],
         Meta(max_length=1000, description="Job ids; inside a batch also `#ref`, another job of the batch"),
     ] = []
-    dependency: DependencyName = "after"
+    dependency: Annotated[DependencyName | UnsetType, _unless_declared("after")] = UNSET
     callback_url: CallbackUrl | None = None
-    callback_events: Literal["all", "terminal"] = "all"
+    callback_events: Annotated[Literal["all", "terminal"] | UnsetType, _unless_declared("all")] = UNSET
     concurrency_key: Key | None = None
     concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
 
@@ -126,8 +132,8 @@ class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     retryable: bool
     attempt: int
-    stack: str | msgspec.UnsetType = msgspec.UNSET
-    http_status: int | msgspec.UnsetType = msgspec.UNSET
+    stack: str | UnsetType = UNSET
+    http_status: int | UnsetType = UNSET
 
 
 class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,10 +237,10 @@ class DeadLetterBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class UpdateBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is left out stays as it is; null takes a value away. The priority changes only while the job waits."""
 
-    priority: PriorityName | Annotated[int, Meta(ge=0, le=4)] | msgspec.UnsetType = msgspec.UNSET
-    tags: Tags | msgspec.UnsetType | None = msgspec.UNSET
-    correlation_id: Annotated[str, Meta(max_length=KEY_LIMIT)] | msgspec.UnsetType | None = msgspec.UNSET
-    callback_url: CallbackUrl | msgspec.UnsetType | None = msgspec.UNSET
+    priority: PriorityName | Annotated[int, Meta(ge=0, le=4)] | UnsetType = UNSET
+    tags: Tags | UnsetType | None = UNSET
+    correlation_id: Annotated[str, Meta(max_length=KEY_LIMIT)] | UnsetType | None = UNSET
+    callback_url: CallbackUrl | UnsetType | None = UNSET
 
 
 class CancelAnswer(msgspec.Struct, frozen=True):

@@ -54,7 +54,7 @@ class JobType(Generic[P, R]):
         self.type = handler.type
         self.function = handler.function
         self.defaults = defaults
-        self._usual = usual
+        self.usual = usual
         self.__name__ = handler.function.__name__
         self.__qualname__ = handler.function.__qualname__
         self.__module__ = handler.function.__module__
@@ -93,10 +93,18 @@ class JobType(Generic[P, R]):
         """Checked; without options that is soon done, for the defaults have been checked at the decorator."""
         if not options:
             check_payload(payload, payload_limit)
-            return self._usual.with_payload(payload)
+            return self.usual.with_payload(payload)
         submission = submission_of(self.type, payload, "json", {**self.defaults, **options})
         check(submission, payload_limit)
         return submission
+
+    def check_arguments(self, payload: bytes, payload_format: str) -> None:
+        """A payload that came as it is stored; InvalidInput names the argument that does not fit."""
+        if payload_format == "bytes":
+            if not self.handler.has_argument("payload"):
+                raise InvalidInput("payload", f"is bytes; {self.type} has no argument named payload to take them")
+        else:
+            self.handler.signature.check(self.type, payload)
 
     def encode_payload(self, payload: Any) -> tuple[bytes, str]:
         """A payload given with the type's name: named arguments, checked, or bytes for a handler that takes them."""

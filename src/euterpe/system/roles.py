@@ -197,6 +197,7 @@ class Parts:
             metrics_render=metrics.render,
             telemetry=metrics,
             trace=trace,
+            job_types=queue.jobtypes,
             limits=Limits(
                 max_body_bytes=config.api.max_body_bytes,
                 rate_per_s=config.api.rate_limit,

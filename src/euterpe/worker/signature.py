@@ -50,6 +50,15 @@ class Signature:
                 raise InvalidInput(name, f"{reason} (an argument of {job_type})") from error
         return payload
 
+    def check(self, job_type: str, payload: bytes) -> None:
+        """Whether JSON that somebody else wrote fits; InvalidInput names the argument inside the payload."""
+        try:
+            self.decoder.decode(payload)
+        except msgspec.ValidationError as error:
+            name, reason = _culprit(str(error))
+            field = "payload" if name == "arguments" else f"payload.{name}"
+            raise InvalidInput(field, f"{reason} (an argument of {job_type})") from error
+
     def decode(self, payload: bytes) -> dict[str, Any]:
         """The keyword arguments of a stored call."""
         if self.arguments is None:
