@@ -22,6 +22,7 @@ from euterpe.store.wire_words import Report
 from tests.conformance.acts import CALLBACK, HOUR, MINUTE, complete, failure, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
+from tests.conformance.over_http import served
 
 SPOILT = {
     "a callback with an open bracket": ("callback_url", "http://["),
@@ -92,6 +93,37 @@ async def test_a_claim_of_http_workers_ends_it_too(store: SqlStore, tables: Tabl
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3), ["w:1", "w:2", "w:3"])
     assert [claim.job.id for claim in claims] == [first, last]
     assert await code_of(store, bad) == "unprocessable_row"
+
+
+NO_JSON = ("{", "", "nothing", '{"a":1}]', "\\xff")
+
+
+@pytest.mark.parametrize("payload", NO_JSON)
+@pytest.mark.parametrize("by_turn", [False, True], ids=["claim", "turn"])
+async def test_a_payload_that_is_no_json_does_not_spoil_an_answer_over_http(
+    store: SqlStore, tables: Tables, payload: str, by_turn: bool
+) -> None:
+    first, bad, last = [await submit(store) for _ in range(3)]
+    blob = payload.encode().replace(b"\\xff", b"\xff").hex()
+    value = f"decode('{blob}', 'hex')" if store.engine.family == "postgres" else f"x'{blob}'"
+    await tables.run(f"UPDATE inbox_jobs SET payload = {value} WHERE id = '{bad}'")
+    async with served(store) as client:
+        if by_turn:
+            _, claims = await client.turn([], ClaimRequest(worker_id="w", limit=3))
+        else:
+            claims = await take(client, 3)
+        assert [claim.job.id for claim in claims] == [first, last]
+        for claim in claims:
+            assert (await complete(client, claim)).accepted
+    assert (await state_of(store, bad), await code_of(store, bad)) == (State.DEAD_LETTER, "unprocessable_row")
+    assert "payload" in ((await store.get(bad)).error_document or {})["message"]
+
+
+async def test_bytes_that_are_no_json_travel_over_http_as_bytes(store: SqlStore) -> None:
+    sent = await submit(store, payload=b"\xff{", payload_format="bytes")
+    async with served(store) as client:
+        (claim,) = await take(client, 1)
+        assert (claim.job.id, claim.job.payload) == (sent, b"\xff{")
 
 
 OUTCOMES: dict[str, Outcome] = {

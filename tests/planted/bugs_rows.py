@@ -16,9 +16,21 @@ ROW_BUGS = (
     ),
     Bug(
         "a_claim_hands_out_a_row_that_nobody_can_read",
-        (Edit("store/isolating.py", "    if not suspects:\n", "    if suspects or not suspects:\n"),),
+        (
+            Edit(
+                "store/isolating.py",
+                "if (columns := unreadable_columns(c.job))} if suspects",
+                "if (columns := unreadable_columns(c.job))} if not suspects",
+            ),
+        ),
         f"{_ROWS}::test_a_claim_ends_the_row_it_cannot_read_and_takes_the_others",
         "a short answer would say that the queue is empty",
+    ),
+    Bug(
+        "a_payload_that_is_no_json_spoils_the_answer_over_http",
+        (Edit("store/wire.py", ", sent_as_json=True)", ")"),),
+        f"{_ROWS}::test_a_payload_that_is_no_json_does_not_spoil_an_answer_over_http[sqlite-claim-nothing]",
+        "",
     ),
     Bug(
         "one_unreadable_policy_stops_recovery",

@@ -52,7 +52,7 @@ class WireClaims:
         if claims is None:
             claims = await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
             self._brief.saw_claims(request, claims)
-        return await without_unreadable(self._engine, self._ends, claims)
+        return await without_unreadable(self._engine, self._ends, claims, sent_as_json=True)
 
     async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""
