@@ -36,10 +36,23 @@ async def work_a_day(store: SqlStore) -> None:
 
 
 async def tidy_up(store: SqlStore) -> None:
-    await store.search(Search(limit=20))
-    await store.search(Search(state=State.COMPLETED, limit=20))
+    await _search(store)
     await store.sweeps.prune(Retention(failed_us=1_800_000_000))
     await store.sweeps.expire_keys()
+
+
+async def _search(store: SqlStore) -> None:
+    for limit in (1, 20, 1000):
+        page = await store.search(Search(limit=limit))
+        if page.cursor is not None:
+            await store.search(Search(limit=limit, cursor=page.cursor))
+    for state in State:
+        await store.search(Search(state=state, limit=20))
+    newest = await store.search(Search(state=State.COMPLETED, limit=1))
+    await store.search(Search(state=State.COMPLETED, limit=20, cursor=newest.cursor))
+    await store.search(Search(requester_id="local", limit=20))
+    await store.search(Search(requester_id="local", state=State.COMPLETED, limit=20))
+    await store.search(Search(type="t", queue="default", tag=("a", "b"), limit=20))
 
 
 async def _submit(store: SqlStore) -> None:
@@ -57,6 +70,9 @@ async def _submit(store: SqlStore) -> None:
 
 async def _work(store: SqlStore) -> None:
     claims = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("t", "keyed")))
+    for limit in (1, 1000):  # of a queue without jobs: only how they are looked for counts
+        await store.claim(ClaimRequest(worker_id="w", limit=limit, queues=("empty",)))
+        await store.claim(ClaimRequest(worker_id="w", limit=limit, queues=("empty", "other"), types=("t",)))
     parent = next(claim for claim in claims if claim.job.priority == 0)
     await store.heartbeat([claim.lease for claim in claims])
     await store.advance([Advance(claim, progress=50.0, checkpoint=b"1") for claim in claims])
@@ -103,6 +119,10 @@ async def _deliver(store: SqlStore) -> None:
             for event in events
         ]
     )
+    await store.outbox.claim("d", 1, skip_origins=("http://receiver.invalid",))
+    await store.outbox.claim("d", 25, skip_origins=("http://receiver.invalid", "http://other.invalid"))
+    for requester in await store.outbox.waiting_requesters():
+        await store.outbox.claim("d", 1, skip_origins=("http://other.invalid",), requester_id=requester)
     await store.outbox.claim("d", 2, lease_ttl_us=1)
     await store.sweeps.reclaim_events()
     await store.outbox.has_waiting()

@@ -1,4 +1,4 @@
-"""Engines that remember the statements they ran, with the values they ran them with, and can explain them."""
+"""Engines that remember the statements they ran, with every kind of values they ran them with, and can explain them."""
 
 from __future__ import annotations
 
@@ -37,13 +37,34 @@ class Reach(msgspec.Struct, frozen=True):
     """Rows it read and threw away, in all its loops; 0 where the plan was not run."""
 
 
+class Run(msgspec.Struct, frozen=True):
+    """A statement as it ran once."""
+
+    sql: str
+    bound: list[Any]
+    values: dict[str, Any]
+
+
+def shape_of(values: dict[str, Any]) -> tuple[object, ...]:
+    """What may give a statement another plan: which values are missing, none, one or many, which state, how many."""
+    return tuple(_shape(name, value) for name, value in sorted(values.items()))
+
+
+def _shape(name: str, value: object) -> object:
+    if isinstance(value, (list, tuple)):
+        return str(value) if name == "states" else min(len(value), 2)
+    if name in ("state", "limit"):
+        return value
+    return (value is None, isinstance(value, int) and value >= 2**62)
+
+
 class WatchingPostgres(PostgresEngine):
     """One connection, so that every statement is prepared once and then run again and again."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.pool_size = 1
-        self.seen: dict[str, tuple[str, list[Any]]] = {}
+        self.seen: dict[str, dict[tuple[object, ...], Run]] = {}
 
     async def execute(self, connection: Any, statement: Statement) -> list[Row]:
         text = numbered("postgres", statement.name, self.schema, "$")
@@ -51,7 +72,7 @@ class WatchingPostgres(PostgresEngine):
         if isinstance(statement, Each) and not text.batched:
             values = {name: column[0] for name, column in statement.columns.items()}
         sql, *bound = self._bind(text.sql, text.names, values)
-        self.seen[statement.name] = (sql, bound)
+        self.seen.setdefault(statement.name, {})[shape_of(dict(values))] = Run(sql, bound, dict(values))
         return await super().execute(connection, statement)
 
 

@@ -15,6 +15,7 @@ from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.bugs_place import PLACE_BUGS
+from tests.planted.bugs_plans import PLAN_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
@@ -33,6 +34,7 @@ BUGS = (
     *LOCK_BUGS,
     *NAMING_BUGS,
     *PLACE_BUGS,
+    *PLAN_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
     *SHUTDOWN_BUGS,
