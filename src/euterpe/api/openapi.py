@@ -24,7 +24,10 @@ INTRODUCTION: Final = (
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _HEADER_SAYS: Final = {
     "Idempotency-Key": ("Makes the request safe to repeat: the same key gets the first answer.", 256),
-    "traceparent": ("The W3C trace context that the spans of the job's attempts continue.", 256),
+    "traceparent": (
+        "The W3C trace context that the job's spans continue. A broken one is ignored.",
+        None,
+    ),
     "Last-Event-ID": ("The id of the last event that arrived: what changed since then comes first.", 18),
     "Idempotency-Replayed": ("`true`: this is the stored answer of an earlier request with the same key.", None),
     "Location": ("Where the job is.", None),
@@ -114,11 +117,10 @@ def _parameters(route: AnyRoute, components: dict[str, Any]) -> list[dict[str, A
         ]
     for name in route.request_headers:
         says, limit = _HEADER_SAYS[name]
-        schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": limit}
-        if name == "Last-Event-ID":
-            schema["pattern"] = "^[0-9]+$"
-        else:
-            schema["pattern"] = "^[!-~]+$"
+        schema: dict[str, Any] = {"type": "string"}
+        if limit is not None:
+            pattern = "^[0-9]+$" if name == "Last-Event-ID" else "^[!-~]+$"
+            schema |= {"minLength": 1, "maxLength": limit, "pattern": pattern}
         parameters.append({"name": name, "in": "header", "required": False, "description": says, "schema": schema})
     return parameters
 
