@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from uuid import uuid4
 
+from euterpe.model.failure import Category, Failure
+from euterpe.model.outcome import Failed
+from euterpe.model.submission import Submission
 from tests.cli.commands import Shell
-from tests.cli.states import dead_letters
+from tests.cli.states import dead_letters, settled
 
 
 def test_a_job_is_submitted_looked_at_cancelled_and_run_again(shell: Shell) -> None:
@@ -31,6 +34,27 @@ def test_a_job_is_submitted_looked_at_cancelled_and_run_again(shell: Shell) -> N
     (again,) = shell.json("jobs", "retry", job_id)["jobs"]
     assert again["new_job_id"] not in (None, job_id)
     assert shell.json("status", again["new_job_id"])["replay_of"] == job_id
+
+
+def test_a_waiting_job_gets_another_priority_and_other_tags(sqlite_shell: Shell) -> None:
+    shell = sqlite_shell
+    job_id = shell.json("submit", "step", "--tag", "team=a")["job_id"]
+    said = ("--priority", "high", "--tag", "team=b", "--tag", "n=1", "--correlation-id", "c7")
+    assert shell.json("jobs", "update", job_id, *said) == {"jobs": [{"job_id": job_id, "state": "scheduled"}]}
+    seen = shell.json("status", job_id)
+    assert (seen["priority"], seen["tags"], seen["correlation_id"]) == ("high", {"team": "b", "n": "1"}, "c7")
+    assert "NAME=VALUE" in shell.refused("jobs", "update", job_id, "--tag", "team", code=2)
+
+
+def test_a_failed_job_and_no_other_is_sent_to_the_dead_letter(sqlite_shell: Shell) -> None:
+    shell = sqlite_shell
+    broken = Failed(Failure(Category.PERMANENT, "no such report"))
+    (job_id,) = settled(shell.environ["ENGINE_URL"], [Submission(type="step")], broken)
+    assert shell.json("jobs", "dead-letter", job_id, "--yes") == {"jobs": [{"job_id": job_id, "state": "dead_letter"}]}
+    assert shell.json("status", job_id)["state"] == "dead_letter"
+    waiting = shell.json("submit", "step")["job_id"]
+    shell.refused("jobs", "dead-letter", waiting, "--yes", code=1)
+    assert shell.json("status", waiting)["state"] == "scheduled"
 
 
 def test_a_payload_comes_from_standard_input_and_a_key_finds_the_first_job(shell: Shell) -> None:
