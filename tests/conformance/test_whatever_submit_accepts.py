@@ -147,7 +147,8 @@ async def looks_right(opened: Opened, job_id: str) -> State:
 
 
 async def events_can_be_sent(opened: Opened, said: Submission) -> None:
-    events = [event for _, event in await opened.store.outbox.search(limit=200)]
+    found = await opened.store.outbox.search(limit=200)
+    events = [await opened.store.outbox.get(event.id) for _, event in found]
     assert bool(events) == (said.callback_url is not None)
     for event in events:
         assert parse_url(event.url).origin == event.origin

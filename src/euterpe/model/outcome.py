@@ -91,10 +91,11 @@ def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settl
 
 
 def _completed_stages(job: Job, result: bytes | None) -> Settlement:
+    """A row that was spoilt while the job ran makes no failure of a success."""
     try:
         last = job.stages[-1]
-    except UnprocessableRow as unreadable:
-        return _ended(job, State.FAILED, unprocessable(f"{unreadable.column} cannot be read"))
+    except UnprocessableRow:
+        last = None
     return Settlement(job.id, job.claim_version, State.COMPLETED, "completed", result, last_stage=last)
 
 
