@@ -36,6 +36,7 @@ async def test_a_refused_statement_leaves_nothing_half_done_and_is_told_as_what_
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sql, "LEAST_PATIENCE_S", 0.0)
     monkeypatch.setattr(sql, "PATIENCE_S", 0.0)
     prepare, do = ACTS[name]
     look = Look(store, tables)

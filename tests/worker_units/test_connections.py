@@ -73,7 +73,6 @@ async def test_one_whose_user_was_cut_off_is_rolled_back_before_it_is_used_again
     await asyncio.sleep(0)
     beginning.cancel()
     await asyncio.wait({beginning})
-    assert not cut_off.is_in_transaction(), "the driver knows nothing of it yet"
     connections.recover(cut_off)
     taken = [await connections.acquire() for _ in range(3)]
     assert pid in {connection.get_server_pid() for connection in taken}
@@ -101,5 +100,7 @@ async def test_one_that_opens_too_late_for_its_caller_is_there_for_the_next(conn
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait({waiting})
+        if not waiting.cancelled():
+            connections.release(waiting.result())  # one was at hand already
     taken = [await connections.acquire() for _ in range(3)]
     assert {await connection.fetchval("SELECT 1") for connection in taken} == {1}

@@ -26,7 +26,7 @@ STATES = click.Choice([str(state) for state in State])
 
 @click.group()
 def jobs() -> None:
-    """List, show, cancel, retry, update and bury jobs."""
+    """List, show, cancel, retry, update and dead-letter jobs."""
 
 
 @jobs.command("list")

@@ -12,7 +12,7 @@ COMMANDS = {
     "demo": Known("euterpe.cli.demo:demo", "Show the queue at work, with a worker killed in the middle.", RUN),
     "submit": Known("euterpe.cli.submit:submit", "Submit a job.", JOBS),
     "status": Known("euterpe.cli.submit:status", "Show how a job is.", JOBS),
-    "jobs": Known("euterpe.cli.jobs:jobs", "List, show, cancel and retry jobs.", JOBS),
+    "jobs": Known("euterpe.cli.jobs:jobs", "List, show, cancel, retry, update and dead-letter jobs.", JOBS),
     "dlq": Known("euterpe.cli.dlq:dlq", "List, replay, export and purge dead letters.", JOBS),
     "stats": Known("euterpe.cli.operate:stats", "Count jobs by queue and state, with ages and rates.", OPERATE),
     "peek": Known("euterpe.cli.operate:peek", "Show what a worker would claim next, without claiming it.", OPERATE),

@@ -55,6 +55,8 @@ from euterpe.store.turning import Turns
 from euterpe.store.units import Draft, Parent, Receipt, Unit, drafts_of
 
 PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
+LEAST_PATIENCE_S: Final = 0.1
+"""For a write that is begun when its time is nearly over: less would cut off what a healthy database can do."""
 ENDED_AT_BIRTH: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED})
 
 
@@ -148,7 +150,7 @@ class SqlStore:
 
     async def _submit_units(self, units: Sequence[Unit], deadline: float) -> list[submitting.Answer]:
         """Answered by the deadline. A tenth of the time is left to ask again, should an answer get lost."""
-        patience_s = max(0.1, 0.9 * (deadline - time.monotonic()))
+        patience_s = max(LEAST_PATIENCE_S, 0.9 * (deadline - time.monotonic()))
         plain, family = submitting.is_plain(units), self.engine.family
         told = self._foretell(units) if plain else None
         channel = None if told is None else told.channel
@@ -205,7 +207,7 @@ class SqlStore:
         self, units: Sequence[Unit], unknown: CommitUnknown, deadline: float
     ) -> list[submitting.Answer]:
         """The answer to a commit was lost. Ids are ours and used once, so the rows themselves tell what happened."""
-        left_s = max(0.1, deadline - time.monotonic())
+        left_s = max(LEAST_PATIENCE_S, deadline - time.monotonic())
         try:
             return await self.engine.write(
                 lambda: submitting.submit_again(units, key_window_us=self.key_window_us), patience_s=left_s

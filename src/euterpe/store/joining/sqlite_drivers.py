@@ -57,6 +57,11 @@ class PythonSqliteJoined(SqliteJoined):
     is_async = False
     sqlite_library = "sqlite3"
 
+    def break_connection(self) -> None:
+        # A closed connection keeps its locks as long as a cursor of it lives, which an exception may hold for long.
+        self._connection.rollback()
+        self._connection.close()
+
     def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
         cursor = self._connection.cursor()
         cursor.row_factory = None
