@@ -1,0 +1,194 @@
+"""Every operation of a queue is cut off at each of its suspension points, and then the queue is used on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import psutil
+import pytest
+
+from euterpe.compose import connect
+from euterpe.model.errors import EuterpeError
+from euterpe.queue.queue import Queue
+from tests.cancellation.cutting import Cut, When, cut_off
+from tests.cancellation.test_store import HALF_DONE, MOST_POINTS, url
+from tests.faults.crew import until
+from tests.faults.history import check
+from tests.faults.recorder import rows
+
+__all__ = ["url"]
+
+Prepare = Callable[[Queue, int], Awaitable[Coroutine[Any, Any, Any]]]
+
+
+async def submit(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    return queue.submit("t", {"n": 1})
+
+
+async def submit_with_a_key(queue: Queue, n: int) -> Coroutine[Any, Any, Any]:
+    return queue.submit("t", idempotency_key=f"k{n}")
+
+
+async def submit_many(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    return queue.submit_many([("t", {"n": n}) for n in range(3)])
+
+
+async def workflow(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    async def store_it() -> None:
+        async with queue.workflow() as flow:
+            first = flow.add("t")
+            flow.add("t", after=[first])
+
+    return store_it()
+
+
+async def cancel(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    return queue.cancel((await queue.submit("t")).id)
+
+
+async def retry(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    job = await queue.submit("t")
+    await queue.cancel(job.id)
+    return queue.retry(job.id)
+
+
+async def update(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    return queue.update((await queue.submit("t")).id, tags={"team": "a"})
+
+
+async def get(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    return queue.get((await queue.submit("t")).id)
+
+
+async def search(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    return queue.search(limit=5)
+
+
+async def stats(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    return queue.stats()
+
+
+async def pause_and_resume(queue: Queue, n: int) -> Coroutine[Any, Any, Any]:
+    async def both() -> None:
+        await queue.pause(queue=f"q{n}")
+        await queue.resume(queue=f"q{n}")
+
+    return both()
+
+
+async def wait_for_a_result(queue: Queue, _: int) -> Coroutine[Any, Any, Any]:
+    job = await queue.submit("t")
+    await queue.cancel(job.id)
+
+    async def wait() -> None:
+        try:
+            await job.result("5s")
+        except EuterpeError:
+            return  # it was cancelled, and says so
+
+    return wait()
+
+
+OPERATIONS = (
+    submit, submit_with_a_key, submit_many, workflow, cancel, retry, update, get, search, stats, pause_and_resume,
+    wait_for_a_result,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("when", When, ids=lambda when: when.name.lower())
+@pytest.mark.parametrize("prepare", OPERATIONS, ids=lambda operation: operation.__name__)
+async def test_an_operation_that_is_cut_off_leaves_a_queue_that_works(url: str, prepare: Prepare, when: When) -> None:
+    acknowledged: list[str] = []
+    async with Queue(url) as queue:
+        for at in range(MOST_POINTS):
+            was_cut = await cut_off(await prepare(queue, at), at, when)
+            async with asyncio.timeout(10):
+                acknowledged += await _traffic(queue, at)
+            if not was_cut:
+                break
+        else:
+            pytest.fail(f"it has more than {MOST_POINTS} suspension points")
+        found = {job.id for job in (await queue.search(limit=1000)).jobs}
+    assert set(acknowledged) <= found
+    assert rows(url, HALF_DONE) == []
+    check(url)
+
+
+@pytest.mark.parametrize("when", When, ids=lambda when: when.name.lower())
+async def test_a_queue_whose_opening_was_cut_off_can_be_opened(url: str, when: When) -> None:
+    queue = Queue(url)
+
+    async def open_and_close() -> None:
+        async with queue:
+            pass
+
+    for at in range(MOST_POINTS):
+        was_cut = await cut_off(open_and_close(), at, when)
+        async with asyncio.timeout(10), queue:
+            await queue.submit("t")
+        if not was_cut:
+            break
+    assert rows(url, "SELECT count(*) FROM inbox_jobs") == [(at + 1,)]
+
+
+async def test_a_migration_that_was_cut_off_can_be_made(fresh_postgres_url: str) -> None:
+    for at in range(MOST_POINTS):
+        store = connect(fresh_postgres_url).store
+        was_cut = await cut_off(store.engine.migrate(), at, When.WAITING)
+        if not was_cut:
+            break
+    async with Queue(fresh_postgres_url) as queue:
+        await queue.submit("t")
+    await until(lambda: _nobody_is_in_a_transaction(fresh_postgres_url), within_s=5)
+
+
+async def test_work_that_is_cut_off_as_it_starts_leaves_nothing_behind(url: str) -> None:
+    """No lease keeper, no task, no job that nobody runs."""
+    queue = Queue(url)
+
+    @queue.job("t")
+    async def handler() -> str:
+        return "done"
+
+    before = _children()
+    async with queue:
+        for at in range(12):
+            job = await queue.submit("t")
+            tasks = len(asyncio.all_tasks())
+            starting = asyncio.ensure_future(_cut(queue.work(concurrency=2, lease="5s"), at))
+            await asyncio.wait({starting}, timeout=2.0)
+            if not starting.done():  # it works, and has no further point of its own
+                starting.cancel()
+                await asyncio.wait({starting})
+                break
+            assert len(asyncio.all_tasks()) == tasks
+            assert _children() == before
+            worker = asyncio.ensure_future(queue.work(concurrency=2, lease="5s"))
+            assert await job.result("20s") == "done"
+            worker.cancel()
+            await asyncio.wait({worker})
+    assert at > 0
+    assert _children() == before
+    check(url)
+
+
+async def _cut(running: Coroutine[Any, Any, Any], at: int) -> None:
+    await Cut(running, at, When.WAITING)
+
+
+def _children() -> set[int]:
+    return {child.pid for child in psutil.Process().children() if "euterpe" in " ".join(child.cmdline())}
+
+
+async def _nobody_is_in_a_transaction(url: str) -> bool:
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'euterpe' AND xact_start IS NOT NULL"
+    return rows(url, asked) == [(0,)]
+
+
+async def _traffic(queue: Queue, n: int) -> list[str]:
+    jobs = await asyncio.gather(
+        queue.submit("after"), queue.submit("after", idempotency_key=f"after-{n}"), queue.submit("after", delay="1h")
+    )
+    return [job.id for job in jobs]
