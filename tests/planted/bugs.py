@@ -52,7 +52,7 @@ BUGS = (
         "what_joins_a_commit_has_no_savepoint",
         (Edit("store/writer.py", "self._run(session, ticket, alone=False)", "self._run(session, ticket, alone=True)"),),
         JOINED,
-        "assert set() == {'first'}",
+        ("assert set() == {'first'}", "cannot commit - no transaction is active"),
     ),
     Bug(
         "the_lease_keeper_begins_too_late",
@@ -89,7 +89,10 @@ BUGS = (
     ),
     Bug(
         "the_fence_forgets_the_version_on_postgres",
-        (Edit(f"{QUERIES}/postgres/settle_completed.sql", "AND j.claim_version = i.claim_version AND", "AND"),),
+        (
+            Edit(f"{QUERIES}/postgres/settle_completed.sql", "AND j.claim_version = i.claim_version AND", "AND"),
+            Edit(f"{QUERIES}/postgres/settle_completed.sql", "WHERE w.claim_version = i.claim_version AND", "WHERE"),
+        ),
         f"{FROZEN}[postgres]",
         "a refused write left something behind",
     ),
@@ -114,7 +117,10 @@ BUGS = (
     ),
     Bug(
         "an_ended_attempt_can_be_ended_again",
-        (Edit(f"{QUERIES}/postgres/settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),),
+        (
+            Edit(f"{QUERIES}/postgres/settle_completed.sql", " AND j.lease_expires_at IS NOT NULL\n", "\n"),
+            Edit(f"{QUERIES}/postgres/settle_completed.sql", " AND w.lease_expires_at IS NOT NULL\n", "\n"),
+        ),
         f"{SETTLE_AGAIN}[after]",
         "moved from completed to completed",
     ),

@@ -67,16 +67,4 @@ CONTRACT_BUGS = (
         f"{SPAWNING}::test_a_lease_that_is_not_the_workers_stores_nothing[sqlite-wrong0]",
         "KeyError: 'code'",
     ),
-    Bug(
-        "a_worker_on_an_http_queue_measures_a_database_it_does_not_have",
-        (
-            Edit(
-                "system/roles.py",
-                "if not remote:\n            parts.start(deliver",
-                "if True:\n            parts.start(deliver",
-            ),
-        ),
-        f"{OVER_HTTP}::test_a_worker_that_is_told_to_stop_gives_its_job_back_over_http",
-        ("AttributeError", "assert 1 == 0"),
-    ),
 )

@@ -31,7 +31,7 @@ from euterpe.store.units import Draft, Receipt, Unit, as_stored, drafts_of
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
 
-WAIT_MS: Final = 2_000
+WAIT_MS: Final = 1_000
 """How long a claim waits for work. A worker that stops waits for it to return, so it is short."""
 PAGE_LIMIT: Final = 200
 AT_ONCE: Final = 24
