@@ -137,7 +137,7 @@ def test_a_subsystem_that_cannot_start_is_exit_1(bare_shell: Shell) -> None:
         complaint = bare_shell.refused("--role=api", code=1, API_PORT=port)
     assert f"the API cannot listen on 127.0.0.1:{port}" in complaint
     nowhere = "postgresql://nobody:hidden@127.0.0.1:1/none"
-    complaint = bare_shell.refused("--role=all", code=1, ENGINE_URL=nowhere)
+    complaint = bare_shell.refused("--role=all", code=1, ENGINE_URL=nowhere, ENGINE_START_TIMEOUT="0s")
     assert "Postgres does not answer" in complaint
     assert "hidden" not in complaint
 

@@ -123,6 +123,7 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "engine.max_payload": Sample(
         "2MB", "2MB", "engine.max_payload_bytes", 2_000_000, (0, "17MB", 16_000_001, "big", "1mb", True)
     ),
+    "engine.start_timeout": _duration("engine.start_timeout"),
     "api.host": Sample("10.0.0.1", "10.0.0.1", "api.host", "10.0.0.1", _NOT_A_NAME),
     "api.port": Sample(9000, "9000", "api.port", 9000, _NOT_A_PORT),
     "api.max_body": Sample("8MiB", "8MiB", "api.max_body_bytes", 8 * 1024**2, (0, "big", -5, True)),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.planted.bugs import BUGS as CORE_BUGS
+from tests.planted.bugs_campaign import CAMPAIGN_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_cut_off import CUT_OFF_BUGS
@@ -27,6 +28,7 @@ from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, ru
 BUGS = (
     *REFUSAL_BUGS,
     *CORE_BUGS,
+    *CAMPAIGN_BUGS,
     *CANCELLATION_BUGS,
     *CUT_OFF_BUGS,
     *DECLARED_BUGS,

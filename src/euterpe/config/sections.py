@@ -181,6 +181,9 @@ class EngineConfig(Section):
     max_payload_bytes: int = setting(
         size(1, PAYLOAD_CEILING), PAYLOAD_LIMIT, "The largest payload of a job.", key="max_payload"
     )
+    start_timeout_us: int = setting(
+        duration(), 30 * SECOND_US, "How long a role waits at its start for a database server that is not ready yet."
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

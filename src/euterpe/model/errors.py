@@ -15,6 +15,7 @@ EuterpeError
 ├── Unsupported                  this engine cannot do that, by design
 ├── StoreUnavailable             the database did not answer, or refuses for now; nothing is known to be lost
 │   ├── CommitUnknown            the answer to a commit was lost; ask by idempotency key or job id
+│   ├── ServerNotReady           the server takes no connection for now: it is starting, full, or not listening yet
 │   └── SchemaMismatch           the database's schema is newer than this code, not migrated, or away for a moment
 ├── DataRejected(code)           the database refuses these very values; nothing was written, a retry is refused too
 └── JobFailed                    raised by `job.result()`: the job ended without a result
@@ -133,6 +134,11 @@ class StoreUnavailable(EuterpeError):
 
 class CommitUnknown(StoreUnavailable):
     """The connection broke while a commit was under way: it may or may not have happened."""
+
+
+class ServerNotReady(StoreUnavailable):
+    """The server takes no connection for now: it starts or stops, has too many, or nothing listens at its address. A
+    wrong password or a missing database is no such case: waiting does not help there."""
 
 
 class SchemaMismatch(StoreUnavailable):

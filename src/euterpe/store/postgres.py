@@ -30,7 +30,17 @@ from euterpe.store.migrations import (
     missing,
     no_rights,
 )
-from euterpe.store.postgres_errors import FAILURES, LOCK_TIMEOUT, LOST, Conflict, is_useless, meaning, message
+from euterpe.store.postgres_errors import (
+    FAILURES,
+    LOCK_TIMEOUT,
+    LOST,
+    Conflict,
+    cannot_connect,
+    is_lost,
+    is_useless,
+    meaning,
+    message,
+)
 from euterpe.store.postgres_session import plan_of, split_url
 from euterpe.store.program import Each, MakeProgram, Program, Row, Statement
 
@@ -72,7 +82,7 @@ class PostgresEngine:
         except BaseException as error:
             connections.terminate()
             if isinstance(error, FAILURES):
-                raise StoreUnavailable(f"Postgres does not answer: {message(error)}") from error
+                raise cannot_connect(error) from error
             raise
         self._connections = connections
         self._opened_by = os.getpid()
@@ -108,7 +118,7 @@ class PostgresEngine:
         try:
             return await self._dial(None, settings)
         except FAILURES as error:
-            raise StoreUnavailable(f"Postgres does not answer: {message(error)}") from error
+            raise cannot_connect(error) from error
 
     async def _connect_to_work(self) -> Connection:
         return await self._dial(ANSWER_TIMEOUT_S, {})
@@ -182,7 +192,7 @@ class PostgresEngine:
         try:
             connection = await connections.acquire()
         except FAILURES as error:
-            raise StoreUnavailable(f"Postgres does not answer: {message(error)}") from error
+            raise cannot_connect(error) from error
         try:
             try:
                 yield connection
@@ -260,7 +270,7 @@ class PostgresEngine:
         except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
             raise no_rights("Postgres", message(error)) from error
         except FAILURES as error:
-            raise meaning(error) from error
+            raise (cannot_connect(error) if is_lost(error) else meaning(error)) from error
         finally:
             await connection.close()
 

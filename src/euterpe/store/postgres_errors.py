@@ -6,11 +6,12 @@ from a lock timeout over a full disk to an error that nobody has seen yet, is an
 
 from __future__ import annotations
 
+import ssl
 from typing import Final
 
 import asyncpg
 
-from euterpe.model.errors import CommitUnknown, DataRejected, EuterpeError, StoreUnavailable
+from euterpe.model.errors import CommitUnknown, DataRejected, EuterpeError, ServerNotReady, StoreUnavailable
 from euterpe.store.migrations import no_rights, not_migrated
 
 LOST: Final = (
@@ -26,6 +27,9 @@ DATA: Final = frozenset({"22", "23"})
 LOST_CLASS: Final = "08"
 LOST_STATES: Final = frozenset({"25P03", "25P04", "57P01", "57P02", "57P03", "57P04", "57P05", "53300"})
 """Sessions that the server ends: idle too long, shut down, crashed, not yet up, dropped, or one too many."""
+NOT_READY_CLASSES: Final = frozenset({LOST_CLASS, "53", "57"})
+PROTOCOL_VIOLATION: Final = "08P01"
+"""How PgBouncer refuses an unknown user or database."""
 SCHEMA_CLASSES: Final = frozenset({"3F", "42"})
 NO_RIGHTS: Final = "42501"
 LOCK_TIMEOUT: Final = "55P03"
@@ -61,6 +65,17 @@ def meaning(error: BaseException, *, committing: bool = False) -> EuterpeError:
     if state[:2] in SCHEMA_CLASSES:
         return not_migrated("Postgres", said)
     return StoreUnavailable(f"Postgres refused: {said}", state)
+
+
+def cannot_connect(error: BaseException) -> StoreUnavailable:
+    """Our own error for one of FAILURES while connecting."""
+    state = sqlstate(error)
+    if isinstance(error, asyncpg.PostgresError):
+        may_pass = state[:2] in NOT_READY_CLASSES and state != PROTOCOL_VIOLATION
+    else:
+        may_pass = isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
+    kind = ServerNotReady if may_pass else StoreUnavailable
+    return kind(f"Postgres does not answer: {message(error)}", state)
 
 
 def is_lost(error: BaseException) -> bool:

@@ -28,6 +28,7 @@ from euterpe.store.sweeper import Retention
 from euterpe.system.health import Health
 from euterpe.system.opening import Welcome, welcome
 from euterpe.system.outbox import deliver
+from euterpe.system.readiness import until_ready
 from euterpe.system.sampling import sample_forever
 from euterpe.system.stopping import Stop
 from euterpe.worker.identity import worker_id
@@ -105,7 +106,9 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
     make_room(queue.url)
     async with AsyncExitStack() as stack:
         stack.enter_context(stop.on_signals())
-        await stack.enter_async_context(queue)
+        if not await until_ready(queue, config.engine.start_timeout_us / 1e6, stop.draining):
+            return
+        stack.push_async_exit(queue)
         queue.store.telemetry = metrics
         if not remote:
             keep_as_said(config, queue)
