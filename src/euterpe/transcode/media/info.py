@@ -1,0 +1,68 @@
+"""What a media file is, as far as anybody asks: format, length, streams, tags, chapters, covers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+StreamKind = Literal["audio", "video", "cover", "subtitle", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    index: int
+    kind: StreamKind
+    codec: str
+    sample_rate: int | None = None
+    channels: int | None = None
+    channel_layout: str | None = None
+    bits: int | None = None
+    """Bits of a sample where that says something: of lossless audio."""
+    width: int | None = None
+    height: int | None = None
+    rotated: bool = False
+    """Shown turned by a quarter: width and height change places."""
+    frame_rate: float | None = None
+    duration_ms: int | None = None
+    bit_rate: int | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def shown_size(self) -> tuple[int, int]:
+        width, height = self.width or 0, self.height or 0
+        return (height, width) if self.rotated else (width, height)
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    start_ms: int
+    end_ms: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaInfo:
+    format: str
+    size_bytes: int
+    duration_ms: int | None
+    duration_estimated: bool
+    """The container does not say how long it lasts; the figure is size by bit rate."""
+    bit_rate: int | None
+    streams: tuple[Stream, ...]
+    tags: dict[str, str]
+    chapters: tuple[Chapter, ...]
+
+    def of_kind(self, kind: StreamKind) -> tuple[Stream, ...]:
+        return tuple(stream for stream in self.streams if stream.kind == kind)
+
+    @property
+    def audio(self) -> Stream | None:
+        return next(iter(self.of_kind("audio")), None)
+
+    @property
+    def video(self) -> Stream | None:
+        return next(iter(self.of_kind("video")), None)
+
+    @property
+    def covers(self) -> tuple[Stream, ...]:
+        return self.of_kind("cover")

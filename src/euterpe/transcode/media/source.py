@@ -1,0 +1,54 @@
+"""The source as an open descriptor: the only thing a child process can read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from euterpe.transcode.media.errors import bad_source
+from euterpe.transcode.media.limits import Limits
+
+# What may read a source. Left out on purpose: everything that opens further files or addresses (concat, hls, dash,
+# imf, sdp, ...), pictures, text and devices.
+DEMUXERS = (
+    *("aac", "ac3", "aiff", "amr", "ape", "asf", "au", "avi", "caf", "dsf", "dts", "eac3", "flac", "flv"),
+    *("matroska,webm", "mov,mp4,m4a,3gp,3g2,mj2", "mp3", "mpc", "mpc8", "mpeg", "mpegts", "ogg", "tak", "tta"),
+    *("truehd", "voc", "w64", "wav", "wv"),
+)
+
+
+@contextmanager
+def opened(source: Path) -> Iterator[int]:
+    """Opened anew for each run: a child moves the position. Neither a link nor a device is followed."""
+    try:
+        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise bad_source("unreadable", "the source cannot be opened as a plain file") from error
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise bad_source("unreadable", "the source is not a plain file")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def checked_size(source: Path, limits: Limits) -> int:
+    with opened(source) as fd:
+        size = os.fstat(fd).st_size
+    if size == 0:
+        raise bad_source("empty", "the source is empty")
+    if size > limits.max_source_bytes:
+        raise bad_source("too_large", f"the source is larger than {limits.max_source_bytes} bytes")
+    return size
+
+
+def input_options(fd: int, limits: Limits) -> list[str]:
+    """What stands before `-i`: this descriptor, these formats, no other protocol."""
+    return [
+        *("-protocol_whitelist", "fd", "-format_whitelist", ",".join(DEMUXERS)),
+        *("-max_pixels", str(limits.max_pixels), "-max_streams", str(limits.max_streams)),
+        *("-fd", str(fd), "-i", "fd:"),
+    ]
