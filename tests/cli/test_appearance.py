@@ -6,10 +6,12 @@ import json
 import os
 import pty
 import re
+import sqlite3
 import struct
 import subprocess
 import sys
 import termios
+from contextlib import closing
 from fcntl import ioctl
 from importlib import import_module
 from pathlib import Path
@@ -18,8 +20,13 @@ import click
 import pytest
 
 from euterpe.cli.root import COMMANDS, root
+from euterpe.compose import Backend, sqlite_path
+from euterpe.model.failure import Category, Failure
+from euterpe.model.outcome import Failed
+from euterpe.model.submission import Submission
+from euterpe.ports import ClaimRequest, Finished
 from tests.cli.commands import EUTERPE, Shell
-from tests.cli.states import dead_letters
+from tests.cli.states import dead_letters, with_store
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -85,7 +92,7 @@ def test_a_terminal_of_80_columns_gets_a_table_that_fits_with_the_id_in_full(sql
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]m", on_a_terminal(sqlite_shell, "dlq", "list", NO_COLOR="1"))
 
 
-def on_a_terminal(shell: Shell, *arguments: str, **environ: str) -> str:
+def on_a_terminal(shell: Shell, *arguments: str, codes: tuple[int, ...] = (0,), **environ: str) -> str:
     """What a person with an 80 by 24 terminal sees."""
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
@@ -103,7 +110,7 @@ def on_a_terminal(shell: Shell, *arguments: str, **environ: str) -> str:
             if not chunk:
                 break
             seen += chunk
-        assert p.wait(30) == 0
+        assert p.wait(30) in codes
     os.close(ours)
     return seen.decode()
 
@@ -116,3 +123,64 @@ def test_json_at_a_terminal_draws_nothing_on_it_and_is_the_same_json(sqlite_shel
     shown = on_a_terminal(sqlite_shell, "jobs", "list", "--json")
     assert all(char.isprintable() or char in "\r\n" for char in shown)
     assert json.loads(shown) == json.loads(piped)
+
+
+DRAWS = "\x1b]0;owned\x07\x1b[2J\r\nforged\u009b31m\u202e"
+"""A terminal that gets this as it is changes its title, clears itself and shows a line that nobody printed."""
+SAYS_STORED_TEXT = (
+    ("stats",),
+    ("jobs", "list"),
+    ("jobs", "show", "JOB"),
+    ("dlq", "export", "--all"),
+    ("peek",),
+    ("jobs", "retry", "JOB"),
+)
+
+
+def hostile_database(shell: Shell) -> str:
+    """A dead letter whose every text draws on the terminal; its id."""
+    url = shell.environ["ENGINE_URL"]
+
+    async def act(backend: Backend) -> str:
+        said = Submission(
+            type=f"type{DRAWS}",
+            tags={f"name{DRAWS}": f"value{DRAWS}"},
+            payload=json.dumps({"payload": DRAWS}, ensure_ascii=False).encode(),
+            correlation_id=DRAWS,
+            max_attempts=1,
+        )
+        await backend.store.submit_many([said, said])
+        (claim,) = await backend.store.claim(ClaimRequest(worker_id=f"worker{DRAWS}:1", limit=1))
+        failure = Failure(Category.TEMPORARY, f"message{DRAWS}", f"code{DRAWS}")
+        await backend.store.settle([Finished(claim, Failed(failure))])
+        await backend.store.pause("type", f"paused{DRAWS}")
+        return claim.job.id
+
+    job_id = with_store(url, act)
+    with closing(sqlite3.connect(sqlite_path(url))) as connection, connection:
+        refuse = f"SELECT RAISE(ABORT, 'trigger{DRAWS}')"
+        connection.execute(f"CREATE TRIGGER of_somebody_else BEFORE INSERT ON inbox_jobs BEGIN {refuse}; END")
+    return job_id
+
+
+def test_stored_text_draws_on_no_terminal_whichever_command_shows_it(sqlite_shell: Shell) -> None:
+    job_id = hostile_database(sqlite_shell)
+    shown = ""
+    for arguments in SAYS_STORED_TEXT:
+        named = tuple(job_id if word == "JOB" else word for word in arguments)
+        screen = on_a_terminal(sqlite_shell, *named, codes=(0, 1), NO_COLOR="1")
+        own = re.sub(r"\x1b\[[0-9;]*m", "", screen.replace("\r\n", "\n"))  # bold headers are ours
+        assert all(char.isprintable() or char == "\n" for char in own), f"{named} drew: {screen!r}"
+        assert not re.search("^forged", own, re.MULTILINE), f"{named} printed a line that nobody wrote"
+        shown += own
+    for word in ("type", "name", "payload", "message", "code", "paused", "trigger"):
+        assert f"{word}\\x1b]0;owned" in shown or f'{word}": "\\u001b' in shown or f"{word}\\u001b" in shown, word
+
+
+def test_a_pipe_gets_stored_text_as_escapes_too_unless_it_asks_for_json(sqlite_shell: Shell) -> None:
+    job_id = hostile_database(sqlite_shell)
+    for arguments in (("jobs", "retry", job_id), ("submit", "t"), ("stats",), ("jobs", "show", job_id)):
+        done = sqlite_shell.run(*arguments)
+        assert "\x1b" not in done.stdout + done.stderr, arguments
+        assert "owned" in done.stdout + done.stderr, arguments
+    assert sqlite_shell.json("jobs", "show", job_id)["type"] == f"type{DRAWS}"

@@ -21,10 +21,12 @@ def main() -> None:
 
 def complain(error: EuterpeError) -> int:
     """Say what is wrong; returns the exit code: 2 for a bad configuration, else 1."""
+    from euterpe.cli.output import note
     from euterpe.config import ConfigError
 
     if isinstance(error, ConfigError):
-        print(f"euterpe: {error}", file=sys.stderr)
+        for line in f"euterpe: {error}".split("\n"):
+            note(line)
         return BAD_USAGE
-    print(f"euterpe: {' '.join(str(error).split())}", file=sys.stderr)
+    note(f"euterpe: {' '.join(str(error).split())}")
     return FAILED

@@ -12,7 +12,7 @@ import msgspec
 
 from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.jobs import each_of, show_page
-from euterpe.cli.output import confirm, note, print_json, say
+from euterpe.cli.output import confirm, note, print_json, say, shown_json
 from euterpe.cli.session import Session, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, JOB_ID
 from euterpe.compose import Backend
@@ -163,7 +163,7 @@ def export(session: Session, chosen: Which, out: BinaryIO) -> None:
         count = 0
         async for job in chosen.find(backend):
             document = job_with_attempts(job, await backend.store.attempts(job.id))
-            out.write(msgspec.json.encode(document) + b"\n")
+            out.write(shown_json(msgspec.json.encode(document)) + b"\n")
             count += 1
         return count
 

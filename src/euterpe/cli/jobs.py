@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from euterpe.cli.documents import job_with_attempts
-from euterpe.cli.output import age, confirm, note, print_fields, print_json, print_table, printable, say, span
+from euterpe.cli.output import age, confirm, note, print_fields, print_json, print_table, say, span
 from euterpe.cli.session import Session, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID, PAIR
 from euterpe.compose import Backend
@@ -127,7 +127,7 @@ def print_job(job: Job) -> None:
             ("worker", job.worker_id if job.state is State.RUNNING else None),
             ("tags", _tags(job)),
             ("replay of", job.replay_of),
-            ("result", job.result.decode() if job.result is not None else None),
+            ("result", job.result.decode(errors="replace") if job.result is not None else None),
             ("error", _message(job.error)),
         ]
     )
@@ -167,7 +167,7 @@ def _message(error: str | None) -> str | None:
     if error is None:
         return None
     document = read_error(error)
-    return printable(f"{document.get('message')} ({document.get('code')})")
+    return f"{document.get('message')} ({document.get('code')})"
 
 
 def _body(job: Job) -> str:

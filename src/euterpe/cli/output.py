@@ -1,7 +1,7 @@
 """What commands print: tables for people, JSON for programs.
 
 At a terminal tables fit its width and have colours; in a pipe each row is one uncut line without any. Text out of the
-database may hold anything, so control characters never reach the terminal.
+database may hold anything, so control characters are shown as escapes.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
 
 def say(line: str = "") -> None:
     """A line for people, on standard output."""
-    click.echo(line)
+    click.echo(printable(line))
 
 
 def note(line: str) -> None:
     """A remark beside the answer: on standard error, so that a pipe gets the answer alone."""
-    click.echo(line, err=True)
+    click.echo(printable(line), err=True)
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -110,8 +110,10 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """The text without what would draw on the terminal or break the line."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    """The text with what would draw on the terminal or break the line as an escape: `\\x1b`, `\\n`."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def age(at_us: int | None, now_us: int | None = None) -> str:
