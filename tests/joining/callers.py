@@ -226,10 +226,10 @@ class Libsql(Caller):
         self.connection.execute(sql)
 
     async def commit(self) -> None:
-        self.connection.execute("COMMIT")
+        self.connection.commit()
 
     async def rollback(self) -> None:
-        self.connection.execute("ROLLBACK")
+        self.connection.rollback()
 
     async def close(self) -> None:
         self.connection.close()

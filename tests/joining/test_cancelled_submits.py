@@ -11,7 +11,7 @@ import pytest
 
 from euterpe.model.submission import Submission
 from euterpe.store.joining import home_of, join
-from euterpe.store.program import Program, Row
+from euterpe.store.program import Program, Row, one
 from euterpe.store.submitting import submit_joined
 from euterpe.store.units import Receipt
 from tests.joining.callers import LIBSQL, POSTGRES, SQLITE
@@ -172,3 +172,26 @@ async def test_a_cancel_ends_a_submit_that_waits_for_a_lock_which_nobody_lets_go
         await holder.rollback()
         await holder.close()
     assert not (await scene.store.submit(Submission(type="mail", idempotency_key="k"))).replayed
+
+
+@pytest.mark.parametrize("caller_name", ["libsql"], indirect=True)
+async def test_a_libsql_commit_after_a_failed_undo_raises_until_the_caller_rolls_back(scene: Scene) -> None:
+    await begin_with_an_order(scene)
+    joined = join(scene.caller.connection)
+
+    def spoilt() -> Program[list[Receipt]]:
+        scene.caller.connection.execute("ROLLBACK")  # The savepoint is gone with it, so there is nothing to undo to.
+        yield one("no_such_statement")
+        return []
+
+    with pytest.raises(FileNotFoundError):
+        joined.run_sync(spoilt, home_of(scene.store.engine))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="constraint failed"):
+            await scene.caller.commit()
+    await scene.store.submit(Submission(type="mail"))  # Nobody is locked out meanwhile.
+    await scene.caller.rollback()
+    await scene.caller.begin()
+    await scene.caller.order()
+    await scene.caller.commit()
+    assert await scene.orders() == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from euterpe.store.dialect import Family, numbered
 from euterpe.store.joining.calls import Call, Calls
@@ -18,6 +18,14 @@ from euterpe.store.program import MakeProgram, Row, Statement
 T = TypeVar("T")
 
 BEGIN = "BEGIN IMMEDIATE"
+UNCOMMITTABLE: Final = (
+    "PRAGMA foreign_keys = ON",
+    "BEGIN",
+    "CREATE TEMP TABLE euterpe_undo_failed (id INTEGER PRIMARY KEY)",
+    "CREATE TEMP TABLE euterpe_roll_back (id REFERENCES euterpe_undo_failed(id) DEFERRABLE INITIALLY DEFERRED)",
+    "INSERT INTO euterpe_roll_back VALUES (1)",
+)
+"""A reference to a row that is not there, which is looked for at the commit."""
 
 
 class SqliteJoined(Joined):
@@ -109,8 +117,16 @@ class LibsqlJoined(SqliteJoined):
     sqlite_library = "libsql"
 
     def break_connection(self) -> None:
-        # A closed one panics at its next use. COMMIT without a transaction is an error too.
-        self._connection.execute("ROLLBACK")
+        """The driver's commit() says nothing where no transaction is open, and a closed connection panics at its next
+        use. So a transaction is left open that cannot be committed, and that locks nothing."""
+        with suppress(Exception):  # the transaction may be gone already
+            self._connection.execute("ROLLBACK")
+        try:
+            for sql in UNCOMMITTABLE:
+                self._connection.execute(sql)
+        except Exception:
+            self._connection.close()
+            raise
 
     def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
         from euterpe.store.libsql import fetch
