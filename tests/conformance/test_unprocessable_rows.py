@@ -66,6 +66,12 @@ async def spoil(tables: Tables, job_id: str, spoilt: tuple[str, str]) -> None:
     await tables.run(f"UPDATE inbox_jobs SET {spoilt[0]} = '{spoilt[1]}' WHERE id = '{job_id}'")
 
 
+async def write_blob(store: SqlStore, tables: Tables, column: str, job_id: str, text: str) -> None:
+    blob = text.encode().replace(b"\\xff", b"\xff").hex()
+    value = f"decode('{blob}', 'hex')" if store.engine.family == "postgres" else f"x'{blob}'"
+    await tables.run(f"UPDATE inbox_jobs SET {column} = {value} WHERE id = '{job_id}'")
+
+
 async def code_of(store: SqlStore, job_id: str) -> Any:
     return ((await store.get(job_id)).error_document or {}).get("code")
 
@@ -104,9 +110,7 @@ async def test_a_payload_that_is_no_json_does_not_spoil_an_answer_over_http(
     store: SqlStore, tables: Tables, payload: str, by_turn: bool
 ) -> None:
     first, bad, last = [await submit(store) for _ in range(3)]
-    blob = payload.encode().replace(b"\\xff", b"\xff").hex()
-    value = f"decode('{blob}', 'hex')" if store.engine.family == "postgres" else f"x'{blob}'"
-    await tables.run(f"UPDATE inbox_jobs SET payload = {value} WHERE id = '{bad}'")
+    await write_blob(store, tables, "payload", bad, payload)
     async with served(store) as client:
         if by_turn:
             _, claims = await client.turn([], ClaimRequest(worker_id="w", limit=3))
@@ -117,6 +121,44 @@ async def test_a_payload_that_is_no_json_does_not_spoil_an_answer_over_http(
             assert (await complete(client, claim)).accepted
     assert (await state_of(store, bad), await code_of(store, bad)) == (State.DEAD_LETTER, "unprocessable_row")
     assert "payload" in ((await store.get(bad)).error_document or {})["message"]
+
+
+NO_JSON_CHECKPOINTS = ("j{", "j\\xff", "hand-written")
+
+
+@pytest.mark.parametrize("checkpoint", NO_JSON_CHECKPOINTS)
+@pytest.mark.parametrize("by_turn", [False, True], ids=["claim", "turn"])
+async def test_a_checkpoint_that_is_no_json_does_not_spoil_an_answer_over_http(
+    store: SqlStore, tables: Tables, checkpoint: str, by_turn: bool
+) -> None:
+    first, bad, last = [await submit(store) for _ in range(3)]
+    await write_blob(store, tables, "checkpoint", bad, checkpoint)
+    await write_blob(store, tables, "checkpoint", last, 'j{"at":3}')
+    async with served(store) as client:
+        if by_turn:
+            _, claims = await client.turn([], ClaimRequest(worker_id="w", limit=3))
+        else:
+            claims = await take(client, 3)
+        assert [claim.job.id for claim in claims] == [first, last]
+        assert [claim.job.checkpoint for claim in claims] == [None, b'j{"at":3}']
+    assert (await state_of(store, bad), await code_of(store, bad)) == (State.DEAD_LETTER, "unprocessable_row")
+    assert "checkpoint" in ((await store.get(bad)).error_document or {})["message"]
+
+
+@pytest.mark.parametrize("column", ["result", "error"])
+async def test_a_result_or_an_error_that_is_no_json_stops_no_claim_over_http(
+    store: SqlStore, tables: Tables, column: str
+) -> None:
+    jobs = [await submit(store) for _ in range(3)]
+    if column == "result":
+        await write_blob(store, tables, column, jobs[1], "no json")
+    else:
+        await spoil(tables, jobs[1], (column, "no json"))
+    async with served(store) as client:
+        claims = await take(client, 3)
+        assert [claim.job.id for claim in claims] == jobs
+        for claim in claims:
+            assert (await complete(client, claim)).accepted
 
 
 async def test_bytes_that_are_no_json_travel_over_http_as_bytes(store: SqlStore) -> None:

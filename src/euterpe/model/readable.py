@@ -40,6 +40,17 @@ def origin_of(url: str) -> str:
         return UNDELIVERABLE
 
 
+def columns_not_json(job: Job) -> list[str]:
+    """The columns, by name, that say they are JSON and are not: they cannot be a part of a JSON answer."""
+    found = []
+    if job.payload_format == "json" and not is_json(job.payload):
+        found.append("payload")
+    checkpoint = job.checkpoint
+    if checkpoint and checkpoint[:1] != b"b" and not is_json(checkpoint[1:]):
+        found.append("checkpoint")
+    return found
+
+
 def is_json(stored: bytes) -> bool:
     try:
         msgspec.json.decode(stored, type=msgspec.Raw)

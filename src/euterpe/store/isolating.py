@@ -1,7 +1,7 @@
 """Claimed jobs whose rows cannot be read end alone, before a worker sees them; everything else goes on.
 
-The good path pays one look at four columns that most jobs leave empty. Where payloads travel inside a JSON answer, each
-is read once too (0.4 us for a small one): one that is no JSON would spoil the answer for all the others.
+The good path pays one look at four columns that most jobs leave empty. Where payloads and checkpoints travel inside a
+JSON answer, each is read once too (0.4 us for a small one): one that is no JSON would spoil the answer for all others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Claim
 from euterpe.model.outcome import unprocessable_row
-from euterpe.model.readable import is_json, unreadable_columns
+from euterpe.model.readable import columns_not_json, unreadable_columns
 from euterpe.store.ends import EndedBy, EndReports
 from euterpe.store.engine import Engine
 from euterpe.store.settling import settle
@@ -31,8 +31,8 @@ async def without_unreadable(
     unreadable = {id(c): columns for c in suspects if (columns := unreadable_columns(c.job))} if suspects else {}
     if sent_as_json:
         for c in claims:
-            if c.job.payload_format == "json" and not is_json(c.job.payload):
-                unreadable.setdefault(id(c), []).append("payload")
+            if columns := columns_not_json(c.job):
+                unreadable.setdefault(id(c), []).extend(columns)
     if not unreadable:
         return claims
     await _end([(c, unreadable[id(c)]) for c in claims if id(c) in unreadable], engine, reports)
