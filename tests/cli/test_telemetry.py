@@ -279,6 +279,40 @@ def test_a_control_plane_counts_what_workers_over_http_report(telling_shell: She
     lines_of(api)
 
 
+def test_a_control_plane_tells_each_failure_that_a_worker_over_http_reports_once(
+    telling_shell: Shell, start: Start
+) -> None:
+    api = start(telling_shell, "--role=api")
+    api.until_said(GOOD_BYE)
+    client = Client(api)
+    key = telling_shell.json("keys", "create", "--requester", "local", "--scope", "worker")["key"]
+    retried, buried, broken = (client.submit("elsewhere", max_attempts=n) for n in (2, 1, 2))
+    with httpx.Client(base_url=f"{client.base}/internal/worker", headers={"Authorization": f"Bearer {key}"}) as http:
+        claimed = http.post("/claim", json={"worker_id": "w-9", "streams": ["default"], "max_jobs": 3}).json()["jobs"]
+        leases = {
+            job["job_id"]: {"worker_id": "w-9", **{name: job[name] for name in ("job_id", "attempt_id", "lease_token")}}
+            for job in claimed
+        }
+        error = {"category": "temporary", "code": "no_paper", "message": "the secret payload is 4711", "stack": "4711"}
+        first = {**leases[retried], "error": {**error, "retry_after": "90s"}}
+        assert http.post("/fail", json=first).json()["requeued"] is True
+        assert http.post("/fail", json=first).json()["requeued"] is True, "the same report again"
+        turn = {"worker_id": "w-9", "fail": [{**leases[buried], "error": error}]}
+        assert http.post("/turn", json=turn).json()["fail"][0]["dlq"] is True
+        assert http.post("/fail", json={**leases[broken], "error": {**error, "category": "permanent"}}).json()["ok"]
+    api.until_said("an attempt failed for good")
+    (warned,), (lost,), (gone,) = (
+        [line for line in lines_of(api) if line.get("job_id") == job_id] for job_id in (retried, buried, broken)
+    )
+    for line in (warned, lost, gone):
+        assert (line["type"], line["queue"], line["worker_id"]) == ("elsewhere", "default", "w-9")
+        assert (line["attempt"], line["claim_version"], line["error_code"]) == (1, 1, "no_paper")
+    assert (warned["level"], warned["state"], warned["category"]) == ("warning", "retrying", "temporary")
+    assert warned["delay_ms"] == 90_000
+    assert (lost["level"], lost["state"], lost["category"]) == ("error", "dead_letter", "temporary")
+    assert (gone["level"], gone["state"], gone["category"]) == ("error", "failed", "permanent")
+
+
 def test_promtool_has_nothing_to_say_about_the_page_of_a_running_process(telling_shell: Shell, start: Start) -> None:
     system = start(telling_shell, "--role=all", "--app", "telling:queue")
     system.until_said(GOOD_BYE)

@@ -15,6 +15,7 @@ from tests.planted.bugs_declared import DECLARED_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
+from tests.planted.bugs_outbox import OUTBOX_BUGS
 from tests.planted.bugs_place import PLACE_BUGS
 from tests.planted.bugs_plans import PLAN_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
@@ -35,6 +36,7 @@ BUGS = (
     *EDGE_BUGS,
     *LOCK_BUGS,
     *NAMING_BUGS,
+    *OUTBOX_BUGS,
     *PLACE_BUGS,
     *PLAN_BUGS,
     *CONTRACT_BUGS,

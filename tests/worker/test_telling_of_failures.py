@@ -10,7 +10,10 @@ from euterpe.model.state import State
 from euterpe.queue.queue import Queue
 from tests.worker.floor import Floor, WorkerProcess, in_state, until
 
-ALL_KEYS = {"job_id", "type", "queue", "worker_id", "claim_version", "attempt", "namespace", "error_code", "state"}
+ALL_KEYS = {
+    *("job_id", "type", "queue", "worker_id", "claim_version", "attempt"),
+    *("namespace", "error_code", "category", "state"),
+}
 
 
 @pytest.fixture(autouse=True)

@@ -41,10 +41,12 @@ from euterpe.api.wire_worker import (
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
+from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, Telemetry, Trace, Wakeups
 from euterpe.store.wire import WireClaims
 from euterpe.store.wire_words import REFUSED, News, Renewed, Reply, Report, TokenBeat
+from euterpe.worker.reporting import report_attempt
 from euterpe.worker.telemetry import reason_of
 
 COMPLETED: Final = msgspec.json.encode(CompleteAnswer(ok=True, ack=True))
@@ -194,6 +196,7 @@ class WorkerRoutes:
             self._coordinator.wake_all()
         self._tell_outbox(reply.settled is not None and reply.settled.has_callback for reply in replies)
         self._spans.end(reports, replies)
+        _log_failures(reports, replies)
         if self._telemetry is not None:
             _count_ends(self._telemetry, reports, replies)
         return replies
@@ -247,6 +250,16 @@ def _beating_answer(renewed: Renewed | None) -> BeatingAnswer:
         return _LEASE_OVER
     expires_at = rfc3339(renewed.expires_at) or ""
     return BeatingAnswer(ok=True, lease_expires_at=expires_at, cancel_requested=renewed.cancel_requested)
+
+
+def _log_failures(reports: Sequence[Report], replies: Sequence[Reply]) -> None:
+    """As a worker beside the database tells them; a report that comes again tells nothing new."""
+    for report, reply in zip(reports, replies, strict=True):
+        if isinstance(report.outcome, Success) or reply.settled is None or reply.settled.job is None:
+            continue
+        settled, job = reply.settled, reply.settled.job
+        took_s = max(0, time.time_ns() // 1000 - (job.started_at or 0)) / _SECOND_US
+        report_attempt(job, report.outcome, reply.state, settled.delay_us, took_s)
 
 
 def _count_ends(telemetry: Telemetry, reports: Sequence[Report], replies: Sequence[Reply]) -> None:

@@ -52,7 +52,7 @@ ADDED_KEYS: Final = frozenset(
     {
         *("logger", "exc_type", "exc_at", "exc_msg"),  # who spoke, and which exception rose where
         *("type", "state", "attempt"),  # what happened to which try of a job
-        *("error_code", "duration_ms", "delay_ms", "count"),  # how it went: codes and numbers, never texts
+        *("error_code", "category", "duration_ms", "delay_ms", "count"),  # how it went: codes and numbers, never texts
         *("method", "path", "status"),  # a request; `path` is the route's template
         *("host", "port", "engine"),  # what was started or reached
         "requester_id",  # on whose behalf

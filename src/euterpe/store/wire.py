@@ -194,10 +194,17 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
         moved,
     )
     for row in moved:
-        i = chosen[row[0]][0]
+        i, settlement = chosen[row[0]]
         stirs = bool(row[2]) or row[5] is not None
         job = running[(reports[i].job_id, reports[i].token_hash)].job
-        settled = Settled(job.queue, job.started_at, job.callback_url is not None, is_plain(job) and not stirs)
+        settled = Settled(
+            queue=job.queue,
+            started_at=job.started_at,
+            has_callback=job.callback_url is not None,
+            is_plain=is_plain(job) and not stirs,
+            job=job,
+            delay_us=settlement.delay_us,
+        )
         replies[i] = Reply(State(row[1]), settled, stirs)
     locked = yield from _locked([s for i, s in ordered if i not in replies], family)
     for i, report in enumerate(reports):

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.job import Job
 from euterpe.model.outcome import Outcome
 from euterpe.model.state import State
 
@@ -55,6 +56,10 @@ class Settled(msgspec.Struct, frozen=True):
     has_callback: bool = False
     is_plain: bool = True
     """Whether nothing hangs on its end: no dependent, no callback, no concurrency key."""
+    job: Job | None = None
+    """As it ran; None where a brief statement completed it, which tells no more."""
+    delay_us: int = 0
+    """How long a retry waits."""
 
 
 class Reply(msgspec.Struct, frozen=True):

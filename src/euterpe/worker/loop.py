@@ -327,7 +327,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001  # then it is not the outcome that is wrong
             return self._given_up(attempt, error)
         code = type(refused).__name__
-        log.error("an outcome cannot be written", extra={**job_keys(attempt.claim), "error_code": code})
+        log.error("an outcome cannot be written", extra={**job_keys(attempt.claim.job), "error_code": code})
         return True
 
     async def _write_one(self, attempt: Attempt, finished: Finished) -> None:
@@ -342,7 +342,9 @@ class Worker:
         if tries < SETTLE_TRIES:
             self._refusals[lease] = tries
             return False
-        log.error("an attempt cannot be settled; its lease will expire", extra=job_keys(attempt.claim), exc_info=error)
+        log.error(
+            "an attempt cannot be settled; its lease will expire", extra=job_keys(attempt.claim.job), exc_info=error
+        )
         self._roster.dismiss([attempt])
         return True
 

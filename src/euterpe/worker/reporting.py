@@ -4,41 +4,44 @@ from __future__ import annotations
 
 import logging
 
-from euterpe.model.job import Claim
-from euterpe.model.outcome import Cancelled, Failed
+from euterpe.model.job import Job
+from euterpe.model.outcome import Cancelled, Failed, Outcome
 from euterpe.model.state import State
 from euterpe.ports import Finished, Verdict
 
 log = logging.getLogger("euterpe.worker")
 
 
-def job_keys(claim: Claim) -> dict[str, str | int | None]:
+def job_keys(job: Job) -> dict[str, str | int | None]:
     """The keys of a log line about a running job."""
-    job = claim.job
     return {
         "job_id": job.id,
         "type": job.type,
         "queue": job.queue,
         "worker_id": job.worker_id,
-        "claim_version": claim.lease.claim_version,
+        "claim_version": job.claim_version,
         "attempt": job.attempt_count,
     }
 
 
 def report_end(finished: Finished, verdict: Verdict) -> None:
-    """A line for an attempt that did not succeed, once that is written. Its message and stack are in the database:
-    they may quote a payload."""
-    outcome = finished.outcome
-    keys = {**job_keys(finished.claim), "state": verdict.state, "duration_ms": round(finished.took_s * 1000)}
+    """A line for an attempt of this process that did not succeed, once that is written."""
+    report_attempt(finished.claim.job, finished.outcome, verdict.state, verdict.delay_us, finished.took_s)
+
+
+def report_attempt(job: Job, outcome: Outcome, state: State | None, delay_us: int, took_s: float) -> None:
+    """Message and stack of the error are in the database: they may quote a payload."""
+    keys = {**job_keys(job), "state": state, "duration_ms": round(took_s * 1000)}
     if isinstance(outcome, Cancelled):
         log.info("a job was cancelled while it ran", extra=keys)
         return
     if not isinstance(outcome, Failed):
         return
     keys["error_code"] = outcome.failure.code
-    match verdict.state:
+    keys["category"] = outcome.failure.category.value
+    match state:
         case State.RETRYING:
-            keys["delay_ms"] = verdict.delay_us // 1000
+            keys["delay_ms"] = delay_us // 1000
             log.warning("an attempt failed; the job is tried again", extra=keys)
         case State.DEAD_LETTER:
             log.error("an attempt failed, and it was the last: the job is in the dead letter", extra=keys)

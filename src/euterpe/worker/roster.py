@@ -122,7 +122,7 @@ class Roster:
         try:
             opened = trace(attempt.claim)
         except Exception as error:  # a job does not wait for its span
-            log.error("a job runs without a span", extra=job_keys(attempt.claim), exc_info=error)
+            log.error("a job runs without a span", extra=job_keys(attempt.claim.job), exc_info=error)
             await attempt.run(self._means)
             return
         with opened as span:
@@ -154,7 +154,7 @@ class Roster:
             self.unwritten += 1
         else:
             self.table.release(attempt.slot)
-            extra = job_keys(attempt.claim)
+            extra = job_keys(attempt.claim.job)
             log.warning("the lease was lost to another claim; this attempt's work is dropped", extra=extra)
         self._on_change()
 
@@ -226,7 +226,7 @@ class Roster:
         elif attempt.handler.mode == "async":
             attempt.outcome = attempt.interrupted()
             self._stubborn.add(attempt)
-            extra = {**job_keys(attempt.claim), "error_code": str(attempt.interruption)}
+            extra = {**job_keys(attempt.claim.job), "error_code": str(attempt.interruption)}
             log.warning("a handler does not let itself be cancelled; its job is settled without it", extra=extra)
             self._over(attempt)
         elif attempt.interruption is Interruption.SHUTDOWN:
@@ -235,7 +235,7 @@ class Roster:
     def _leave_behind(self, attempt: Attempt) -> None:
         """A thread that does not stop when the worker does. To give its job back would let it run twice at once, so
         nothing is written: its lease runs out by itself, some time after this process has ended."""
-        extra = job_keys(attempt.claim)
+        extra = job_keys(attempt.claim.job)
         log.warning("a thread still runs at shutdown; its job is free again when its lease runs out", extra=extra)
         attempt.context.close()
         self.running.discard(attempt)

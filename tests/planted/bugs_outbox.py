@@ -1,0 +1,46 @@
+"""Bugs in what the control plane tells and hands out, in what the command line prints, and in the outbox's batches."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+OUTBOX_BUGS = (
+    Bug(
+        "a_checkpoint_that_is_no_json_spoils_the_answer_over_http",
+        (Edit("model/readable.py", '        found.append("checkpoint")\n', "        pass\n"),),
+        "tests/conformance/test_unprocessable_rows.py"
+        "::test_a_checkpoint_that_is_no_json_does_not_spoil_an_answer_over_http[sqlite-claim-j{]",
+        "",
+    ),
+    Bug(
+        "a_control_plane_is_silent_about_failures_over_http",
+        (Edit("api/worker_protocol.py", "        _log_failures(reports, replies)\n", ""),),
+        "tests/cli/test_telemetry.py::test_a_control_plane_tells_each_failure_that_a_worker_over_http_reports_once",
+        "never: 'an attempt failed for good'",
+    ),
+    Bug(
+        "a_note_on_stderr_draws_on_the_terminal",
+        (Edit("cli/output.py", "click.echo(printable(line), err=True)", "click.echo(line, err=True)"),),
+        "tests/cli/test_appearance.py::test_a_pipe_gets_stored_text_as_escapes_too_unless_it_asks_for_json",
+        "jobs",
+    ),
+    Bug(
+        "a_line_on_stdout_draws_on_the_terminal",
+        (Edit("cli/output.py", "click.echo(printable(line))", "click.echo(line)"),),
+        "tests/cli/test_appearance.py::test_stored_text_draws_on_no_terminal_whichever_command_shows_it",
+        "drew",
+    ),
+    Bug(
+        "a_libsql_commit_says_nothing_after_a_failed_undo",
+        (
+            Edit(
+                "store/joining/sqlite_drivers.py",
+                "            for sql in UNCOMMITTABLE:\n",
+                "            for sql in ():\n",
+            ),
+        ),
+        "tests/joining/test_cancelled_submits.py"
+        "::test_a_libsql_commit_after_a_failed_undo_raises_until_the_caller_rolls_back",
+        "DID NOT RAISE",
+    ),
+)
