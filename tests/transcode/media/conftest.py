@@ -1,12 +1,20 @@
-"""The tools, and media made with them."""
+"""The tools, media made with them, and an encode that needs few words."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
 import pytest
 
+from euterpe.transcode.checking import read_outputs
+from euterpe.transcode.media.encode import encode
 from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.results import EncodedOutput
 from euterpe.transcode.media.tools import Tools, find_tools
 from tests.transcode.media.making import Media
+
+Encode = Callable[..., Awaitable[list[EncodedOutput]]]
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +30,22 @@ def media(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Media:
 @pytest.fixture
 def limits() -> Limits:
     return Limits(timeout_s=60, stall_s=20)
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def run(tools: Tools, limits: Limits, workdir: Path) -> Encode:
+    """`await run(source, {"id": ...}, ...)`: the outputs as a request says them."""
+
+    async def encoded(source: Path, *outputs: dict[str, object]) -> list[EncodedOutput]:
+        wanted, problems = read_outputs(list(outputs))
+        assert not problems
+        return await encode(source, wanted, workdir, tools=tools, limits=limits)
+
+    return encoded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from euterpe.model.failure import Category
@@ -13,7 +14,7 @@ from euterpe.transcode.media.limits import Limits
 from euterpe.transcode.media.probe_json import read_ffprobe
 from euterpe.transcode.media.probe_text import read_ffmpeg
 from euterpe.transcode.media.process import STDOUT_MOST_BYTES, Watch, run_briefly
-from euterpe.transcode.media.source import checked_size, input_options, opened
+from euterpe.transcode.media.source import DEMUXERS, checked_size, input_options, opened
 from euterpe.transcode.media.tools import Tools
 
 ESTIMATED = "Estimating duration from bitrate"
@@ -28,12 +29,21 @@ async def probe(source: Path, *, tools: Tools, limits: Limits) -> MediaInfo:
     return info
 
 
-async def describe(source: Path, size: int, *, tools: Tools, limits: Limits) -> MediaInfo:
+async def describe(
+    source: Path, size: int, *, tools: Tools, limits: Limits, demuxers: Sequence[str] = DEMUXERS
+) -> MediaInfo:
     with opened(source) as fd:
         if tools.ffprobe is None:
-            argv = [str(tools.ffmpeg), *_QUIET, "-loglevel", "info", *input_options(fd, limits), *_AS_TEXT]
+            argv = [str(tools.ffmpeg), *_QUIET, "-loglevel", "info", *input_options(fd, limits, demuxers), *_AS_TEXT]
         else:
-            argv = [str(tools.ffprobe), *_QUIET, "-loglevel", "warning", *input_options(fd, limits), *_AS_JSON]
+            argv = [
+                str(tools.ffprobe),
+                *_QUIET,
+                "-loglevel",
+                "warning",
+                *input_options(fd, limits, demuxers),
+                *_AS_JSON,
+            ]
         watch = Watch(deadline=time.monotonic() + limits.probe_timeout_s, stall_s=limits.probe_timeout_s)
         try:
             done = await run_briefly(argv, limits=limits, cwd=source.parent, watch=watch, pass_fds=[fd])

@@ -46,13 +46,31 @@ class Watch:
     check: Callable[[], None] = field(default=lambda: None)
 
 
-@dataclass(frozen=True, slots=True)
 class Pipe:
     """The child writes into `write_fd`; `consume` reads the other end in a thread until it closes."""
 
-    read_fd: int
-    write_fd: int
-    consume: Callable[[int], None]
+    def __init__(self, consume: Callable[[int], None]) -> None:
+        self._consume = consume
+        self._read_fd, self.write_fd = os.pipe()
+        self._open = {self._read_fd, self.write_fd}
+
+    def read(self) -> None:
+        try:
+            self._consume(self._read_fd)
+        finally:
+            self._close(self._read_fd)
+
+    def close_write(self) -> None:
+        self._close(self.write_fd)
+
+    def close(self) -> None:
+        for fd in tuple(self._open):
+            self._close(fd)
+
+    def _close(self, fd: int) -> None:
+        if fd in self._open:
+            self._open.remove(fd)
+            os.close(fd)
 
 
 async def run_contained(
@@ -92,21 +110,15 @@ async def _run(
     collect: bool,
     limits: Limits | None = None,
 ) -> Finished:
-    try:
-        process = await _start(argv, cwd, [*pass_fds, *(pipe.write_fd for pipe in pipes)])
-    except BaseException:
-        for pipe in pipes:
-            os.close(pipe.read_fd)
-        raise
-    finally:
-        for pipe in pipes:
-            os.close(pipe.write_fd)
+    process = await _start(argv, cwd, [*pass_fds, *(pipe.write_fd for pipe in pipes)])
+    for pipe in pipes:
+        pipe.close_write()  # ours; the child's own end is what the reader waits for
     if limits is not None:
         _limit(process.pid, limits, watch)
     readers = _Readers(process, watch, collect)
     threads = ThreadPoolExecutor(max_workers=max(1, len(pipes)))
     loop = asyncio.get_running_loop()
-    consumers = [loop.run_in_executor(threads, _consume, pipe) for pipe in pipes]
+    consumers = [loop.run_in_executor(threads, pipe.read) for pipe in pipes]
     try:
         await _watched(process, readers, watch)
         await asyncio.gather(*consumers)
@@ -199,10 +211,3 @@ async def _ended(
 ) -> None:
     await process.wait()
     await asyncio.gather(*readers.tasks, *consumers, return_exceptions=True)
-
-
-def _consume(pipe: Pipe) -> None:
-    try:
-        pipe.consume(pipe.read_fd)
-    finally:
-        os.close(pipe.read_fd)

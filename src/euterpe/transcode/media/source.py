@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,10 +45,10 @@ def checked_size(source: Path, limits: Limits) -> int:
     return size
 
 
-def input_options(fd: int, limits: Limits) -> list[str]:
+def input_options(fd: int, limits: Limits, demuxers: Sequence[str] = DEMUXERS) -> list[str]:
     """What stands before `-i`: this descriptor, these formats, no other protocol."""
     return [
-        *("-protocol_whitelist", "fd", "-format_whitelist", ",".join(DEMUXERS)),
+        *("-protocol_whitelist", "fd", "-format_whitelist", ",".join(demuxers)),
         *("-max_pixels", str(limits.max_pixels), "-max_streams", str(limits.max_streams)),
         *("-fd", str(fd), "-i", "fd:"),
     ]

@@ -1,0 +1,181 @@
+"""The arguments of ffmpeg, out of options and a probe. Pure: nothing here starts or opens anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from euterpe.transcode.media.info import MediaInfo, Stream
+from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.loudness import Measured, correcting_filter
+from euterpe.transcode.media.span import Span
+from euterpe.transcode.media.tags import COVER_TYPES, COVERS_AS_STREAMS, MIME, cover_type
+from euterpe.transcode.outputs import AudioSettings, Loudness
+from euterpe.transcode.presets import AudioPreset, VideoPreset
+
+GLOBAL = ("-hide_banner", "-nostats", "-y", "-progress", "pipe:1", "-stats_period", "0.25")
+LAYOUTS = {1: "mono", 2: "stereo", 3: "3.0", 4: "4.0", 5: "5.0", 6: "5.1", 7: "6.1", 8: "7.1"}
+STRICT = ("-xerror", "-err_detect", "explode")
+"""Without these a source that breaks off in the middle is encoded as far as it goes, and called a success."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The second pass of loudness for one output; `name` finds its report again."""
+
+    name: str
+    target: Loudness
+    measured: Measured
+
+
+def sound_options(
+    preset: AudioPreset, settings: AudioSettings, source: Stream, span: Span, correction: Correction | None = None
+) -> list[str]:
+    """Filters, encoder, rate and channels of one audio stream."""
+    rate = chosen_rate(preset, settings, source)
+    channels = chosen_channels(preset, settings, source)
+    filters = sound_filters(span, correction, channels if channels != source.channels else None)
+    bits = chosen_bits(preset, source)
+    if bits == 16 and needs_dither(source, filters):
+        filters.append(f"aresample={rate}:osf=s16:dither_method=triangular")
+    elif correction is not None:
+        filters.append(f"aresample={rate}")  # loudnorm leaves 192 kHz behind
+    options = ["-filter:a", ",".join(filters)] if filters else []
+    options += ["-c:a", *preset.encoder, *_sample_format(preset, bits), *_bit_rate(preset, settings)]
+    options += ["-ar", str(rate)]
+    if channels != source.channels:
+        options += ["-ac", str(channels)]
+    return options
+
+
+def sound_filters(span: Span, correction: Correction | None = None, mix_to: int | None = None) -> list[str]:
+    filters = cutting_filters(span)
+    if correction is not None:
+        filters += mixing_filters(mix_to)
+        filters.append(correcting_filter(correction.name, correction.target, correction.measured))
+    if span.fade_in_ms:
+        filters.append(f"afade=t=in:st=0:d={seconds(span.fade_in_ms)}")
+    if span.fade_out_ms and span.length_ms is not None:
+        begin = max(0, span.length_ms - span.fade_out_ms)
+        filters.append(f"afade=t=out:st={seconds(begin)}:d={seconds(span.fade_out_ms)}")
+    return filters
+
+
+def cutting_filters(span: Span) -> list[str]:
+    if span.whole:
+        return []
+    end = "" if span.end_ms is None else f":end={seconds(span.end_ms)}"
+    return [f"atrim=start={seconds(span.start_ms)}{end}", "asetpts=PTS-STARTPTS"]
+
+
+def mixing_filters(channels: int | None) -> list[str]:
+    """Before loudness is measured or changed: what counts is the loudness of the channels that will be there."""
+    layout = LAYOUTS.get(channels or 0)
+    return [f"aformat=channel_layouts={layout}"] if layout else []
+
+
+def chosen_rate(preset: AudioPreset, settings: AudioSettings, source: Stream) -> int:
+    if settings.sample_rate is not None:
+        return settings.sample_rate
+    known = [rate for rate in preset.codec.sample_rates if rate <= preset.max_sample_rate]
+    rate = source.sample_rate or 44100
+    if rate in known:
+        return rate
+    if rate > known[-1]:
+        return next((each for each in reversed(known) if rate % each == 0 and each >= 44100), known[-1])
+    return next(each for each in known if each >= rate)
+
+
+def chosen_channels(preset: AudioPreset, settings: AudioSettings, source: Stream) -> int:
+    return settings.channels or min(source.channels or 2, preset.max_channels, preset.codec.max_channels)
+
+
+def chosen_bits(preset: AudioPreset, source: Stream) -> int | None:
+    """Bits of a sample of a lossless output. A lossy source has no depth of its own: 16 are enough for it."""
+    if not preset.codec.lossless:
+        return None
+    return preset.bits or (24 if (source.bits or 16) > 16 else 16)
+
+
+def needs_dither(source: Stream, filters: Sequence[str]) -> bool:
+    """Not where 16 bits come in and go out untouched: those stay bit for bit."""
+    return bool(filters) or source.bits is None or source.bits > 16
+
+
+def _sample_format(preset: AudioPreset, bits: int | None) -> list[str]:
+    if bits is None or preset.codec.name == "pcm":
+        return []
+    planar = "p" if preset.codec.name == "alac" else ""
+    return ["-sample_fmt", f"{'s16' if bits == 16 else 's32'}{planar}"]
+
+
+def _bit_rate(preset: AudioPreset, settings: AudioSettings) -> list[str]:
+    kilobits = settings.bitrate_kbps or preset.bitrate_kbps
+    if kilobits is not None:
+        return ["-b:a", f"{kilobits}k"]
+    return ["-q:a", preset.quality] if preset.quality is not None else []
+
+
+def container_options(preset: AudioPreset, rate: int) -> list[str]:
+    match preset.codec.muxer:
+        case "mp3":
+            return ["-id3v2_version", "3", "-write_xing", "1", "-f", "mp3"]
+        case "ipod":
+            # In samples, so that the edit list cuts the encoder's delay and padding to the sample.
+            return ["-movie_timescale", str(rate), "-movflags", "+faststart", "-f", "ipod"]
+        case "wav":
+            return ["-rf64", "auto", "-f", "wav"]
+        case muxer:
+            return ["-f", muxer]
+
+
+def metadata_options(metadata_input: int | None) -> list[str]:
+    """Everything out of the file that we wrote; the source's own is never copied behind our back."""
+    place = "-1" if metadata_input is None else str(metadata_input)
+    return ["-map_metadata", place, "-map_metadata:s", "-1", "-map_chapters", place]
+
+
+def cover_options(muxer: str, covers: Sequence[Stream]) -> list[str]:
+    if muxer not in COVERS_AS_STREAMS:
+        return []
+    options: list[str] = []
+    for number, cover in enumerate(covers):
+        codec = ["copy"] if cover.codec in MIME else ["mjpeg", f"-pix_fmt:v:{number}", "yuvj420p"]
+        options += ["-map", f"0:{cover.index}", f"-c:v:{number}", *codec]
+        options += [f"-disposition:v:{number}", "attached_pic"]
+        options += [f"-metadata:s:v:{number}", f"comment={COVER_TYPES[cover_type(cover)]}"]
+    return options
+
+
+def picture_options(preset: VideoPreset, source: Stream, span: Span, limits: Limits) -> list[str]:
+    """Filters and encoder of one video stream."""
+    width, height = fitted_size(source, preset.height)
+    filters = []
+    if not span.whole:
+        end = "" if span.end_ms is None else f":end={seconds(span.end_ms)}"
+        filters += [f"trim=start={seconds(span.start_ms)}{end}", "setpts=PTS-STARTPTS"]
+    filters += [f"scale={width}:{height}:flags=bicubic", "setsar=1", "format=yuv420p"]
+    options = ["-filter:v", ",".join(filters), "-c:v", "libx264", "-preset", "veryfast", "-profile:v", "high"]
+    options += ["-crf", str(preset.quality), "-maxrate", f"{preset.max_kbps}k", "-bufsize", f"{preset.max_kbps * 2}k"]
+    return [*options, "-threads:v", str(limits.threads)] if limits.threads else options
+
+
+def fitted_size(source: Stream, short_side: int) -> tuple[int, int]:
+    """The shorter side brought to this many pixels and never made larger; both even, as 4:2:0 asks."""
+    width, height = source.shown_size
+    scale = min(1.0, short_side / max(1, min(width, height)))
+    return max(2, round(width * scale / 2) * 2), max(2, round(height * scale / 2) * 2)
+
+
+def is_enlarged(source: Stream, preset: VideoPreset) -> bool:
+    return min(source.shown_size) < preset.height
+
+
+def seconds(milliseconds: int) -> str:
+    return f"{milliseconds // 1000}.{milliseconds % 1000:03d}"
+
+
+def video_source_map(info: MediaInfo) -> list[str]:
+    assert info.video is not None
+    sound = ["-map", f"0:{info.audio.index}"] if info.audio is not None else []
+    return ["-map", f"0:{info.video.index}", *sound]

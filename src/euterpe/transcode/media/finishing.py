@@ -1,0 +1,195 @@
+"""From what ffmpeg wrote to what is handed over: read again, measured, named."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+from euterpe.transcode.checking import names_of
+from euterpe.transcode.media import hls, verify, waveform
+from euterpe.transcode.media.info import MediaInfo
+from euterpe.transcode.media.loudness import LoudnessReport, Measured, report
+from euterpe.transcode.media.prepared import Prepared
+from euterpe.transcode.media.renditions import Rendition, file_of
+from euterpe.transcode.media.results import EncodedFile, EncodedOutput
+from euterpe.transcode.media.run import Run
+from euterpe.transcode.outputs import AudioOutput, HlsOutput, ThumbnailOutput, VideoOutput, WaveformOutput, kind_of
+from euterpe.transcode.presets import AUDIO_PRESETS, VIDEO_PRESETS
+
+PICTURE_DEMUXERS = ("jpeg_pipe", "png_pipe")
+PICTURE_TYPES = {"jpg": "image/jpeg", "png": "image/png"}
+
+
+async def finish(made: Rendition, run: Run, reports: dict[str, Measured], took: float) -> EncodedOutput:
+    prepared = made.prepared
+    match prepared.output:
+        case AudioOutput() | VideoOutput():
+            return await _single(made, prepared.output, run, reports, took)
+        case HlsOutput():
+            return await _ladder(made, prepared.output, run, reports, took)
+        case WaveformOutput():
+            return await _waveform(made, prepared.output, run, took)
+        case _:
+            raise AssertionError("thumbnails are finished where they are made")
+
+
+async def _single(
+    made: Rendition, output: AudioOutput | VideoOutput, run: Run, reports: dict[str, Measured], took: float
+) -> EncodedOutput:
+    prepared = made.prepared
+    path = file_of(prepared, run.folder)
+    found = await verify.read_again(path, tools=run.tools, limits=run.limits, output_id=output.id)
+    picture = isinstance(output, VideoOutput)
+    codec = "h264" if isinstance(output, VideoOutput) else AUDIO_PRESETS[output.preset].codec.name
+    verify.check_stream(found, codec, output.id, picture=picture)
+    prepared.warnings += verify.check_length(prepared.span, found.duration_ms, output.id)
+    prepared.warnings += verify.lost_metadata(prepared, found)
+    content_type = "video/mp4" if isinstance(output, VideoOutput) else AUDIO_PRESETS[output.preset].codec.content_type
+    stream = found.video if picture else found.audio
+    return EncodedOutput(
+        id=output.id,
+        kind=kind_of(output),
+        files=(await described(path, names_of(output)[0], content_type),),
+        duration_ms=true_length(prepared, found),
+        bit_rate=found.bit_rate,
+        codec=stream.codec if stream else None,
+        sample_rate=found.audio.sample_rate if found.audio else None,
+        channels=found.audio.channels if found.audio else None,
+        width=found.video.width if found.video else None,
+        height=found.video.height if found.video else None,
+        loudness=_loudness(made, reports),
+        encode_seconds=took,
+        warnings=tuple(prepared.warnings),
+    )
+
+
+def true_length(prepared: Prepared, found: MediaInfo) -> int | None:
+    """Within the tolerance the length that was asked for: containers count an encoder's delay and padding as well."""
+    wanted, got = prepared.span.length_ms, found.duration_ms
+    if wanted is None or got is None or not prepared.span.exact or abs(wanted - got) > verify.TOLERANCE_MS:
+        return got
+    return wanted
+
+
+async def _ladder(
+    made: Rendition, output: HlsOutput, run: Run, reports: dict[str, Measured], took: float
+) -> EncodedOutput:
+    prepared = made.prepared
+    folder = run.folder / prepared.folder
+    variants = [await _variant(folder / name, run, output.id) for name in prepared.variants]
+    for variant in variants:
+        length_ms = round(variant.seconds * 1000)
+        prepared.warnings += verify.check_length(prepared.span, length_ms, output.id)
+    (folder / hls.MASTER).write_text(hls.master_playlist(variants))
+    paths = [
+        folder / hls.MASTER,
+        *sorted(path for path in folder.rglob("*") if path.is_file() and path.parent != folder),
+    ]
+    files = [
+        await described(path, f"{output.id}/{path.relative_to(folder).as_posix()}", hls.CONTENT_TYPES[path.suffix])
+        for path in paths
+    ]
+    best = max(variants, key=lambda each: each.average_bandwidth)
+    return EncodedOutput(
+        id=output.id,
+        kind="hls",
+        files=tuple(files),
+        duration_ms=round(best.seconds * 1000),
+        bit_rate=best.average_bandwidth,
+        codec=best.codecs,
+        width=best.width,
+        height=best.height,
+        loudness=_loudness(made, reports),
+        encode_seconds=took,
+        warnings=tuple(dict.fromkeys(prepared.warnings)),
+    )
+
+
+async def _variant(folder: Path, run: Run, output_id: str) -> hls.FinishedVariant:
+    """Its beginning is read again as a player would: the init segment and the first one after it."""
+    segments = await asyncio.to_thread(hls.read_segments, folder)
+    init = await asyncio.to_thread((folder / hls.INIT).read_bytes)
+    sample = run.folder / f"{folder.name}.sample"
+    await asyncio.to_thread(hls.write_sample, folder, segments[0], sample)
+    found = await verify.read_again(sample, tools=run.tools, limits=run.limits, output_id=output_id)
+    preset = VIDEO_PRESETS.get(folder.name)
+    if preset is not None:
+        verify.check_stream(found, "h264", output_id, picture=True)
+    if run.info.audio is not None:
+        verify.check_stream(found, "aac", output_id, picture=False)
+    return hls.FinishedVariant(
+        name=folder.name,
+        segments=segments,
+        codecs=hls.codecs_of(init, picture=preset is not None, sound=run.info.audio is not None),
+        width=found.video.width if found.video else None,
+        height=found.video.height if found.video else None,
+        frame_rate=run.info.video.frame_rate if preset is not None and run.info.video is not None else None,
+    )
+
+
+async def _waveform(made: Rendition, output: WaveformOutput, run: Run, took: float) -> EncodedOutput:
+    prepared, peaks = made.prepared, made.peaks
+    assert peaks is not None
+    assert run.info.audio is not None
+    rate = run.info.audio.sample_rate or 44100
+    length_ms = round(1000 * peaks.frames / rate)
+    prepared.warnings += verify.check_length(prepared.span, length_ms, output.id)
+    path = file_of(prepared, run.folder)
+    if output.format == "json":
+        await asyncio.to_thread(waveform.write_json, path, output, peaks, rate)
+    else:
+        await asyncio.to_thread(waveform.write_png, path, output, peaks)
+    is_picture = output.format == "png"
+    return EncodedOutput(
+        id=output.id,
+        kind="waveform",
+        files=(await described(path, names_of(output)[0], "image/png" if is_picture else "application/json"),),
+        duration_ms=length_ms,
+        sample_rate=rate,
+        channels=peaks.channels,
+        width=output.width if is_picture else None,
+        height=output.height if is_picture else None,
+        encode_seconds=took,
+        warnings=tuple(prepared.warnings),
+    )
+
+
+async def finish_thumbnails(prepared: Prepared, output: ThumbnailOutput, run: Run, took: float) -> EncodedOutput:
+    files = []
+    found = None
+    for number, name in enumerate(names_of(output)):
+        path = run.folder / prepared.folder / f"{number}.{output.format}"
+        found = await verify.read_again(
+            path, tools=run.tools, limits=run.limits, output_id=output.id, demuxers=PICTURE_DEMUXERS
+        )
+        files.append(await described(path, name, PICTURE_TYPES[output.format]))
+    shown = found.video if found else None
+    return EncodedOutput(
+        id=output.id,
+        kind="thumbnail",
+        files=tuple(files),
+        codec=shown.codec if shown else None,
+        width=shown.width if shown else None,
+        height=shown.height if shown else None,
+        encode_seconds=took,
+        warnings=tuple(prepared.warnings),
+    )
+
+
+def _loudness(made: Rendition, reports: dict[str, Measured]) -> LoudnessReport | None:
+    if made.prepared.measured is None:
+        return None
+    second = next((reports[name] for name in made.corrections if name in reports), None)
+    return report(made.prepared.measured, second)
+
+
+async def described(path: Path, name: str, content_type: str) -> EncodedFile:
+    size, digest = await asyncio.to_thread(_digest, path)
+    return EncodedFile(name=name, path=path, content_type=content_type, size_bytes=size, sha256=digest)
+
+
+def _digest(path: Path) -> tuple[int, str]:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return path.stat().st_size, digest

@@ -1,0 +1,95 @@
+"""An output before it is encoded: checked against its source, with what it will take over and from which part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from euterpe.transcode.media.command import Correction, is_enlarged
+from euterpe.transcode.media.errors import bad_output
+from euterpe.transcode.media.info import Chapter, MediaInfo, Stream
+from euterpe.transcode.media.loudness import Measured
+from euterpe.transcode.media.span import Span, span_of
+from euterpe.transcode.media.tags import wanted_chapters, wanted_tags
+from euterpe.transcode.media.thumbnail import pictured_stream
+from euterpe.transcode.outputs import (
+    AudioOutput,
+    HlsOutput,
+    Loudness,
+    Output,
+    ThumbnailOutput,
+    VideoOutput,
+    WaveformOutput,
+)
+from euterpe.transcode.presets import VIDEO_PRESETS
+
+
+@dataclass(slots=True)
+class Prepared:
+    number: int
+    output: Output
+    span: Span
+    warnings: list[str]
+    tags: dict[str, str] = field(default_factory=dict)
+    chapters: tuple[Chapter, ...] = ()
+    covers: tuple[Stream, ...] = ()
+    variants: tuple[str, ...] = ()
+    """Presets of an HLS ladder that this source can fill."""
+    measured: Measured | None = None
+
+    @property
+    def folder(self) -> str:
+        """Relative to the folder of the run. Names of the request are never shown to ffmpeg."""
+        return str(self.number)
+
+    @property
+    def loudness(self) -> Loudness | None:
+        return None if isinstance(self.output, WaveformOutput | ThumbnailOutput) else self.output.loudness
+
+    def correction(self, name: str) -> Correction | None:
+        target = self.loudness
+        if target is None or self.measured is None or self.measured.silent:
+            return None
+        return Correction(name, target, self.measured)
+
+
+def prepare(outputs: Sequence[Output], info: MediaInfo) -> list[Prepared]:
+    """Raises MediaError `output.*` for the first that this source cannot give, before any work is done."""
+    return [_prepare(number, output, info) for number, output in enumerate(outputs)]
+
+
+def _prepare(number: int, output: Output, info: MediaInfo) -> Prepared:
+    if isinstance(output, ThumbnailOutput):
+        pictured_stream(output, info)
+        return Prepared(number, output, Span(start_ms=0, end_ms=None, length_ms=None, exact=False), [])
+    variants, warnings = _ladder(output, info) if isinstance(output, HlsOutput) else ((), [])
+    picture = isinstance(output, VideoOutput) or any(name in VIDEO_PRESETS for name in variants)
+    if isinstance(output, VideoOutput):
+        if info.video is None:
+            raise bad_output("no_video", "the source has no video", output.id)
+        if is_enlarged(info.video, VIDEO_PRESETS[output.preset]):
+            warnings.append("not_enlarged")
+    elif not picture and info.audio is None:
+        raise bad_output("no_audio", "the source has no sound", output.id)
+    span, more = span_of(output.trim, info, picture=picture, output_id=output.id)
+    prepared = Prepared(number, output, span, [*warnings, *more], variants=variants)
+    if isinstance(output, AudioOutput | VideoOutput):
+        prepared.tags = wanted_tags(output.tags, info)
+        prepared.chapters = wanted_chapters(output.tags, info, span)
+    if isinstance(output, AudioOutput) and output.cover == "copy":
+        prepared.covers = info.covers
+    return prepared
+
+
+def _ladder(output: HlsOutput, info: MediaInfo) -> tuple[tuple[str, ...], list[str]]:
+    """Without rungs that are larger than the source, but for the smallest of them if nothing else shows the picture."""
+    asked = [variant.preset for variant in output.variants]
+    sound = [name for name in asked if name not in VIDEO_PRESETS and info.audio is not None]
+    video = [name for name in asked if name in VIDEO_PRESETS and info.video is not None]
+    picture = [name for name in video if info.video is not None and not is_enlarged(info.video, VIDEO_PRESETS[name])]
+    if video and not picture:
+        picture = [min(video, key=lambda name: VIDEO_PRESETS[name].height)]
+    kept = tuple(name for name in asked if name in sound or name in picture)
+    if not kept:
+        raise bad_output("no_variant", "the source has nothing that a variant asks for", output.id)
+    return kept, [f"variant_left_out:{name}" for name in asked if name not in kept]

@@ -1,0 +1,72 @@
+"""Running ffmpeg over one source, any number of times, within one deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from euterpe.transcode.media.command import GLOBAL, STRICT
+from euterpe.transcode.media.exit_codes import error_for_exit
+from euterpe.transcode.media.info import MediaInfo
+from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.process import Finished, Pipe, Watch, run_contained
+from euterpe.transcode.media.progress import PassMeter
+from euterpe.transcode.media.source import input_options, opened
+from euterpe.transcode.media.tools import Tools
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    source: Path
+    info: MediaInfo
+    folder: Path
+    """Where ffmpeg runs, and where everything is written until it is verified."""
+    tools: Tools
+    limits: Limits
+    deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = time.monotonic() + self.limits.timeout_s
+
+    @property
+    def output_bytes(self) -> int:
+        return self.limits.output_bytes(self.info.size_bytes)
+
+    async def ffmpeg(
+        self,
+        arguments: Sequence[str],
+        *,
+        before_input: Sequence[str] = (),
+        meter: PassMeter | None = None,
+        file_bytes: int | None = None,
+        talkative: bool = False,
+        pipes: Sequence[Pipe] = (),
+        check: Callable[[], None] = lambda: None,
+    ) -> Finished:
+        """`arguments` come after the source, which is input 0. `talkative` for filters that report on stderr."""
+        watch = Watch(
+            deadline=self.deadline,
+            stall_s=self.limits.stall_s,
+            on_stdout=meter.feed if meter is not None else lambda _: True,
+            check=check,
+        )
+        threads = ["-threads", str(self.limits.threads)] if self.limits.threads else []
+        with opened(self.source) as fd:
+            argv = [
+                *(str(self.tools.ffmpeg), *GLOBAL, "-loglevel", "info" if talkative else "error"),
+                *(*STRICT, *threads, *before_input, *input_options(fd, self.limits), *arguments),
+            ]
+            done = await run_contained(
+                argv,
+                limits=self.limits,
+                file_bytes=self.output_bytes if file_bytes is None else file_bytes,
+                cwd=self.folder,
+                watch=watch,
+                pass_fds=[fd],
+                pipes=pipes,
+            )
+        if done.returncode != 0:
+            raise error_for_exit(done.returncode)
+        return done
