@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import compileall
+import itertools
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,50 +43,121 @@ class Bug:
         return any(symptom in said for symptom in symptoms)
 
 
+class BrokenRun(Exception):
+    """No verdict: pytest took too long, or its process could not be started."""
+
+
 class DoesNotFit(Exception):
     """The source has moved on: the planted bug must be written anew."""
 
 
-def copy_source(folder: Path) -> Path:
-    """With the compiled files: they stay valid for what is not changed, which halves the time of a run."""
-    source = folder / "src"
-    shutil.copytree(ROOT / "src" / "euterpe", source / "euterpe", symlinks=True)
-    return source
+class Source:
+    """A copy of `src` that many bugs use one after the other, so that it is compiled once and not once a bug."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._package = folder / "euterpe"
+        self._plantings = itertools.count(1)
+        shutil.copytree(ROOT / "src" / "euterpe", self._package, symlinks=True)
+        compileall.compile_dir(self._package, quiet=1)
+
+    @contextmanager
+    def planted(self, edits: Sequence[Edit]) -> Iterator[None]:
+        """Within it the copy has the bug, and afterwards it is as before."""
+        kept: dict[Path, tuple[bytes, os.stat_result]] = {}
+        try:
+            for edit in edits:
+                path = self._package / edit.file
+                if not path.is_file():
+                    raise DoesNotFit(f"{edit.file} is gone")
+                kept.setdefault(path, (path.read_bytes(), path.stat()))
+                text = path.read_text()
+                found = text.count(edit.old)
+                if found != 1:
+                    raise DoesNotFit(f"{edit.file} has {edit.old!r} {found} times")
+                path.write_text(text.replace(edit.old, edit.new))
+            # Compiled files are told apart by size and whole seconds: each planting has a second of its own.
+            of_its_own_s = next(self._plantings)
+            for path in kept:
+                os.utime(path, (of_its_own_s, of_its_own_s))
+            yield
+        finally:
+            for path, (content, was) in kept.items():
+                path.write_bytes(content)
+                os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
 
 
-def plant(source: Path, edits: Sequence[Edit]) -> None:
-    for edit in edits:
-        path = source / "euterpe" / edit.file
-        if not path.is_file():
-            raise DoesNotFit(f"{edit.file} is gone")
-        text = path.read_text()
-        found = text.count(edit.old)
-        if found != 1:
-            raise DoesNotFit(f"{edit.file} has {edit.old!r} {found} times")
-        path.write_text(text.replace(edit.old, edit.new))
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`code` is that of pytest's process."""
+
+    code: int
+    said: str
 
 
-def run_tests(source: Path, tests: Sequence[str], postgres_url: str) -> subprocess.CompletedProcess[str]:
-    """pytest in a process of its own, with `source` in front of the installed Euterpe."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "EUTERPE_", "PYTHONPATH"))
-    }
-    ours = {
-        "PYTHONPATH": str(source),
-        VARIABLE: str(source),
-        "EUTERPE_TEST_POSTGRES_URL": postgres_url,
-        # Loading every plugin that is installed takes three times as long as the test itself.
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    }
-    plugins = ["pytest_asyncio.plugin", "pytest_timeout", "no:cacheprovider", "tests.planted.loaded"]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", *(word for name in plugins for word in ("-p", name))]
-    return subprocess.run(
-        [*command, *tests],
+class Runner:
+    """Runs tests against a source, each time in a new process that is forked from a warm one."""
+
+    def __init__(self, postgres_url: str) -> None:
+        self._postgres_url = postgres_url
+        self._warm: subprocess.Popen[str] | None = None
+
+    def run(self, source: Source, tests: Sequence[str], folder: Path) -> Run:
+        """pytest with `source` in front of the installed Euterpe; `folder` is for what it says."""
+        plugins = ["pytest_asyncio.plugin", "pytest_timeout", "no:cacheprovider", "tests.planted.loaded"]
+        output = folder / "output"
+        request = {
+            "arguments": ["-q", "-x", *(word for name in plugins for word in ("-p", name)), *tests],
+            "environment": _inherited() | self._environment(source),
+            "output": str(output),
+            "deadline_s": DEADLINE_S,
+        }
+        answer = self._ask(json.dumps(request))
+        said = output.read_text(errors="replace") if output.exists() else ""
+        if not answer.lstrip("-").isdigit():
+            raise BrokenRun(f"{' '.join(tests)}: {answer or 'the warm process has gone'}\n{said[-3000:]}")
+        return Run(int(answer), said)
+
+    def _ask(self, request: str) -> str:
+        warm = self._warm = self._warm or _start()
+        assert warm.stdin is not None
+        assert warm.stdout is not None
+        try:
+            warm.stdin.write(request + "\n")
+            warm.stdin.flush()
+            return warm.stdout.readline().strip()
+        except BaseException:
+            self.close()  # or its answer would be taken for that of the next run
+            raise
+
+    def _environment(self, source: Source) -> dict[str, str]:
+        return {
+            "PYTHONPATH": str(source.folder),
+            VARIABLE: str(source.folder),
+            "EUTERPE_TEST_POSTGRES_URL": self._postgres_url,
+            # Loading every plugin that is installed takes three times as long as the test itself.
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+
+    def close(self) -> None:
+        warm, self._warm = self._warm, None
+        if warm is not None:
+            warm.terminate()
+            warm.communicate()
+
+
+def _start() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("warm_pytest.py"))],
         cwd=ROOT,
-        env=inherited | ours,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
+        env=_inherited(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=DEADLINE_S,
-        check=False,
+        start_new_session=True,  # Ctrl-C is for the session, which then closes this
     )
+
+
+def _inherited() -> dict[str, str]:
+    ours = ("PYTEST_", "EUTERPE_", "PYTHONPATH")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.planted import planting
 from tests.planted.bugs import BUGS as CORE_BUGS
 from tests.planted.bugs_campaign import CAMPAIGN_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
@@ -24,7 +30,7 @@ from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
 from tests.planted.bugs_telemetry import TELEMETRY_BUGS
 from tests.planted.bugs_windows import WINDOW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
-from tests.planted.planting import Bug, DoesNotFit, Edit, copy_source, plant, run_tests
+from tests.planted.planting import BrokenRun, Bug, DoesNotFit, Edit, Runner, Source
 
 BUGS = (
     *REFUSAL_BUGS,
@@ -50,28 +56,58 @@ FAILED = 1
 """pytest's code for "ran, and some tests failed"; 2 to 5 are broken runs."""
 
 
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    return Source(tmp_path_factory.mktemp("planted") / "src")
+
+
+@pytest.fixture(scope="session")
+def runner(postgres_url: str) -> Iterator[Runner]:
+    with closing(Runner(postgres_url)) as runner:
+        yield runner
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_caught(bug: Bug, tmp_path: Path, postgres_url: str) -> None:
-    source = copy_source(tmp_path)
-    plant(source, bug.edits)
-    run = run_tests(source, [bug.caught_by], postgres_url)
-    said = run.stdout + run.stderr
-    assert run.returncode == FAILED, f"{bug.caught_by} did not catch it:\n{said[-3000:]}"
-    assert bug.shows_in(said), f"{bug.caught_by} failed for another reason:\n{said[-3000:]}"
+def test_a_planted_bug_is_caught(bug: Bug, source: Source, runner: Runner, tmp_path: Path) -> None:
+    with source.planted(bug.edits):
+        run = runner.run(source, [bug.caught_by], tmp_path)
+    assert run.code == FAILED, f"{bug.caught_by} did not catch it:\n{run.said[-3000:]}"
+    assert bug.shows_in(run.said), f"{bug.caught_by} failed for another reason:\n{run.said[-3000:]}"
 
 
-def test_a_copy_without_a_bug_passes(tmp_path: Path, postgres_url: str) -> None:
+def test_a_copy_without_a_bug_passes(source: Source, runner: Runner, tmp_path: Path) -> None:
     """A few are enough: every one of these tests also passes on the source itself, in this very run."""
-    run = run_tests(copy_source(tmp_path), sorted({bug.caught_by for bug in BUGS})[::12], postgres_url)
-    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    run = runner.run(source, sorted({bug.caught_by for bug in BUGS})[::12], tmp_path)
+    assert run.code == 0, run.said[-3000:]
 
 
-def test_a_bug_that_no_longer_fits_the_source_is_an_error(tmp_path: Path) -> None:
-    source = copy_source(tmp_path)
-    with pytest.raises(DoesNotFit, match="0 times"):
-        plant(source, [Edit("ports.py", "words that nobody wrote", "")])
-    with pytest.raises(DoesNotFit, match="gone"):
-        plant(source, [Edit("no_such_file.py", "x", "y")])
+def test_a_bug_that_no_longer_fits_the_source_is_an_error(source: Source) -> None:
+    with pytest.raises(DoesNotFit, match="0 times"), source.planted([Edit("ports.py", "words that nobody wrote", "")]):
+        pass
+    with pytest.raises(DoesNotFit, match="gone"), source.planted([Edit("no_such_file.py", "x", "y")]):
+        pass
+
+
+def test_a_bug_is_gone_before_the_next_one_and_never_read_from_its_compiled_file(source: Source) -> None:
+    ask = [sys.executable, "-c", "from euterpe.model.state import State; print(State.PENDING)"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+    def word_for_pending() -> str:
+        paths = environment | {"PYTHONPATH": str(source.folder)}
+        return subprocess.run(ask, env=paths, capture_output=True, text=True, check=True).stdout.strip()
+
+    for word in ("waiting", "at_rest"):  # of one size, in one second
+        with source.planted([Edit("model/state.py", 'PENDING = "pending"', f'PENDING = "{word}"')]):
+            assert word_for_pending() == word
+        assert word_for_pending() == "pending"
+
+
+def test_a_run_that_takes_too_long_is_ended_and_is_no_verdict(
+    source: Source, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planting, "DEADLINE_S", 0.0)
+    with closing(Runner(postgres_url)) as runner, pytest.raises(BrokenRun, match="late"):
+        runner.run(source, [BUGS[0].caught_by], tmp_path)
 
 
 def test_names_of_bugs_are_unique() -> None:
