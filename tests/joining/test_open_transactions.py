@@ -263,3 +263,52 @@ async def test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds(
     assert (await end(store, claims[2], finished[2].outcome)).accepted
     assert (await end(store, claims[2], finished[2].outcome)).accepted  # as a lost answer is asked for again
     assert len(await store.attempts(claims[2].job.id)) == 1
+
+
+# --- two workers in their turns -------------------------------------------------------------------
+
+PAUSE_IN_A_TURN = """
+CREATE FUNCTION pause_in_a_turn() RETURNS trigger LANGUAGE plpgsql SET lock_timeout = 0 AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared({pid}, CASE NEW.state WHEN 'completed' THEN 1 ELSE 2 END);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER pause_in_a_turn BEFORE UPDATE ON inbox_jobs
+FOR EACH ROW WHEN (NEW.worker_id = 'slow') EXECUTE FUNCTION pause_in_a_turn();
+"""
+SOMEBODY_WAITS = """
+SELECT EXISTS (SELECT 1 FROM pg_locks
+               WHERE locktype = 'advisory' AND classid = pg_backend_pid() AND objid = %s AND NOT granted)
+"""
+
+
+async def stops_at(holder: Any, step: int, turn: asyncio.Task[Any]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holder.execute(SOMEBODY_WAITS, [step]).fetchone()[0]:
+            assert not turn.done()
+            await asyncio.sleep(0.005)
+
+
+async def test_a_turn_holds_no_job_that_another_worker_claimed_meanwhile(store: SqlStore, holder: Any) -> None:
+    for _ in range(6):
+        await submit(store)
+    (slow,) = await store.claim(ClaimRequest(worker_id="slow", limit=1))
+    holder.autocommit = True
+    holder.execute(PAUSE_IN_A_TURN.format(pid=holder.info.backend_pid))
+    for step in (1, 2):  # it settles, and it takes
+        holder.execute("SELECT pg_advisory_lock(pg_backend_pid(), %s)", [step])
+    turn = asyncio.create_task(store.turn([Finished(slow, Success(b"1"))], ClaimRequest(worker_id="slow", limit=1)))
+    await stops_at(holder, 1, turn)
+    claims = await take(store, limit=3)
+    holder.execute("SELECT pg_advisory_unlock(pg_backend_pid(), 1)")
+    await stops_at(holder, 2, turn)
+    async with asyncio.timeout(PATIENCE_S):
+        verdicts, _ = await store.turn(
+            [Finished(claim, Success(b"1")) for claim in claims], ClaimRequest(worker_id="w", limit=1)
+        )
+    assert [verdict.accepted for verdict in verdicts] == [True] * 3
+    holder.execute("SELECT pg_advisory_unlock(pg_backend_pid(), 2)")
+    async with asyncio.timeout(PATIENCE_S):
+        ((verdict,), (following,)) = await turn
+    assert verdict.accepted
+    assert following.job.id not in {claim.job.id for claim in claims}

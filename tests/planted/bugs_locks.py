@@ -52,8 +52,20 @@ LOCK_BUGS = (
         ("TimeoutError", "due to lock timeout"),
     ),
     Bug(
+        "a_turn_waits_for_every_row",
+        (Edit(f"{_QUERIES}/postgres/turn.sql", "FOR NO KEY UPDATE OF w SKIP LOCKED", "FOR NO KEY UPDATE OF w"),),
+        f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[plain]",
+        ("TimeoutError", "due to lock timeout"),
+    ),
+    Bug(
+        "a_turn_settles_before_it_picks",
+        (Edit(f"{_QUERIES}/postgres/turn.sql", "\n      AND (SELECT true FROM line)", ""),),
+        f"{_OPEN}::test_a_turn_holds_no_job_that_another_worker_claimed_meanwhile",
+        "[False, False, False] == [True, True, True]",
+    ),
+    Bug(
         "a_settlement_whose_row_is_held_is_stale",
-        (Edit("store/settling.py", "if None in states and family", "if None not in states and family"),),
+        (Edit("store/settling.py", "if left and family", "if not left and family"),),
         f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[plain]",
         "[False, False, False, False] == [False, False, True, False]",
     ),

@@ -108,17 +108,18 @@ def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Prog
     rows: list[Row] = []
     yield from settle((yield from _walked_to_the_end(list(first.values()))), family, moved=rows)
     moved = {(row[0], row[6]): State(row[1]) for row in rows}
+    # One look at all that are left: somebody may hold hundreds of rows, and to confirm takes a round trip each.
+    left = [s for claim, s in first.items() if claim not in moved]
+    held = (yield from claims_held(left)) if left and family == "postgres" else set()
     states: list[SettledAs] = []
     for s in settlements:
         claim = (s.job_id, s.claim_version)
-        state = moved.get(claim) if first[claim] is s else None
-        states.append(state or (yield from _confirmed(s)))
-    if None in states and family == "postgres":
-        held = yield from claims_held([s for s, state in zip(settlements, states, strict=True) if state is None])
-        states = [
-            LOCKED if state is None and (s.job_id, s.claim_version) in held else state
-            for s, state in zip(settlements, states, strict=True)
-        ]
+        if claim in held:
+            states.append(LOCKED)
+        elif claim in moved and first[claim] is s:
+            states.append(moved[claim])
+        else:
+            states.append((yield from _confirmed(s)))
     return states
 
 
