@@ -1,0 +1,64 @@
+"""The step that makes an object visible, fenced: see the package for what it closes and what remains."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from euterpe.model.failure import Category
+from euterpe.transcode.storage.errors import Stage, StorageError
+from euterpe.transcode.storage.ports import Fence
+
+Condition = Mapping[str, str]
+Act = Callable[[Condition], Awaitable[str | None]]
+Look = Callable[[], Awaitable[str | None]]
+"""The entity tag of what is there now, or None."""
+
+FREE: Final[Condition] = {"if-none-match": "*"}
+_WHATEVER: Final[Condition] = {}
+_ROUNDS: Final = 8
+_ETAG: Final = re.compile(rb"<ETag>([^<]{1,300})</ETag>")
+
+
+async def publish(act: Act, look: Look, fence: Fence, is_ours: Callable[[str], bool] | None = None) -> str | None:
+    """Do it while the claim is current, on the condition that nobody has published meanwhile; returns the entity tag.
+
+    What is there already is replaced: it belongs to an older attempt, or to an older request for the same key.
+    `is_ours` knows an object that this very call has made, where the answer to it was lost.
+    """
+    condition = FREE
+    for _ in range(_ROUNDS):
+        await fence()
+        try:
+            return await act(condition)
+        except StorageError as error:
+            if condition and error.http_status == 501:
+                condition = _WHATEVER  # The store knows no conditional writes; it said so before it wrote anything.
+                continue
+            if not _is_conflict(error):
+                raise
+        try:
+            there = await look()
+        except StorageError as error:
+            if error.is_transient:
+                raise
+            condition = _WHATEVER  # These credentials may write and not look.
+            continue
+        if there is not None and is_ours is not None and is_ours(there):
+            return there
+        condition = FREE if there is None else {"if-match": there}
+    raise StorageError(
+        "storage.contended", Category.TEMPORARY, Stage.UPLOADING, "others keep writing to the key of this output"
+    )
+
+
+def etag_in(body: bytes) -> str | None:
+    """Out of the XML in which stores answer a copy or a completion."""
+    found = _ETAG.search(body)
+    return html.unescape(found.group(1).decode("utf-8", "replace")) if found else None
+
+
+def _is_conflict(error: StorageError) -> bool:
+    return error.http_status == 412 or (error.http_status == 409 and error.store_code == "ConditionalRequestConflict")
