@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from euterpe.transcode.media.info import MediaInfo, Stream
 from euterpe.transcode.media.limits import Limits
-from euterpe.transcode.media.loudness import Measured, correcting_filter
+from euterpe.transcode.media.loudness import Correction
 from euterpe.transcode.media.span import Span
 from euterpe.transcode.media.tags import COVER_TYPES, COVERS_AS_STREAMS, MIME, cover_type
-from euterpe.transcode.outputs import AudioSettings, Loudness
+from euterpe.transcode.outputs import AudioSettings
 from euterpe.transcode.presets import AudioPreset, VideoPreset
 
 GLOBAL = ("-hide_banner", "-nostats", "-y", "-progress", "pipe:1", "-stats_period", "0.25")
@@ -19,27 +18,16 @@ STRICT = ("-xerror", "-err_detect", "explode")
 """Without these a source that breaks off in the middle is encoded as far as it goes, and called a success."""
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """The second pass of loudness for one output; `name` finds its report again."""
-
-    name: str
-    target: Loudness
-    measured: Measured
-
-
 def sound_options(
     preset: AudioPreset, settings: AudioSettings, source: Stream, span: Span, correction: Correction | None = None
 ) -> list[str]:
     """Filters, encoder, rate and channels of one audio stream."""
     rate = chosen_rate(preset, settings, source)
     channels = chosen_channels(preset, settings, source)
-    filters = sound_filters(span, correction, channels if channels != source.channels else None)
+    filters = sound_filters(span, channels if channels != source.channels else None, correction, rate)
     bits = chosen_bits(preset, source)
     if bits == 16 and needs_dither(source, filters):
         filters.append(f"aresample={rate}:osf=s16:dither_method=triangular")
-    elif correction is not None:
-        filters.append(f"aresample={rate}")  # loudnorm leaves 192 kHz behind
     options = ["-filter:a", ",".join(filters)] if filters else []
     options += ["-c:a", *preset.encoder, *_sample_format(preset, bits), *_bit_rate(preset, settings)]
     options += ["-ar", str(rate)]
@@ -48,11 +36,13 @@ def sound_options(
     return options
 
 
-def sound_filters(span: Span, correction: Correction | None = None, mix_to: int | None = None) -> list[str]:
+def sound_filters(
+    span: Span, mix_to: int | None = None, correction: Correction | None = None, rate: int = 0
+) -> list[str]:
     filters = cutting_filters(span)
     if correction is not None:
         filters += mixing_filters(mix_to)
-        filters.append(correcting_filter(correction.name, correction.target, correction.measured))
+        filters += correction.filters(rate)
     if span.fade_in_ms:
         filters.append(f"afade=t=in:st=0:d={seconds(span.fade_in_ms)}")
     if span.fade_out_ms and span.length_ms is not None:

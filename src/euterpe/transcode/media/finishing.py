@@ -9,7 +9,7 @@ from pathlib import Path
 from euterpe.transcode.checking import names_of
 from euterpe.transcode.media import hls, verify, waveform
 from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.loudness import LoudnessReport, Measured, report
+from euterpe.transcode.media.loudness import LoudnessReport, Measured, missed, report
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.renditions import Rendition, file_of
 from euterpe.transcode.media.results import EncodedFile, EncodedOutput
@@ -21,13 +21,13 @@ PICTURE_DEMUXERS = ("jpeg_pipe", "png_pipe")
 PICTURE_TYPES = {"jpg": "image/jpeg", "png": "image/png"}
 
 
-async def finish(made: Rendition, run: Run, reports: dict[str, Measured], took: float) -> EncodedOutput:
+async def finish(made: Rendition, run: Run, heard: dict[str, Measured], took: float) -> EncodedOutput:
     prepared = made.prepared
     match prepared.output:
         case AudioOutput() | VideoOutput():
-            return await _single(made, prepared.output, run, reports, took)
+            return await _single(made, prepared.output, run, heard, took)
         case HlsOutput():
-            return await _ladder(made, prepared.output, run, reports, took)
+            return await _ladder(made, prepared.output, run, heard, took)
         case WaveformOutput():
             return await _waveform(made, prepared.output, run, took)
         case _:
@@ -35,7 +35,7 @@ async def finish(made: Rendition, run: Run, reports: dict[str, Measured], took: 
 
 
 async def _single(
-    made: Rendition, output: AudioOutput | VideoOutput, run: Run, reports: dict[str, Measured], took: float
+    made: Rendition, output: AudioOutput | VideoOutput, run: Run, heard: dict[str, Measured], took: float
 ) -> EncodedOutput:
     prepared = made.prepared
     path = file_of(prepared, run.folder)
@@ -47,6 +47,7 @@ async def _single(
     prepared.warnings += verify.lost_metadata(prepared, found)
     content_type = "video/mp4" if isinstance(output, VideoOutput) else AUDIO_PRESETS[output.preset].codec.content_type
     stream = found.video if picture else found.audio
+    loudness = _loudness(made, heard)
     return EncodedOutput(
         id=output.id,
         kind=kind_of(output),
@@ -58,7 +59,7 @@ async def _single(
         channels=found.audio.channels if found.audio else None,
         width=found.video.width if found.video else None,
         height=found.video.height if found.video else None,
-        loudness=_loudness(made, reports),
+        loudness=loudness,
         encode_seconds=took,
         warnings=tuple(prepared.warnings),
     )
@@ -73,7 +74,7 @@ def true_length(prepared: Prepared, found: MediaInfo) -> int | None:
 
 
 async def _ladder(
-    made: Rendition, output: HlsOutput, run: Run, reports: dict[str, Measured], took: float
+    made: Rendition, output: HlsOutput, run: Run, heard: dict[str, Measured], took: float
 ) -> EncodedOutput:
     prepared = made.prepared
     folder = run.folder / prepared.folder
@@ -90,6 +91,7 @@ async def _ladder(
         await described(path, f"{output.id}/{path.relative_to(folder).as_posix()}", hls.CONTENT_TYPES[path.suffix])
         for path in paths
     ]
+    loudness = _loudness(made, heard)
     best = max(variants, key=lambda each: each.average_bandwidth)
     return EncodedOutput(
         id=output.id,
@@ -100,7 +102,7 @@ async def _ladder(
         codec=best.codecs,
         width=best.width,
         height=best.height,
-        loudness=_loudness(made, reports),
+        loudness=loudness,
         encode_seconds=took,
         warnings=tuple(dict.fromkeys(prepared.warnings)),
     )
@@ -177,11 +179,13 @@ async def finish_thumbnails(prepared: Prepared, output: ThumbnailOutput, run: Ru
     )
 
 
-def _loudness(made: Rendition, reports: dict[str, Measured]) -> LoudnessReport | None:
+def _loudness(made: Rendition, heard: dict[str, Measured]) -> LoudnessReport | None:
     if made.prepared.measured is None:
         return None
-    second = next((reports[name] for name in made.corrections if name in reports), None)
-    return report(made.prepared.measured, second)
+    own = heard.get(made.correction.name) if made.correction else None
+    if missed(made.correction, own):
+        made.prepared.warnings.append("loudness_target_missed")
+    return report(made.prepared.measured, made.correction, own)
 
 
 async def described(path: Path, name: str, content_type: str) -> EncodedFile:

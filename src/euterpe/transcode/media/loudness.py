@@ -1,11 +1,13 @@
-"""Loudness in two passes: the first measures, the second brings the sound to the target, by one gain where it can."""
+"""Loudness in two passes: the first measures by EBU R128, the second brings the sound to the target.
+
+One gain does it. Where the true peak has room for that ("linear"), nothing but the volume changes; else a limiter holds
+the peaks ("dynamic"), and what it takes away is measured and made up for.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,26 +15,50 @@ from euterpe.transcode.outputs import Loudness
 
 Mode = Literal["linear", "dynamic", "skipped"]
 SILENCE_LUFS = -69.9
-LEAST_RANGE = 0.01
-"""A measured range of 0 is taken for "not measured" by the filter, which then turns dynamic."""
+MOST_BOOST_DB = 6.0
+LIMITER_MARGIN_DB = 0.3
+"""Coming back to the lower rate raises peaks a little."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one loudnorm filter said at its end."""
-
-    input_i: float
-    input_tp: float
-    input_lra: float
-    input_thresh: float
-    output_i: float
-    output_tp: float
-    target_offset: float
-    mode: Mode
+    lufs: float
+    true_peak: float
+    spread: float
+    """The loudness range, in LU."""
+    threshold: float
 
     @property
     def silent(self) -> bool:
-        return not math.isfinite(self.input_i) or self.input_i <= SILENCE_LUFS
+        return not math.isfinite(self.lufs) or self.lufs <= SILENCE_LUFS
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The second pass for one output; `name` finds its report again."""
+
+    name: str
+    target: Loudness
+    measured: Measured
+    boost: float = 0.0
+    """What the limiter was seen to take away, in dB."""
+
+    @property
+    def gain(self) -> float:
+        return self.target.target_lufs - self.measured.lufs
+
+    @property
+    def mode(self) -> Mode:
+        return "linear" if self.measured.true_peak + self.gain <= self.target.true_peak_dbtp else "dynamic"
+
+    def filters(self, rate: int) -> list[str]:
+        gained = f"volume={self.gain + self.boost:.2f}dB:precision=float"
+        if self.mode == "linear":
+            return [gained]
+        peak = 10 ** ((self.target.true_peak_dbtp - LIMITER_MARGIN_DB) / 20)
+        limited = f"alimiter=limit={peak:.4f}:level=false:latency=true:attack=5:release=50"
+        # At four times the rate the limiter also sees peaks that lie between two samples.
+        return [gained, f"aresample={4 * rate}", limited, f"aresample={rate}", measuring_filter(self.name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,54 +70,37 @@ class LoudnessReport:
     mode: Mode
 
 
-def measuring_filter(name: str, target: Loudness) -> str:
+def measuring_filter(name: str) -> str:
     """`name` tells apart what several filters say on the same stderr."""
-    return f"loudnorm@{name}=I={target.target_lufs:g}:TP={target.true_peak_dbtp:g}:LRA=11:print_format=json"
+    return f"ebur128@{name}=peak=true:framelog=quiet"
 
 
-def correcting_filter(name: str, target: Loudness, measured: Measured) -> str:
-    spread = max(measured.input_lra, LEAST_RANGE)
-    options = {
-        "I": target.target_lufs,
-        "TP": target.true_peak_dbtp,
-        "LRA": min(50.0, max(11.0, math.ceil(spread))),  # a narrower target than what is there would turn it dynamic
-        "measured_I": measured.input_i,
-        "measured_TP": measured.input_tp,
-        "measured_LRA": spread,
-        "measured_thresh": measured.input_thresh,
-        "offset": measured.target_offset,
-    }
-    listed = ":".join(f"{name}={value:g}" for name, value in options.items())
-    return f"loudnorm@{name}={listed}:linear=true:print_format=json"
+def read_measured(stderr: str, name: str) -> Measured | None:
+    """The summary that the filter prints at its end; a second one of the same name would be later."""
+    at = stderr.rfind(f"[ebur128@{name} @ ")
+    if at < 0:
+        return None
+    summary = stderr[at : at + 2000].partition("\n[")[0]
+    number = r"\s+(-?(?:[\d.]+|inf|nan))"
+    found = {key: re.search(rf"\b{key}:{number}", summary) for key in ("I", "Threshold", "LRA", "Peak")}
+    if any(match is None for match in found.values()):
+        return None
+    values = {key: float(match.group(1)) for key, match in found.items() if match is not None}
+    return Measured(values["I"], values["Peak"], values["LRA"], values["Threshold"])
 
 
-def read_measured(stderr: str, names: Sequence[str]) -> dict[str, Measured]:
-    found: dict[str, Measured] = {}
-    for name in names:
-        match = re.search(rf"\[loudnorm@{re.escape(name)} @ [^\]]*\]\s*(\{{.*?\}})", stderr, re.DOTALL)
-        if match is None:
-            continue
-        try:
-            found[name] = _measured(json.loads(match.group(1)))
-        except (ValueError, KeyError, TypeError):
-            continue
-    return found
-
-
-def _measured(said: dict[str, str]) -> Measured:
-    return Measured(
-        input_i=float(said["input_i"]),
-        input_tp=float(said["input_tp"]),
-        input_lra=float(said["input_lra"]),
-        input_thresh=float(said["input_thresh"]),
-        output_i=float(said["output_i"]),
-        output_tp=float(said["output_tp"]),
-        target_offset=float(said["target_offset"]),
-        mode="linear" if said.get("normalization_type") == "linear" else "dynamic",
+def report(measured: Measured, correction: Correction | None, heard: Measured | None) -> LoudnessReport:
+    """One gain is arithmetic; what a limiter left over has to be measured."""
+    if correction is None:
+        return LoudnessReport(None if measured.silent else measured.lufs, None, None, "skipped")
+    if correction.mode == "linear":
+        peak = round(measured.true_peak + correction.gain, 2)
+        return LoudnessReport(measured.lufs, correction.target.target_lufs, peak, "linear")
+    return LoudnessReport(
+        measured.lufs, heard.lufs if heard else None, heard.true_peak if heard else None, correction.mode
     )
 
 
-def report(first: Measured, second: Measured | None) -> LoudnessReport:
-    if first.silent or second is None:
-        return LoudnessReport(None if first.silent else first.input_i, None, None, "skipped")
-    return LoudnessReport(first.input_i, second.output_i, second.output_tp, second.mode)
+def missed(correction: Correction | None, heard: Measured | None) -> bool:
+    """The limiter took away more than a unit of loudness: the target is too high for this sound."""
+    return correction is not None and heard is not None and abs(heard.lufs - correction.target.target_lufs) > 1.0

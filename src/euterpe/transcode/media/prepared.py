@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from euterpe.transcode.media.command import Correction, is_enlarged
+from euterpe.transcode.media.command import is_enlarged
 from euterpe.transcode.media.errors import bad_output
 from euterpe.transcode.media.info import Chapter, MediaInfo, Stream
-from euterpe.transcode.media.loudness import Measured
+from euterpe.transcode.media.loudness import Correction, Measured
 from euterpe.transcode.media.span import Span, span_of
 from euterpe.transcode.media.tags import wanted_chapters, wanted_tags
 from euterpe.transcode.media.thumbnail import pictured_stream
@@ -36,6 +36,7 @@ class Prepared:
     variants: tuple[str, ...] = ()
     """Presets of an HLS ladder that this source can fill."""
     measured: Measured | None = None
+    boost: float = 0.0
 
     @property
     def folder(self) -> str:
@@ -50,7 +51,7 @@ class Prepared:
         target = self.loudness
         if target is None or self.measured is None or self.measured.silent:
             return None
-        return Correction(name, target, self.measured)
+        return Correction(name, target, self.measured, self.boost)
 
 
 def prepare(outputs: Sequence[Output], info: MediaInfo) -> list[Prepared]:

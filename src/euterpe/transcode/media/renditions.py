@@ -9,6 +9,7 @@ from pathlib import Path
 from euterpe.transcode.media import command, hls
 from euterpe.transcode.media.info import MediaInfo
 from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.loudness import Correction
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.process import Pipe
 from euterpe.transcode.media.waveform import Peaks, read_peaks
@@ -25,8 +26,8 @@ FINEST_PIXEL = 64
 class Rendition:
     prepared: Prepared
     arguments: list[str]
-    corrections: tuple[str, ...] = ()
-    """Names of the loudness filters that will report."""
+    correction: Correction | None = None
+    """Of loudness; in a ladder the first variant's, as all do the same."""
     peaks: Peaks | None = None
     pipe: Pipe | None = None
 
@@ -64,7 +65,7 @@ def _audio(prepared: Prepared, output: AudioOutput, info: MediaInfo, tagged: lis
         *command.container_options(preset, command.chosen_rate(preset, output.audio, info.audio)),
         f"{prepared.folder}/{FILE}",
     ]
-    return Rendition(prepared, arguments, (correction.name,) if correction else ())
+    return Rendition(prepared, arguments, correction)
 
 
 def _video(prepared: Prepared, output: VideoOutput, info: MediaInfo, tagged: list[str], limits: Limits) -> Rendition:
@@ -81,15 +82,15 @@ def _video(prepared: Prepared, output: VideoOutput, info: MediaInfo, tagged: lis
         *tagged,
         *("-movflags", "+faststart", "-f", "mp4", f"{prepared.folder}/{FILE}"),
     ]
-    return Rendition(prepared, arguments, (correction.name,) if correction else ())
+    return Rendition(prepared, arguments, correction)
 
 
 def _hls(prepared: Prepared, output: HlsOutput, info: MediaInfo, limits: Limits) -> Rendition:
     arguments: list[str] = []
-    corrections: list[str] = []
+    first = None
     for number, name in enumerate(prepared.variants):
         correction = prepared.correction(f"c{prepared.number}v{number}") if info.audio else None
-        corrections += [correction.name] if correction else []
+        first = first or correction
         video = VIDEO_PRESETS.get(name)
         sound = video.audio if video else AUDIO_PRESETS[name]
         if video is not None:
@@ -103,7 +104,7 @@ def _hls(prepared: Prepared, output: HlsOutput, info: MediaInfo, limits: Limits)
             arguments += command.sound_options(sound, AudioSettings(), info.audio, prepared.span, correction)
         arguments += command.metadata_options(None)
         arguments += hls.muxer_options(f"{prepared.folder}/{name}", output.segment_seconds)
-    return Rendition(prepared, arguments, tuple(corrections))
+    return Rendition(prepared, arguments, first)
 
 
 def _waveform(prepared: Prepared, output: WaveformOutput, info: MediaInfo) -> Rendition:

@@ -46,10 +46,11 @@ class Run:
         check: Callable[[], None] = lambda: None,
     ) -> Finished:
         """`arguments` come after the source, which is input 0. `talkative` for filters that report on stderr."""
+        meter = meter or PassMeter(lambda _share, _speed: None, None)  # it also knows a standstill when it sees one
         watch = Watch(
             deadline=self.deadline,
             stall_s=self.limits.stall_s,
-            on_stdout=meter.feed if meter is not None else lambda _: True,
+            on_stdout=meter.feed,
             check=check,
         )
         threads = ["-threads", str(self.limits.threads)] if self.limits.threads else []
