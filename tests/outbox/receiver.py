@@ -39,6 +39,8 @@ class Receiver:
     port: int = 0
     got: list[Got] = field(default_factory=list)
     reply: Callable[[Got], bytes | None] = lambda _got: NO_CONTENT
+    gate: asyncio.Semaphore | None = None
+    """Where there is one, each answer takes a permit and waits for it."""
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     @property
@@ -53,6 +55,8 @@ class Receiver:
         async with self._changed:
             self.got.append(got)
             self._changed.notify_all()
+        if self.gate is not None:
+            await self.gate.acquire()
         return self.reply(got)
 
 

@@ -55,12 +55,12 @@ async def until(true: Any) -> None:
             await asyncio.sleep(0.005)
 
 
-@pytest.mark.parametrize(("batch", "limit"), [("3", 3), ("10", 10), ("25", 25)])
-async def test_a_claim_takes_the_configured_batch_where_as_many_slots_are_free(
-    backend: Backend, batch: str, limit: int
+@pytest.mark.parametrize(("said", "limit"), [({}, 10), ({"OUTBOX_BATCH": "3"}, 3), ({"OUTBOX_BATCH": "25"}, 25)])
+async def test_a_claim_takes_ten_events_unless_told_otherwise(
+    backend: Backend, said: dict[str, str], limit: int
 ) -> None:
     watched = Watched(backend.store.outbox)
-    started = await running(backend, watched, OUTBOX_BATCH=batch, OUTBOX_CONCURRENCY="25")
+    started = await running(backend, watched, **said)
     await until(lambda: watched.claims)
     await ended(*started)
     assert {count for _, count in watched.claims} == {limit}
@@ -75,7 +75,7 @@ async def test_no_more_than_the_configured_number_is_sent_at_once(backend: Backe
         deliver = dispatcher._deliver
 
         async def counted(event: Any) -> Any:
-            under_way.append(len(dispatcher._in_flight))
+            under_way.append(dispatcher._sending)
             return await deliver(event)
 
         dispatcher._deliver = counted  # type: ignore[method-assign]  # the real one, watched

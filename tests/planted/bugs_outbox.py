@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
+_DISPATCHER = "webhook/dispatcher.py"
+_PREFETCHING = "tests/outbox/test_prefetching.py"
+
 OUTBOX_BUGS = (
     Bug(
         "a_checkpoint_that_is_no_json_spoils_the_answer_over_http",
@@ -42,5 +45,41 @@ OUTBOX_BUGS = (
         "tests/joining/test_cancelled_submits.py"
         "::test_a_libsql_commit_after_a_failed_undo_raises_until_the_caller_rolls_back",
         "DID NOT RAISE",
+    ),
+    Bug(
+        "a_batch_is_no_larger_than_the_free_slots",
+        (
+            Edit(
+                _DISPATCHER,
+                "max(1, self._batch - len(self._prefetched))",
+                "max(1, min(self._free, self._batch - len(self._prefetched)))",
+            ),
+        ),
+        "tests/outbox/test_outbox_keys.py::test_a_claim_takes_ten_events_unless_told_otherwise",
+        "{5} == {10}",
+    ),
+    Bug(
+        "a_stopping_dispatcher_keeps_what_waits_for_a_slot",
+        (
+            Edit(
+                _DISPATCHER,
+                "        self._stopping = True\n        self._give_back(self._prefetched.beyond(0))\n",
+                "        self._stopping = True\n",
+            ),
+        ),
+        f"{_PREFETCHING}::test_a_stopping_dispatcher_gives_back_at_once_what_waits_for_a_slot",
+        "",
+    ),
+    Bug(
+        "what_waits_for_a_slot_waits_for_ever",
+        (Edit(_DISPATCHER, "        self._give_back(self._prefetched.overdue())\n", ""),),
+        f"{_PREFETCHING}::test_what_finds_no_slot_in_time_is_given_back_uncharged_and_sent_once",
+        "TimeoutError",
+    ),
+    Bug(
+        "a_newcomer_waits_for_a_batch_that_was_claimed_earlier",
+        (Edit(_DISPATCHER, "before_a_claim=self._hungry", "before_a_claim=False"),),
+        f"{_PREFETCHING}::test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claimed_earlier",
+        "TimeoutError",
     ),
 )

@@ -235,7 +235,7 @@ class OutboxConfig(Section):
 
     poll_min_us: int = setting(duration(10_000), 500_000, "The shortest wait between two looks.")
     poll_max_us: int = setting(duration(10_000), 1_500_000, "The longest wait between two looks.")
-    batch: int = setting(whole(1, 25), 10, "Events claimed at once.")
+    batch: int = setting(whole(1, 25), 10, "Events claimed at once; those beyond the free slots wait for one.")
     concurrency: int = setting(whole(1, 1_000), 5, "Deliveries under way at the same time.")
     max_attempts: int = setting(whole(1, 100), 12, "Deliveries of one event before it is a dead letter.")
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -25,6 +25,7 @@ from euterpe.webhook.delivery import Judge, given_back, result_of
 from euterpe.webhook.egress import Egress
 from euterpe.webhook.egress_errors import EgressError
 from euterpe.webhook.endpoints import Admission, Endpoints
+from euterpe.webhook.prefetched import HELD_AT_MOST_S, Prefetched
 from euterpe.webhook.signing import new_nonce, sign
 from euterpe.webhook.turns import FairClaims
 from euterpe.worker.breaker import BreakerPolicy
@@ -83,6 +84,11 @@ class Dispatcher:
         )
         self._claims = FairClaims(outbox, self._endpoints, settings.worker_id, settings.lease_ttl_us)
         self._in_flight: dict[str, OutboxEvent] = {}
+        """Claimed, and not over: what is being sent and what waits for a slot."""
+        self._prefetched = Prefetched(time.monotonic)
+        self._sending = 0
+        self._may_be_more = False
+        """Whether the last claim got all that it asked for."""
         self._done: list[Delivery] = []
         self._stopping = False
         self._news = asyncio.Event()
@@ -118,6 +124,7 @@ class Dispatcher:
             grace_s = 0.0
             self._give_all_back()
         self._stopping = True
+        self._give_back(self._prefetched.beyond(0))
         left_s = self._settings.grace_s if grace_s is None else min(grace_s, self._settings.grace_s)
         loop = asyncio.get_running_loop()
         self._leave_at = loop.time() + left_s + WRITE_S
@@ -130,10 +137,19 @@ class Dispatcher:
         self._hungry = True
         self._news.set()
 
+    @property
+    def _free(self) -> int:
+        return self._settings.concurrency - self._sending
+
+    @property
+    def _batch(self) -> int:
+        return min(self._settings.batch, BATCH_CEILING)
+
     async def _turn(self) -> None:
-        """Settle what is done, claim for the free slots, or wait for news."""
-        free = self._settings.concurrency - len(self._in_flight)
-        want = min(free, self._settings.batch, BATCH_CEILING) if self._hungry and not self._stopping else 0
+        """Settle what is done, claim a batch when a slot is free, or wait for news."""
+        self._give_back(self._prefetched.overdue())
+        is_wanted = self._hungry and not self._stopping and self._free > 0
+        want = max(1, self._batch - len(self._prefetched)) if is_wanted else 0
         if not self._done and want <= 0:
             await self._wait()
             return
@@ -153,32 +169,62 @@ class Dispatcher:
 
     async def _wait(self) -> None:
         pause = random.uniform(self._settings.poll_min_s, self._settings.poll_max_s)
-        alarm = asyncio.get_running_loop().call_later(pause, self._wake)
+        loop = asyncio.get_running_loop()
+        alarms = [loop.call_later(pause, self._wake)]
+        if self._prefetched:
+            alarms.append(loop.call_later(HELD_AT_MOST_S, self._news.set))
         try:
             await self._news.wait()
             self._news.clear()
         finally:
-            alarm.cancel()
+            for alarm in alarms:
+                alarm.cancel()
 
     async def _claim(self, want: int) -> None:
         self._hungry = False
-        events = await self._claims.claim(want)
-        sent = 0
+        events = await self._claims.claim(want, self._prefetched.origins())
         for event in events:
             if (spent := self._judge.of_spent(event)) is not None:
                 self._done.append(spent)
+            else:
+                self._in_flight[event.id] = event
+                self._prefetched.add(event)
+        if self._stopping:
+            self._give_back(self._prefetched.beyond(0))
+        sent = self._send_prefetched()
+        self._give_back(self._prefetched.beyond(self._batch))
+        self._may_be_more = len(events) == want
+        # Where nothing could be sent, more of the same would be claimed and given back over and over.
+        self._hungry = self._hungry or (sent > 0 and self._may_be_more)
+
+    def _send_prefetched(self, *, before_a_claim: bool = False) -> int:
+        """Send what may be sent now; returns how many. Before a claim, which may bring events of others, those who
+        come after others leave the slot to it."""
+        if not self._prefetched or self._free <= 0:
+            return 0
+        sent = 0
+        last = self._endpoints.after_others()
+        for event in self._prefetched.in_turn(last):
+            if self._free <= 0 or (before_a_claim and event.requester_id in last):
+                break
+            if self._in_flight.get(event.id) is not event:  # Its lease was lost.
+                self._prefetched.remove(event)
                 continue
             admission = self._endpoints.admit(event.origin, event.requester_id)
-            if admission is None:
-                self._done.append(given_back(event))
-                continue
-            sent += 1
-            self._in_flight[event.id] = event
-            task = asyncio.get_running_loop().create_task(self._send(event, admission))
-            self._sends.add(task)
-            task.add_done_callback(self._sends.discard)
-        # Where nothing could be sent, more of the same would be claimed and given back over and over.
-        self._hungry = self._hungry or (sent > 0 and len(events) == want)
+            if admission is not None:
+                self._prefetched.remove(event)
+                self._begin(event, admission)
+                sent += 1
+            elif not self._endpoints.may_be_waited_for(event.origin):
+                self._prefetched.remove(event)
+                self._give_back([event])
+        return sent
+
+    def _begin(self, event: OutboxEvent, admission: Admission) -> None:
+        self._sending += 1
+        task = asyncio.get_running_loop().create_task(self._send(event, admission))
+        self._sends.add(task)
+        task.add_done_callback(self._sends.discard)
 
     async def _send(self, event: OutboxEvent, admission: Admission) -> None:
         started = time.monotonic()
@@ -190,8 +236,13 @@ class Dispatcher:
             log.error("the dispatcher failed to send an event", extra={"event_id": event.id}, exc_info=error)
             delivery = self._judge.of_own_failure(event, f"the dispatcher failed: {type(error).__name__}")
         finally:
+            self._sending -= 1
             self._endpoints.done(admission, succeeded=succeeded, took_s=time.monotonic() - started)
         self._over(event, delivery)
+        if not self._stopping:
+            self._send_prefetched(before_a_claim=self._hungry)
+            has_room = admission.suspect or self._endpoints.takes_more(event.origin)
+            self._hungry = self._hungry or self._may_be_more or has_room
 
     async def _deliver(self, event: OutboxEvent) -> Delivery:
         """One signed POST. Timestamp and nonce are fresh, the event's id and body are what they always were."""
@@ -211,9 +262,14 @@ class Dispatcher:
         return self._judge.of_reply(event, reply, now_s)
 
     def _over(self, event: OutboxEvent, delivery: Delivery) -> None:
-        if self._in_flight.pop(event.id, None) is not None:
+        if self._in_flight.get(event.id) is event:
+            del self._in_flight[event.id]
             self._done.append(delivery)
-            self._wake()
+        self._news.set()
+
+    def _give_back(self, events: Iterable[OutboxEvent]) -> None:
+        for event in events:
+            self._over(event, given_back(event))
 
     async def _settle(self) -> None:
         """Together; one by one where something in the batch is refused, so that the others are written."""
@@ -261,10 +317,11 @@ class Dispatcher:
             except Exception as error:  # noqa: BLE001  # as above
                 self._outage.pause_after(error, len(self._done))
                 continue
-            for event_id, _ in leases:
-                if event_id not in alive:
-                    self._in_flight.pop(event_id, None)
+            for event_id, claim_version in leases:
+                lost = self._in_flight.get(event_id) if event_id not in alive else None
+                if lost is not None and lost.claim_version == claim_version:
+                    del self._in_flight[event_id]
 
     def _give_all_back(self) -> None:
-        for event in list(self._in_flight.values()):
-            self._over(event, given_back(event))
+        self._prefetched.beyond(0)
+        self._give_back(list(self._in_flight.values()))

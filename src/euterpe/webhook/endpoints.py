@@ -76,16 +76,25 @@ class Endpoints:
             if not endpoint.suspect and admission.requester_id not in self._suspects:
                 self._had_a_turn.discard(admission.requester_id)
 
+    def takes_more(self, origin: str) -> bool:
+        """Whether events for this origin are worth claiming now."""
+        return not self._is_crowded(self._endpoint(origin))
+
+    def may_be_waited_for(self, origin: str) -> bool:
+        """Whether an event may be kept for the next free slot: a suspect might hang, an open breaker stays open."""
+        endpoint = self._endpoint(origin)
+        return not endpoint.suspect and endpoint.breaker.retry_in_us <= 0
+
     def crowded(self) -> list[str]:
         """Origins not to claim for: they could not be sent to at once."""
-        full = self._suspects.total() >= self._half
-        return [
-            origin
-            for origin, endpoint in self._known.items()
-            if (endpoint.suspect and (full or endpoint.in_flight))
+        return [origin for origin, endpoint in self._known.items() if self._is_crowded(endpoint)]
+
+    def _is_crowded(self, endpoint: Endpoint) -> bool:
+        return (
+            (endpoint.suspect and (endpoint.in_flight > 0 or self._suspects.total() >= self._half))
             or endpoint.in_flight >= max(1, self._slots - 1)
             or endpoint.breaker.retry_in_us > 0
-        ]
+        )
 
     def after_others(self) -> set[str]:
         """Requesters whose events come after everybody else's: suspects of theirs were sent to in this round, or they

@@ -6,7 +6,7 @@ A requester whose receivers hang, or who has far more events than the others, co
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from euterpe.model.errors import EuterpeError
@@ -38,8 +38,9 @@ class FairClaims:
         self._last_served = ""
         self._alone_until = 0.0
 
-    async def claim(self, want: int) -> list[OutboxEvent]:
-        skip = self._endpoints.crowded()
+    async def claim(self, want: int, held_origins: Collection[str] = ()) -> list[OutboxEvent]:
+        """`held_origins`: those of events that were claimed before and still wait for a slot."""
+        skip = list({*self._endpoints.crowded(), *held_origins})
         events: list[OutboxEvent] = []
         try:
             for requester_id in await self._others_first(want):

@@ -1,0 +1,141 @@
+"""A dispatcher claims a batch beyond its free slots. What waits for a slot is leased, given back in time, and in
+nobody's way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from euterpe.compose import Backend
+from euterpe.store.outbox import OutboxEvent
+from euterpe.webhook import prefetched
+from tests.outbox.dispatching import dispatching, make_ended_job, make_ended_jobs, until_settled
+from tests.outbox.receiver import Receiver, receiving
+
+SLOTS_OF_ONE = 4
+"""Of five, one receiver gets all but one."""
+
+
+async def prove(backend: Backend, receiver: Receiver, requester_id: str = "local") -> None:
+    """One good delivery; from then on the receiver is trusted, and answers when the test lets it."""
+    await make_ended_job(backend, receiver.url, callback_events="terminal", requester_id=requester_id)
+    await receiver.wait_for(1)
+    await until_settled(backend)
+    receiver.gate = asyncio.Semaphore(0)
+
+
+async def until(true: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await true():  # noqa: ASYNC110  # what is waited for lies in the database
+            await asyncio.sleep(0.01)
+
+
+async def events_in(backend: Backend, state: str) -> list[OutboxEvent]:
+    return [event for _, event in await backend.store.outbox.search(state=state, limit=100)]
+
+
+def open_gate(receiver: Receiver) -> None:
+    assert receiver.gate is not None
+    for _ in range(100):
+        receiver.gate.release()
+
+
+async def test_one_claim_brings_a_batch_of_ten_for_five_slots(backend: Backend) -> None:
+    async with receiving() as receiver, dispatching(backend):
+        await prove(backend, receiver)
+        await make_ended_jobs(backend, receiver.url, 10)
+        await receiver.wait_for(1 + SLOTS_OF_ONE)
+        assert len(await events_in(backend, "running")) == 10
+        open_gate(receiver)
+        await until_settled(backend)
+        assert len(receiver.got) == len({got.event_id for got in receiver.got}) == 11
+
+
+async def test_what_finds_no_slot_in_time_is_given_back_uncharged_and_sent_once(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefetched, "HELD_AT_MOST_S", 0.1)
+    async with receiving() as receiver, dispatching(backend):
+        await prove(backend, receiver)
+        await make_ended_jobs(backend, receiver.url, 10)
+        await receiver.wait_for(1 + SLOTS_OF_ONE)
+
+        async def given_back() -> bool:
+            return len(await events_in(backend, "retrying")) == 10 - SLOTS_OF_ONE
+
+        await until(given_back)
+        assert {event.attempt_count for event in await events_in(backend, "retrying")} == {0}
+        assert len(receiver.got) == 1 + SLOTS_OF_ONE
+        open_gate(receiver)
+        await until_settled(backend)
+        assert len(receiver.got) == len({got.event_id for got in receiver.got}) == 11
+
+
+async def test_a_stopping_dispatcher_gives_back_at_once_what_waits_for_a_slot(backend: Backend) -> None:
+    async with receiving() as receiver, dispatching(backend) as dispatcher:
+        await prove(backend, receiver)
+        await make_ended_jobs(backend, receiver.url, 10)
+        await receiver.wait_for(1 + SLOTS_OF_ONE)
+        dispatcher.stop()
+
+        async def given_back() -> bool:
+            return len(await events_in(backend, "retrying")) == 10 - SLOTS_OF_ONE
+
+        async with asyncio.timeout(prefetched.HELD_AT_MOST_S / 2):
+            await until(given_back)
+        assert {event.attempt_count for event in await events_in(backend, "retrying")} == {0}
+        assert len(await events_in(backend, "running")) == SLOTS_OF_ONE, "what is under way may finish"
+        open_gate(receiver)
+
+        async def finished() -> bool:
+            return len(await events_in(backend, "completed")) == 1 + SLOTS_OF_ONE
+
+        await until(finished)
+        assert len(receiver.got) == 1 + SLOTS_OF_ONE
+
+
+async def test_heartbeats_keep_what_waits_for_a_slot(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefetched, "HELD_AT_MOST_S", 60.0)
+    async with receiving() as receiver, dispatching(backend, lease_ttl_us=600_000):
+        await prove(backend, receiver)
+        await make_ended_jobs(backend, receiver.url, 10)
+        await receiver.wait_for(1 + SLOTS_OF_ONE)
+        first = {event.id: event.lease_expires_at or 0 for event in await events_in(backend, "running")}
+
+        async def renewed() -> bool:
+            leases = {event.id: event.lease_expires_at or 0 for event in await events_in(backend, "running")}
+            return len(leases) == 10 and all(leases[event_id] > first[event_id] for event_id in first)
+
+        await until(renewed)
+        open_gate(receiver)
+        await until_settled(backend)
+
+
+async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claimed_earlier(backend: Backend) -> None:
+    async with (
+        receiving() as many,
+        receiving() as other,
+        receiving() as newcomer,
+        dispatching(backend, deadline_s=60.0) as dispatcher,
+    ):
+        await prove(backend, many, requester_id="many")
+        await prove(backend, other, requester_id="other")
+        newcomer.gate = asyncio.Semaphore(0)
+        for _ in range(10):
+            await make_ended_job(backend, many.url, callback_events="terminal", requester_id="many")
+        await many.wait_for(1 + SLOTS_OF_ONE)
+        await make_ended_job(backend, other.url, callback_events="terminal", requester_id="other")
+        await other.wait_for(2)
+        await make_ended_job(backend, newcomer.url, callback_events="terminal", requester_id="new")
+        async with asyncio.timeout(20):
+            while not dispatcher._hungry:  # noqa: ASYNC110  # its next look, for which it has no slot
+                await asyncio.sleep(0.005)
+        assert many.gate is not None
+        many.gate.release()
+        await newcomer.wait_for(1, 5)
+        assert len(many.got) == 1 + SLOTS_OF_ONE
+        for receiver in (many, other, newcomer):
+            open_gate(receiver)
+        await until_settled(backend)
