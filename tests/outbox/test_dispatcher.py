@@ -165,7 +165,9 @@ async def test_retry_after_is_honoured(backend: Backend) -> None:
 
 
 async def test_a_receiver_that_hangs_does_not_delay_the_others(backend: Backend) -> None:
-    async with receiving(lambda _got: None) as hung, receiving() as well, dispatching(backend, deadline_s=3.0):
+    # A deadline that no busy machine reaches by itself.
+    patient = dispatching(backend, deadline_s=40.0, grace_s=0.1)
+    async with receiving(lambda _got: None) as hung, receiving() as well, patient:
         for _ in range(20):
             await make_ended_job(backend, hung.url, callback_events="terminal")
         await hung.wait_for(1)
@@ -173,7 +175,7 @@ async def test_a_receiver_that_hangs_does_not_delay_the_others(backend: Backend)
         for _ in range(50):
             await make_ended_job(backend, well.url, callback_events="terminal")
         await well.wait_for(50)
-        assert time.monotonic() - started < 3.0, "the good receiver waited for the deadline of the one that hangs"
+        assert time.monotonic() - started < 30.0, "the good receiver waited for the deadline of the one that hangs"
         assert len(hung.got) <= 2
 
 
