@@ -14,6 +14,7 @@ from tests.cli.commands import Shell
 from tests.cli.conftest import Start
 from tests.cli.states import with_store
 from tests.cli.test_roles import GOOD_BYE, address_of
+from tests.plain_http import NO_CERTIFICATES
 
 MINUTE_US = 60_000_000
 Json = dict[str, Any]
@@ -44,7 +45,11 @@ def client_of(sqlite_shell: Shell, folder: Path, start: Start) -> Any:
         server.until_said(GOOD_BYE)
         key = sqlite_shell.json("keys", "create", "--requester", "vesta", "--scope", "submit,read,worker")["key"]
         return httpx.Client(
-            base_url=address_of(server), headers={"authorization": f"Bearer {key}"}, timeout=20, trust_env=False
+            base_url=address_of(server),
+            headers={"authorization": f"Bearer {key}"},
+            timeout=20,
+            trust_env=False,
+            verify=NO_CERTIFICATES,
         )
 
     return begin

@@ -14,6 +14,7 @@ from tests.cli.commands import Background, Shell
 from tests.cli.conftest import Start
 from tests.cli.test_roles import GOOD_BYE, address_of
 from tests.cli.test_worker import until_begun
+from tests.plain_http import NO_CERTIFICATES
 
 REFUSALS = ("25006", "55P03")
 """A read-only phase and a lock timeout; tests/refused has all the others."""
@@ -97,6 +98,7 @@ def _answers_503(api: Background, key: str) -> None:
         json={"worker_id": "w", "streams": ["default"], "wait_ms": 0},
         headers={"Authorization": f"Bearer {key}"},
         timeout=20,
+        verify=NO_CERTIFICATES,
     )
     assert answer.status_code == 503, answer.text
     assert answer.headers["retry-after"] == "1"

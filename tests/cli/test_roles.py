@@ -14,6 +14,7 @@ from euterpe.webhooks import verify
 from tests.cli.commands import Background, Shell, lines_with
 from tests.cli.conftest import Start
 from tests.cli.states import until
+from tests.plain_http import NO_CERTIFICATES
 
 GOOD_BYE = "Ctrl-C stops everything"
 
@@ -57,13 +58,13 @@ def test_the_embedded_default_starts_from_nothing_and_its_curl_works_as_pasted(b
     until(f"sqlite:///{bare_shell.folder}/.euterpe/jobs.db", accepted["job_id"], State.COMPLETED)
     assert bare_shell.json("status", accepted["job_id"])["result"] == {"hello": "world"}
 
-    assert httpx.get(f"{base}/healthz").json() == {"status": "ok"}
-    assert httpx.get(f"{base}/readyz").json()["status"] == "ready"
-    metrics = httpx.get(f"{base}/metrics").text
+    assert httpx.get(f"{base}/healthz", verify=NO_CERTIFICATES).json() == {"status": "ok"}
+    assert httpx.get(f"{base}/readyz", verify=NO_CERTIFICATES).json()["status"] == "ready"
+    metrics = httpx.get(f"{base}/metrics", verify=NO_CERTIFICATES).text
     assert 'jobs_produced_total{queue="default"} 1.0' in metrics
     assert 'jobs_completed_total{queue="default"} 1.0' in metrics
     assert "# TYPE queue_length gauge" in metrics
-    assert "/jobs" in httpx.get(f"{base}/docs").text
+    assert "/jobs" in httpx.get(f"{base}/docs", verify=NO_CERTIFICATES).text
     assert not lines_with("ek_", system.err)  # the key is printed, and never logged
     assert not lines_with("whsec_", system.err)
 
@@ -109,6 +110,7 @@ def test_the_whole_system_on_postgres_with_an_app_and_a_key_of_the_operators(
         f"{address_of(system)}/jobs",
         json={"type": "greet", "payload": {"name": "bob"}},
         headers={"Authorization": f"Bearer {key}"},
+        verify=NO_CERTIFICATES,
     )
     assert answer.status_code == 202
     job_id = answer.json()["job_id"]
@@ -124,7 +126,7 @@ def test_the_configured_rate_limit_holds_for_each_key(bare_shell: Shell, start: 
     key, other = (
         shell.json("keys", "create", "--requester", name, "--scope", "read")["key"] for name in ("vesta", "ceres")
     )
-    with httpx.Client(base_url=address_of(system)) as client:
+    with httpx.Client(base_url=address_of(system), verify=NO_CERTIFICATES) as client:
         answers = [client.get("/jobs", headers={"Authorization": f"Bearer {key}"}) for _ in range(20)]
         assert [answer.status_code for answer in answers[:3]] == [200, 200, 200]
         assert 429 in {answer.status_code for answer in answers}

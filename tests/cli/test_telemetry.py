@@ -24,6 +24,7 @@ from tests.cli.states import with_store
 from tests.cli.test_roles import GOOD_BYE, address_of
 from tests.observe.promtool import complaints_about
 from tests.observe.scraping import moved_counters, samples_of
+from tests.plain_http import NO_CERTIFICATES
 from tests.servers.process import free_port
 
 QUICK = {"WORKER_SWEEP_INTERVAL": "100ms", "OBSERVABILITY_QUEUE_SAMPLE_INTERVAL": "100ms"}
@@ -39,7 +40,7 @@ def delivery(outcome: str) -> str:
 
 
 def page_of(base: str) -> str:
-    answer = httpx.get(f"{base}/metrics")
+    answer = httpx.get(f"{base}/metrics", verify=NO_CERTIFICATES)
     assert answer.status_code == 200
     return answer.text
 
@@ -101,7 +102,9 @@ class Client:
     def __init__(self, system: Background) -> None:
         self.base = address_of(system)
         (key,) = [line.strip() for line in system.out if line.strip().startswith("ek_")]
-        self._http = httpx.Client(base_url=self.base, headers={"Authorization": f"Bearer {key}"})
+        self._http = httpx.Client(
+            base_url=self.base, headers={"Authorization": f"Bearer {key}"}, verify=NO_CERTIFICATES
+        )
 
     def submit(self, job_type: str, **said: Any) -> str:
         answer = self._http.post("/jobs", json={"type": job_type, **said})
@@ -259,7 +262,9 @@ def test_a_control_plane_counts_what_workers_over_http_report(telling_shell: She
     client.submit("elsewhere", depends_on=[job_id])
     until_sampled({f"queue_length{BY_QUEUE}": 1}, client.base)
     assert samples_of(page_of(client.base))[f"queue_oldest_age_seconds{BY_QUEUE}"] > 0
-    with httpx.Client(base_url=f"{client.base}/internal/worker", headers={"Authorization": f"Bearer {key}"}) as http:
+    with httpx.Client(
+        base_url=f"{client.base}/internal/worker", headers={"Authorization": f"Bearer {key}"}, verify=NO_CERTIFICATES
+    ) as http:
         claim = http.post("/claim", json={"worker_id": "w", "streams": ["default"]}).json()
         lease = {"worker_id": "w", **{name: claim[name] for name in ("job_id", "attempt_id", "lease_token")}}
         error = {"category": "temporary", "code": "no_paper", "message": "the secret payload is 4711"}
@@ -287,7 +292,9 @@ def test_a_control_plane_tells_each_failure_that_a_worker_over_http_reports_once
     client = Client(api)
     key = telling_shell.json("keys", "create", "--requester", "local", "--scope", "worker")["key"]
     retried, buried, broken = (client.submit("elsewhere", max_attempts=n) for n in (2, 1, 2))
-    with httpx.Client(base_url=f"{client.base}/internal/worker", headers={"Authorization": f"Bearer {key}"}) as http:
+    with httpx.Client(
+        base_url=f"{client.base}/internal/worker", headers={"Authorization": f"Bearer {key}"}, verify=NO_CERTIFICATES
+    ) as http:
         claimed = http.post("/claim", json={"worker_id": "w-9", "streams": ["default"], "max_jobs": 3}).json()["jobs"]
         leases = {
             job["job_id"]: {"worker_id": "w-9", **{name: job[name] for name in ("job_id", "attempt_id", "lease_token")}}

@@ -14,6 +14,7 @@ from euterpe.model.state import State
 from tests.cli.commands import Shell
 from tests.cli.conftest import Start
 from tests.cli.states import until
+from tests.plain_http import NO_CERTIFICATES
 
 
 def until_begun(shell: Shell) -> None:
@@ -72,11 +73,11 @@ def test_health_and_metrics_of_a_worker(sqlite_shell: Shell, start: Start) -> No
     worker = start(sqlite_shell, "worker", "app:queue", "--metrics-port", port)
     worker.until_said('"msg":"started"')
     base = f"http://127.0.0.1:{port}"
-    assert httpx.get(f"{base}/healthz").json() == {"status": "ok"}
-    assert httpx.get(f"{base}/readyz").json()["status"] == "ready"
-    assert 'jobs_completed_total{queue="default"}' in httpx.get(f"{base}/metrics").text
-    assert httpx.get(f"{base}/secrets").status_code == 404
-    assert httpx.post(f"{base}/metrics").status_code == 405
+    assert httpx.get(f"{base}/healthz", verify=NO_CERTIFICATES).json() == {"status": "ok"}
+    assert httpx.get(f"{base}/readyz", verify=NO_CERTIFICATES).json()["status"] == "ready"
+    assert 'jobs_completed_total{queue="default"}' in httpx.get(f"{base}/metrics", verify=NO_CERTIFICATES).text
+    assert httpx.get(f"{base}/secrets", verify=NO_CERTIFICATES).status_code == 404
+    assert httpx.post(f"{base}/metrics", verify=NO_CERTIFICATES).status_code == 405
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.cli.commands import Background, Shell
 from tests.cli.conftest import Start
 from tests.cli.states import until
 from tests.cli.test_roles import GOOD_BYE, address_of
+from tests.plain_http import NO_CERTIFICATES
 
 
 def control_plane(shell: Shell, start: Start, **environ: str) -> tuple[Background, str]:
@@ -59,12 +60,12 @@ def test_a_worker_over_http_is_ready_while_its_control_plane_is(sqlite_shell: Sh
     worker = start(sqlite_shell, "worker", "app:queue", "--metrics-port", str(port), ENGINE_URL=url)
     worker.until_said('"msg":"started"')
     base = f"http://127.0.0.1:{port}"
-    assert httpx.get(f"{base}/readyz").status_code == 200
+    assert httpx.get(f"{base}/readyz", verify=NO_CERTIFICATES).status_code == 200
     sqlite_shell.json("submit", "greet", '{"name": "ada"}', "--wait", "20s")
-    assert 'jobs_completed_total{queue="default"} 1.0' in httpx.get(f"{base}/metrics").text
+    assert 'jobs_completed_total{queue="default"} 1.0' in httpx.get(f"{base}/metrics", verify=NO_CERTIFICATES).text
     server.tell(signal.SIGKILL)
     server.ended()
-    assert httpx.get(f"{base}/readyz").status_code == 503
+    assert httpx.get(f"{base}/readyz", verify=NO_CERTIFICATES).status_code == 503
     worker.tell(signal.SIGTERM)
     assert worker.ended() == 0
 

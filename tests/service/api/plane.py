@@ -25,6 +25,7 @@ from euterpe.compose import connect
 from euterpe.ports import Clock, Trace
 from euterpe.store.keys import ApiKeys
 from euterpe.store.sql import SqlStore
+from tests.plain_http import NO_CERTIFICATES
 
 ROOT = Path(__file__).parents[3]
 METRICS = b"# HELP up Whether it is.\nup 1\n"
@@ -56,7 +57,7 @@ class Plane:
 
 
 def anonymous(base_url: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=base_url, timeout=30, trust_env=False)
+    return httpx.AsyncClient(base_url=base_url, timeout=30, trust_env=False, verify=NO_CERTIFICATES)
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ from euterpe.api.limits import Limits
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
+from tests.plain_http import NO_CERTIFICATES
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
 
 CLAIM = "/internal/worker/claim"
@@ -230,7 +231,9 @@ async def test_a_hundred_workers_cost_a_handful_of_transactions(plane: Plane, mo
         return [asyncio.create_task(client.post(CLAIM, json=said | {"worker_id": f"w-{i}"})) for i in range(100)]
 
     limits = httpx.Limits(max_connections=200)
-    async with httpx.AsyncClient(base_url=plane.base_url, headers=headers, limits=limits, timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=plane.base_url, headers=headers, limits=limits, timeout=60, verify=NO_CERTIFICATES
+    ) as client:
         polls = asks(0)
         await gate.pass_when(all_wait_for_work)
         jobs = [(await poll).json() for poll in polls]
