@@ -18,7 +18,7 @@ from bench.harness.catalogue import Subject
 from bench.harness.scenarios import WARM_UP_JOBS, Figures, Scenario, Sizes, drain, submitting
 from bench.harness.statistics import percentile
 from bench.harness.stores import Stores
-from euterpe.store.postgres import split_url
+from euterpe.stores.sql.postgres.engine import split_url
 from tests.plans.history import add_history
 
 SUBMITTERS = 64

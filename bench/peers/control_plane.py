@@ -9,9 +9,9 @@ import sys
 import threading
 
 from bench.peers.serve import end_with_stdin
+from euterpe.backends.engines import connect
 from euterpe.cli import main
-from euterpe.compose import connect
-from euterpe.store.keys import ApiKeys
+from euterpe.stores.sql.accounts.keys import ApiKeys
 
 
 async def worker_key(url: str) -> str:

@@ -12,11 +12,11 @@ from uuid import uuid4
 
 from bench.peers.adapter import make_payload
 from bench.raw.probe import Probe
-from euterpe.compose import connect, sqlite_path
+from euterpe.backends.engines import connect, sqlite_path
 from euterpe.model.submission import Submission
 from euterpe.queue.options import encode_payload
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sqlite import connect as connect_apsw
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.sqlite.engine import connect as connect_apsw
 
 ROWS_A_COMMIT = 1_000
 SAMPLE = "SELECT * FROM inbox_jobs"

@@ -7,17 +7,17 @@ from random import Random
 
 from bench.peers.adapter import make_payload
 from bench.raw.probe import Probe
-from euterpe.compose import connect, sqlite_path
+from euterpe.backends.engines import connect, sqlite_path
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Settlement, Success, settle
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
 from euterpe.queue.options import encode_payload
-from euterpe.store.claiming import claim
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.program import Program, run_sync
-from euterpe.store.sqlite import APSW, system_clock
-from euterpe.store.turning import brief, complete_plain
+from euterpe.stores.sql.jobs.claim import claim
+from euterpe.stores.sql.jobs.exchange import brief, complete_plain
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.program import Program, run_sync
+from euterpe.stores.sql.sqlite.engine import APSW, system_clock
 
 BATCH = 1000
 

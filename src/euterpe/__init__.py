@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.model.priority import Priority
     from euterpe.model.state import State
     from euterpe.queue.handle import JobHandle
-    from euterpe.queue.jobtype import Call, JobType
+    from euterpe.queue.job_type import Call, JobType
     from euterpe.queue.queue import Queue
     from euterpe.queue.workflow import Workflow
     from euterpe.worker.context import Context
@@ -74,7 +74,7 @@ _HOMES = {
     "euterpe.model.priority": "Priority",
     "euterpe.model.state": "State",
     "euterpe.queue.handle": "JobHandle",
-    "euterpe.queue.jobtype": "Call JobType",
+    "euterpe.queue.job_type": "Call JobType",
     "euterpe.queue.queue": "Queue",
     "euterpe.queue.workflow": "Workflow",
     "euterpe.worker.context": "Context",

@@ -22,25 +22,25 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from euterpe.compose import MEMORY_URL, connect
-from euterpe.duration import DurationLike, parse_duration_us
+from euterpe.backends.engines import MEMORY_URL, connect
+from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
 from euterpe.model.job import Claim, Job
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.ports import Advance, ClaimRequest, Finished
-from euterpe.queue.jobtype import Call, JobType
+from euterpe.queue.job_type import Call, JobType
 from euterpe.queue.queue import Queue
-from euterpe.store.library import Session
-from euterpe.store.program import run_sync
-from euterpe.store.reading import Search
-from euterpe.store.reading import search as search_program
+from euterpe.stores.sql.program import run_sync
+from euterpe.stores.sql.reads.search import Search
+from euterpe.stores.sql.reads.search import search as search_program
+from euterpe.stores.sql.sqlite.library import Session
 from euterpe.worker.attempt import Attempt, Interruption, Means
 from euterpe.worker.context import Context
-from euterpe.worker.desk import WorkerDesk
+from euterpe.worker.execution.threads import Threads
 from euterpe.worker.handlers import Handler, encode_result
-from euterpe.worker.threads import Threads
+from euterpe.worker.reporter import WorkerDesk
 
 __all__ = [
     "FrozenClock",

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from euterpe.model.batch import Draft, new_ids
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Released, Success
 from euterpe.model.submission import Submission
 from euterpe.ports import Advance, ClaimRequest, Finished
-from euterpe.store.outbox import Delivery, OutboxEvent
-from euterpe.store.reading import Search
-from euterpe.store.sql import SqlStore
-from euterpe.store.units import Draft, new_ids
+from euterpe.stores.sql.outbox.events import Delivery, OutboxEvent
+from euterpe.stores.sql.reads.search import Search
+from euterpe.stores.sql.store import SqlStore
 
 Call = Coroutine[Any, Any, Any]
 Operation = Callable[[SqlStore, int], Awaitable[Call]]

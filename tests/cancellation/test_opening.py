@@ -8,9 +8,9 @@ import secrets
 import pytest
 
 from euterpe.model.submission import Submission
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import ApswLibrary, SqliteEngine
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.sqlite.engine import ApswLibrary, SqliteEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.cancellation.cutting import When, cut_off
 from tests.faults.conftest import prepared
 from tests.faults.crew import until
@@ -45,7 +45,7 @@ async def test_opens_and_closes_that_were_cut_off_leave_no_connections(
 ) -> None:
     await prepared(fresh_postgres_url)
     name = f"opens_{secrets.token_hex(4)}"
-    monkeypatch.setattr("euterpe.store.postgres_session.APPLICATION", name)
+    monkeypatch.setattr("euterpe.stores.sql.postgres.session.APPLICATION", name)
 
     for at in range(MOST_POINTS):
         engine = PostgresEngine(fresh_postgres_url)

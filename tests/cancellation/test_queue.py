@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from euterpe.compose import connect
+from euterpe.backends.engines import connect
 from euterpe.model.errors import EuterpeError
 from euterpe.queue.queue import Queue
 from tests.cancellation.cutting import Cut, When, cut_off

@@ -12,8 +12,8 @@ import pytest
 
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.cancellation.cutting import When, cut_off
 from tests.cancellation.operations import OPERATIONS, Operation
 from tests.faults.conftest import prepared

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from euterpe.compose import Backend, connect
+from euterpe.backends.engines import Backend, connect
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Job
 from euterpe.model.outcome import Failed, Outcome, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.outbox import Delivery
+from euterpe.stores.sql.outbox.events import Delivery
 
 T = TypeVar("T")
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import click
 import pytest
 
-from euterpe.cli.root import COMMANDS, root
-from euterpe.compose import Backend, sqlite_path
+from euterpe.backends.engines import Backend, sqlite_path
+from euterpe.cli.main import COMMANDS, root
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed
 from euterpe.model.submission import Submission

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from euterpe.model.errors import ServerNotReady
-from euterpe.store.postgres_errors import cannot_connect
+from euterpe.stores.sql.postgres.errors import cannot_connect
 from tests.cli.commands import Shell, clean_environment
 from tests.cli.conftest import Start
 from tests.servers import PostgresServer

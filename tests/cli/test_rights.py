@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from euterpe.store.postgres import split_url
+from euterpe.stores.sql.postgres.engine import split_url
 from tests.cli.commands import Shell
 
 

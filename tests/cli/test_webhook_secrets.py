@@ -6,10 +6,10 @@ import secrets
 
 import pytest
 
-from euterpe.compose import Backend
+from euterpe.backends.engines import Backend
+from euterpe.crypto import Keyring, MissingKek
 from euterpe.model.errors import InvalidInput
-from euterpe.sealing import Keyring, MissingKek
-from euterpe.store.secrets import WebhookSecrets
+from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from tests.cli.states import with_store
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from euterpe.duration import LONGEST_US, InvalidDuration, format_duration, parse_duration_us
 from euterpe.model import submission
+from euterpe.model.duration import LONGEST_US, InvalidDuration, format_duration, parse_duration_us
 from euterpe.model.errors import InvalidInput
 
 

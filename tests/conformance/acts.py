@@ -12,7 +12,7 @@ from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished, Verdict
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

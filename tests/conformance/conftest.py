@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import SqliteEngine
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import ENGINES, Opened, Place, Tables
 from tests.conformance.not_over_http import expect_failure

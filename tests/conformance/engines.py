@@ -18,11 +18,11 @@ from typing import Any, Protocol
 
 import asyncpg
 
-from euterpe.store.engine import Engine
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import SqliteEngine
-from euterpe.store.writer import GroupCommitEngine
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.sqlite.writer import GroupCommitEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 from tests.conformance.over_http import served
 
@@ -138,7 +138,7 @@ async def open_postgres(place: Place, clock: FrozenClock) -> AsyncIterator[Opene
 
 @asynccontextmanager
 async def open_libsql(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
-    from euterpe.store.libsql import LibsqlEngine
+    from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
 
     path = place.folder / "libsql.db"
     await asyncio.to_thread(shutil.copyfile, place.sqlite_template, path)
@@ -162,5 +162,5 @@ async def open_http(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
 
 ENGINES: dict[str, Opener] = {"sqlite": open_sqlite, "postgres": open_postgres, "http over sqlite": open_http}
 
-if importlib.util.find_spec("euterpe.store.libsql") is not None:
+if importlib.util.find_spec("euterpe.stores.sql.sqlite.libsql") is not None:
     ENGINES["libsql"] = open_libsql

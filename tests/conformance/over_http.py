@@ -13,11 +13,11 @@ from typing import cast
 
 import uvicorn
 
-from euterpe.api.app import ControlPlane, create_app
-from euterpe.api.client import HttpStore, with_token
 from euterpe.model.submission import LOCAL_REQUESTER
-from euterpe.store.keys import ApiKeys
-from euterpe.store.sql import SqlStore
+from euterpe.server.app import ControlPlane, create_app
+from euterpe.stores.remote.store import HttpStore, with_token
+from euterpe.stores.sql.accounts.keys import ApiKeys
+from euterpe.stores.sql.store import SqlStore
 
 
 class OverHttp(HttpStore):

@@ -8,7 +8,7 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.ports import Advance, Finished
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, complete, fail, job, release, take, take_one, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables

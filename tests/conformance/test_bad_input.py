@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from euterpe.model.batch import Draft, new_ids
 from euterpe.model.errors import InvalidInput
-from euterpe.store.sql import SqlStore
-from euterpe.store.units import Draft, new_ids
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import job, submit, take
 from tests.conformance.engines import Tables, row_counts
 

@@ -7,7 +7,7 @@ import pytest
 from euterpe.model.errors import IllegalTransition, JobNotFound
 from euterpe.model.failure import Category
 from euterpe.model.state import TERMINAL, WAITING, State
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
     complete,

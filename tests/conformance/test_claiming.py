@@ -9,7 +9,7 @@ from collections import Counter
 from euterpe.model.outcome import Released, Success
 from euterpe.model.state import State
 from euterpe.ports import Advance, ClaimRequest, Finished
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import MINUTE, SECOND, complete, fail, job, release, submit, take, take_one, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables

@@ -10,8 +10,8 @@ import pytest
 from euterpe.model.failure import Category
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.store.reading import Search
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.reads.search import Search
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     MINUTE,
     complete,

@@ -12,7 +12,7 @@ import pytest
 from euterpe.model.backoff import Backoff, Strategy, register_custom_delay
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import HOUR, MINUTE, SECOND, fail, state_of, taken
 from tests.conformance.clock import FrozenClock
 

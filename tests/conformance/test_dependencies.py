@@ -12,7 +12,7 @@ from euterpe.model.failure import Category
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.ports import Finished
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     HOUR,
     MINUTE,

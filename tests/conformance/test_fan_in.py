@@ -8,7 +8,7 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failure import Category
 from euterpe.model.state import State
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     complete,
     fail,

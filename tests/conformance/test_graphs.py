@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import MAX_BREADTH, MAX_DEPTH, Dependency
 from euterpe.model.errors import DependencyCycle, DependencyLimit, InvalidInput, UnknownDependency
 from euterpe.model.failure import Category
 from euterpe.model.state import State
-from euterpe.store.sql import SqlStore
-from euterpe.store.units import Draft, new_ids
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import complete, fail, job, state_of, states_of, submit, submit_in, take, take_one
 from tests.conformance.engines import Opened, Tables, row_counts
 

@@ -11,8 +11,8 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import DAY_US as DAY
 from euterpe.model.submission import Submission
 from euterpe.queue.queue import Queue
-from euterpe.store.sql import SqlStore
-from euterpe.store.sweeper import Retention
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import HOUR, complete, job, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables

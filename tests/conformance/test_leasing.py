@@ -7,7 +7,7 @@ from euterpe.model.job import Lease
 from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.model.submission import OVERRUN_US
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     MINUTE,
     SECOND,

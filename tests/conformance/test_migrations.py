@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from euterpe.model.errors import SchemaMismatch, StoreUnavailable
-from euterpe.store.engine import Engine
-from euterpe.store.migrations import migrations
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import SqliteEngine
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.migrations import migrations
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import job, submit, take
 from tests.conformance.engines import Opened, Tables
 
@@ -28,7 +28,7 @@ def make_engine(engine_name: str, tmp_path: Path, request: pytest.FixtureRequest
         return lambda: PostgresEngine(url)
     path = str(tmp_path / "fresh.db")
     if engine_name == "libsql":
-        from euterpe.store.libsql import LibsqlEngine
+        from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
 
         return lambda: LibsqlEngine(path)
     return lambda: SqliteEngine(path)

@@ -12,7 +12,7 @@ from euterpe.model.errors import IllegalTransition, JobNotFound
 from euterpe.model.failure import Category
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import LIVE, TERMINAL, TRANSCODE_STAGES, State
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
     complete,

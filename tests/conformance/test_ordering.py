@@ -6,7 +6,7 @@ import pytest
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import Priority
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import complete, fail, job, release, submit, take, take_one, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables, row_counts

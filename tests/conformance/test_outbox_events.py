@@ -9,8 +9,8 @@ from euterpe.model.failure import Category
 from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.ports import Advance, Finished
-from euterpe.store.outbox import OutboxEvent
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.outbox.events import OutboxEvent
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
     HOUR,

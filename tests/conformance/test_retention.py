@@ -6,9 +6,9 @@ import pytest
 
 from euterpe.model.errors import JobNotFound, JobPruned
 from euterpe.model.state import TERMINAL, State
-from euterpe.store.outbox import Delivery
-from euterpe.store.sql import SqlStore
-from euterpe.store.sweeper import Retention
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.stores.sql.outbox.events import Delivery
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
     DAY,

@@ -7,8 +7,8 @@ import pytest
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failure import Category
 from euterpe.model.state import State
-from euterpe.store.reading import Search
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.reads.search import Search
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
     HOUR,

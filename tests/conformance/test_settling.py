@@ -8,7 +8,7 @@ from euterpe.model.failure import Category
 from euterpe.model.outcome import MAX_RELEASES, Cancelled, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     SECOND,
     complete,

@@ -12,7 +12,7 @@ from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.ports import Finished
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
     complete,

@@ -15,7 +15,7 @@ from euterpe.model.job import Claim
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import TRANSCODE_STAGES, State
 from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, DAY, MINUTE, SECOND, complete, fail, job, state_of, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables, row_counts

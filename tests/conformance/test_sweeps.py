@@ -10,7 +10,7 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.failure import Category
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import LIVE, State
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
     HOUR,

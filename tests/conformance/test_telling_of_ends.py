@@ -15,10 +15,10 @@ from euterpe.model.state import State
 from euterpe.observe.logs import Gate
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.claiming import hash_token
-from euterpe.store.sql import SqlStore
-from euterpe.store.wire import WireClaims
-from euterpe.store.wire_words import Report
+from euterpe.stores.sql.jobs.claim import hash_token
+from euterpe.stores.sql.store import SqlStore
+from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.values import Report
 from euterpe.worker.telemetry import tell_settled
 from tests.conformance.acts import MINUTE, complete, failure, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
@@ -232,7 +232,7 @@ async def test_swept_jobs_leave_lines_that_our_gate_lets_through(
 async def test_of_many_jobs_that_end_in_one_sweep_a_few_get_lines_and_the_rest_a_number(
     store: SqlStore, clock: FrozenClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.store.sweeper.BATCH", 10)
+    monkeypatch.setattr("euterpe.stores.sql.maintenance.sweeper.BATCH", 10)
     for _ in range(35):
         await taken(store, queue=QUEUE)
     clock.advance(minutes=10)

@@ -11,10 +11,8 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from euterpe.api.client_words import JobDocument as ReadDocument
-from euterpe.api.client_words import body_of
-from euterpe.api.submissions import submission_of
-from euterpe.api.wire import SubmissionBody
+from euterpe.egress.target import parse_url
+from euterpe.model.batch import Receipt
 from euterpe.model.document import job_document
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failure import Category
@@ -23,9 +21,11 @@ from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import LONGEST_US, Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.reading import Search
-from euterpe.store.units import Receipt
-from euterpe.webhook.target import parse_url
+from euterpe.server.routes.submissions import submission_of
+from euterpe.stores.remote.documents import JobDocument as ReadDocument
+from euterpe.stores.remote.documents import body_of
+from euterpe.stores.sql.reads.search import Search
+from euterpe.wire.jobs import SubmissionBody
 from tests.conformance.acts import failure
 from tests.conformance.any_submission import submissions
 from tests.conformance.clock import START_US, FrozenClock

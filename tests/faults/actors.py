@@ -18,8 +18,8 @@ from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import Advance, ClaimRequest, Finished, Verdict
-from euterpe.store.reading import Search
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.reads.search import Search
+from euterpe.stores.sql.store import SqlStore
 from tests.faults.crew import Line
 from tests.faults.stores import engine_of, opened
 

@@ -7,17 +7,17 @@ import resource
 import time
 from collections.abc import Awaitable, Callable
 
+from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.outcome import Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.submission import Submission
 from euterpe.ports import Finished
-from euterpe.store.program import Program
-from euterpe.store.settling import settle
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import ApswLibrary, ApswSession, SqliteEngine
-from euterpe.store.submitting import submit_plain
-from euterpe.store.units import Unit, drafts_of
+from euterpe.stores.sql.jobs.settle import settle
+from euterpe.stores.sql.jobs.submit import submit_plain
+from euterpe.stores.sql.program import Program
+from euterpe.stores.sql.sqlite.engine import ApswLibrary, ApswSession, SqliteEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.crew import Line
 from tests.faults.stores import engine_of, opened, sqlite_path

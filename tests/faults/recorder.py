@@ -11,7 +11,7 @@ from typing import Any, Final
 import apsw
 import psycopg
 
-from euterpe.store.postgres import split_url
+from euterpe.stores.sql.postgres.engine import split_url
 from tests.faults.stores import SQLITE, sqlite_path
 
 _CHANGED: Final = """

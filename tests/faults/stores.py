@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import SqliteEngine
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.store import SqlStore
 
 SQLITE = "sqlite:///"
 

@@ -12,7 +12,7 @@ from euterpe.model.outcome import Failed, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.history import check
 from tests.faults.recorder import rows, run

@@ -14,7 +14,8 @@ import pytest
 
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.submission import Submission
-from euterpe.store import postgres_session, sql
+from euterpe.stores.sql import store as sql_store
+from euterpe.stores.sql.postgres import session
 from tests.faults.history import check
 from tests.faults.recorder import rows
 from tests.faults.stores import SQLITE, opened, sqlite_path
@@ -26,8 +27,8 @@ SLACK_S = 1.5
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 s and 7 s in earnest."""
-    monkeypatch.setattr(sql, "PATIENCE_S", PATIENCE_S)
-    monkeypatch.setattr(postgres_session, "LOCK_WAIT_S", 0.4)
+    monkeypatch.setattr(sql_store, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(session, "LOCK_WAIT_S", 0.4)
 
 
 @contextmanager

@@ -9,16 +9,16 @@ from typing import Any
 import asyncpg
 import pytest
 
+from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store import outbox
-from euterpe.store.outbox import Delivery, OutboxEvent
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.sweeper import Retention
-from euterpe.store.units import Unit, drafts_of
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.stores.sql.outbox import events
+from euterpe.stores.sql.outbox.events import Delivery, OutboxEvent
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 
 
@@ -101,7 +101,7 @@ async def test_an_event_that_is_just_redelivered_is_not_pruned(
     clock.advance(days=30)
     transaction = other.transaction()
     await transaction.start()
-    await engine.pump(other, outbox.redeliver(event.id, None))
+    await engine.pump(other, events.redeliver(event.id, None))
     pruning = asyncio.create_task(store.sweeps.prune(Retention(completed_us=2**50)))
     await done_or_waiting_for(pruning, other, engine)
     await transaction.commit()

@@ -8,8 +8,8 @@ from euterpe.model.job import Claim
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
-from euterpe.store.outbox import Delivery
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.outbox.events import Delivery
+from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.crew import Crew, until
 from tests.faults.history import check

@@ -8,7 +8,7 @@ import pytest
 
 from euterpe.model.errors import SchemaMismatch
 from euterpe.model.submission import Submission
-from euterpe.store.migrations import migrations
+from euterpe.stores.sql.migrations import migrations
 from tests.faults import actors, breakers
 from tests.faults.crew import Crew, together
 from tests.faults.recorder import rows, run, schema_of

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.crew import Actor, Crew, until
 from tests.faults.history import check

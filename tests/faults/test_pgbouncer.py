@@ -14,8 +14,8 @@ import pytest
 from euterpe import Queue
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import Submission
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.cancellation.cutting import When, cut_off
 from tests.faults.conftest import prepared
 from tests.faults.history import check

@@ -16,8 +16,9 @@ from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store import postgres, sql
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql import store as sql_store
+from euterpe.stores.sql.postgres import engine
+from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors, breakers
 from tests.faults.conftest import prepared
 from tests.faults.crew import Actor, Crew, until
@@ -68,7 +69,7 @@ async def test_a_crash_and_restart_in_the_middle_of_traffic_loses_nothing(
 async def test_a_server_that_is_gone_is_told_within_the_patience_and_used_again_when_it_is_back(
     server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(sql_store, "PATIENCE_S", 1.0)
     async with opened(url) as store:
         before = await store.submit(Submission(type="t"))
         [claim] = await store.claim(ClaimRequest(worker_id="w", limit=1))
@@ -107,9 +108,9 @@ async def test_a_submit_outlasts_a_short_outage(server: PostgresServer, url: str
 
 
 async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "PATIENCE_S", 0.5)
-    monkeypatch.setattr(postgres, "ANSWER_TIMEOUT_S", 1.5)
-    monkeypatch.setattr(postgres, "CONNECT_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(sql_store, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(engine, "ANSWER_TIMEOUT_S", 1.5)
+    monkeypatch.setattr(engine, "CONNECT_TIMEOUT_S", 1.5)
     async with proxied(url) as (proxy, through), opened(through) as store:
         await store.submit(Submission(type="t"))
         [claim] = await store.claim(ClaimRequest(worker_id="w", limit=1))

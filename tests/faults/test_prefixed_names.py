@@ -7,8 +7,8 @@ from importlib.resources import files
 import pytest
 
 from euterpe.model.submission import Submission
-from euterpe.store.dialect import TABLES
-from euterpe.store.migrations import PREFIXED, migrations
+from euterpe.stores.sql.migrations import PREFIXED, migrations
+from euterpe.stores.sql.statements import TABLES
 from tests.conformance.acts import take
 from tests.faults import actors
 from tests.faults.crew import Crew, together
@@ -34,7 +34,7 @@ LEDGERS_OF_OTHERS = {
 def make_first_release(url: str) -> None:
     """A database as the first release left it, with a row in most tables."""
     family = engine_of(url).family
-    first = files("euterpe.store").joinpath("schema", family, "0001_jobs.sql").read_text()
+    first = files("euterpe.stores.sql").joinpath("schema", family, "0001_jobs.sql").read_text()
     run(url, f"{OLD_LEDGER} INSERT INTO schema_migrations VALUES (1, 'jobs', 0); {first}")
     run(
         url,

@@ -10,7 +10,7 @@ import pytest
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors, breakers
 from tests.faults.crew import Crew
 from tests.faults.history import check
@@ -63,7 +63,7 @@ async def test_a_file_that_cannot_be_used_is_told_at_every_door(tmp_path: Path, 
 async def test_a_writer_that_is_frozen_with_the_lock_is_told_as_such_and_waited_for(
     sqlite_database: str, crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.store.sqlite.LOCK_PATIENCE_S", 0.3)
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.engine.LOCK_PATIENCE_S", 0.3)
     async with opened(sqlite_database) as store:
         receipt = await store.submit(Submission(type="t"))
         frozen = crew.start(breakers.holds_the_write_lock, sqlite_database)

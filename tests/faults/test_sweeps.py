@@ -9,8 +9,8 @@ from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.program import Program, one
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.crew import Crew, together, until
 from tests.faults.history import check

@@ -12,8 +12,8 @@ from typing import Any, Final
 import asyncpg
 
 from euterpe.model.errors import EuterpeError
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.program import MakeProgram, Program, Statement
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.program import MakeProgram, Program, Statement
 
 GLANCE_S: Final = 0.002
 ORDERS_AT_MOST: Final = int(os.environ.get("EUTERPE_TEST_ORDERS", "6"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
+from euterpe.model.batch import Parent, Unit, drafts_of
 from euterpe.model.dependency import Dependency
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed, Outcome, Released, Success
@@ -13,9 +14,11 @@ from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State
 from euterpe.model.submission import DAY_US, Submission
 from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest
-from euterpe.store import claiming, leasing, operating, outbox, settling, submitting, sweeping, turning, watching
-from euterpe.store.program import Program
-from euterpe.store.units import Parent, Unit, drafts_of
+from euterpe.stores.sql.jobs import claim as jobs_claim
+from euterpe.stores.sql.jobs import exchange, heartbeat, late_dependencies, settle, submit
+from euterpe.stores.sql.maintenance import operator, sweep
+from euterpe.stores.sql.outbox import events
+from euterpe.stores.sql.program import Program
 from tests.interleavings.scenario import HOOK, World
 
 Make = Callable[[World], Program[Any]]
@@ -28,20 +31,20 @@ CLAIM: Final = ClaimRequest(worker_id="other", limit=5)
 
 def _submit(may_hold: bool = True, parent: Parent | None = None, **said: Any) -> Program[Any]:
     unit = Unit(drafts_of([Submission(type="new", **said)]), parent=parent)
-    return submitting.submit([unit], may_hold=may_hold)
+    return submit.submit([unit], may_hold=may_hold)
 
 
 def _settle(world: World, names: Sequence[str], outcome: Outcome) -> Program[Any]:
     settlements = [decide(claim.job, outcome, Random(1)) for claim in world.claim(*names)]
-    return settling.settle_or_confirm(settlements, "postgres")
+    return settle.settle_or_confirm(settlements, "postgres")
 
 
 def _advance(world: World) -> Program[Any]:
-    return leasing.advance([Advance(world.claims["parent"], stage="halfway", progress=50)], [1])
+    return heartbeat.advance([Advance(world.claims["parent"], stage="halfway", progress=50)], [1])
 
 
 def _turn(world: World) -> Program[Any]:
-    return turning.brief([decide(world.claims["plain"].job, SUCCESS, Random(1))], CLAIM)
+    return exchange.brief([decide(world.claims["plain"].job, SUCCESS, Random(1))], CLAIM)
 
 
 def _spawn(world: World) -> Program[Any]:
@@ -50,7 +53,7 @@ def _spawn(world: World) -> Program[Any]:
 
 
 def _cancel(world: World, name: str, *, force: bool = False) -> Program[Any]:
-    return operating.cancel(world.ids[name], None, "postgres", force=force)
+    return operator.cancel(world.ids[name], None, "postgres", force=force)
 
 
 APART: Final = (
@@ -71,11 +74,9 @@ def may_meet(a: str, b: str) -> bool:
 
 
 PROGRAMS: Final[dict[str, Make]] = {
-    "submit": lambda _: submitting.submit_plain([Unit(drafts_of([Submission(type="new")]))], "postgres"),
+    "submit": lambda _: submit.submit_plain([Unit(drafts_of([Submission(type="new")]))], "postgres"),
     "submit_with_key": lambda _: _submit(idempotency_key="new"),
-    "submit_with_old_key": lambda _: submitting.submit(
-        [Unit(drafts_of([Submission(type="old", idempotency_key="old")]))]
-    ),
+    "submit_with_old_key": lambda _: submit.submit([Unit(drafts_of([Submission(type="old", idempotency_key="old")]))]),
     "submit_after": lambda w: _submit(depends_on=(w.ids["parent"], w.ids["lost"]), callback_url=HOOK),
     "submit_any": lambda w: _submit(depends_on=(w.ids["parent"], w.ids["ready"]), dependency=Dependency.AFTER_ANY),
     "submit_fan_in": lambda w: _submit(depends_on=(w.ids["spawner"],), dependency=Dependency.FAN_IN),
@@ -83,11 +84,11 @@ PROGRAMS: Final[dict[str, Make]] = {
     "submit_joined_fan_in": lambda w: _submit(
         may_hold=False, depends_on=(w.ids["spawner"],), dependency=Dependency.FAN_IN
     ),
-    "watch_dependencies": lambda _: watching.watch_dependencies(10),
+    "watch_dependencies": lambda _: late_dependencies.watch_dependencies(10),
     "spawn": _spawn,
-    "claim": lambda _: claiming.claim(CLAIM, "postgres"),
+    "claim": lambda _: jobs_claim.claim(CLAIM, "postgres"),
     "turn": _turn,
-    "heartbeat": lambda w: leasing.heartbeat(
+    "heartbeat": lambda w: heartbeat.heartbeat(
         [c.lease for c in w.claim("parent", "lost", "ageing", "keyed", "plain")], LEASE_TTL_US
     ),
     "advance": _advance,
@@ -100,14 +101,14 @@ PROGRAMS: Final[dict[str, Make]] = {
     "cancel_by_force": lambda w: _cancel(w, "parent", force=True),
     "cancel_waiting": lambda w: _cancel(w, "after"),
     "cancel_parked": lambda w: _cancel(w, "parked"),
-    "retry": lambda w: operating.retry(w.ids["failed"], None),
-    "bury": lambda w: operating.bury(w.ids["failed"], None),
-    "promote": lambda _: sweeping.promote(10),
-    "reclaim": lambda _: sweeping.reclaim(10, "postgres", Random(1)),
-    "end_lifetimes": lambda _: sweeping.end_lifetimes(10, "postgres"),
-    "unpark": lambda _: sweeping.unpark_idle(10),
-    "prune": lambda _: sweeping.prune(State.COMPLETED, DAY_US, 10),
-    "expire_keys": lambda _: sweeping.expire_keys(10),
-    "prune_events": lambda _: sweeping.prune_events(State.COMPLETED, DAY_US, 10),
-    "redeliver": lambda w: outbox.redeliver(w.event_id, None),
+    "retry": lambda w: operator.retry(w.ids["failed"], None),
+    "bury": lambda w: operator.bury(w.ids["failed"], None),
+    "promote": lambda _: sweep.promote(10),
+    "reclaim": lambda _: sweep.reclaim(10, "postgres", Random(1)),
+    "end_lifetimes": lambda _: sweep.end_lifetimes(10, "postgres"),
+    "unpark": lambda _: sweep.unpark_idle(10),
+    "prune": lambda _: sweep.prune(State.COMPLETED, DAY_US, 10),
+    "expire_keys": lambda _: sweep.expire_keys(10),
+    "prune_events": lambda _: sweep.prune_events(State.COMPLETED, DAY_US, 10),
+    "redeliver": lambda w: events.redeliver(w.event_id, None),
 }

@@ -8,6 +8,7 @@ from typing import Any, Final
 import asyncpg
 
 from euterpe.model.backoff import Backoff
+from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.dependency import Dependency
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
@@ -16,10 +17,9 @@ from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.outbox import Delivery
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.units import Unit, drafts_of
+from euterpe.stores.sql.outbox.events import Delivery
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 
 TABLES: Final = (

@@ -10,8 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from euterpe.store import watching
-from euterpe.store.postgres import PostgresEngine
+from euterpe.stores.sql.jobs import late_dependencies
+from euterpe.stores.sql.postgres.engine import PostgresEngine
 from tests.conformance.clock import FrozenClock
 from tests.interleavings.driver import Actor, orders, run_alone, run_in_order
 from tests.interleavings.invariants import faults, look
@@ -43,7 +43,7 @@ class Stage:
         actors = {"a": self.actor(a, self.first), "b": self.actor(b, self.second)}
         async with asyncio.timeout(30):
             await run_in_order(order, actors, self.watcher)
-        await run_alone(self.engine, self.first, lambda: watching.watch_dependencies(10))
+        await run_alone(self.engine, self.first, lambda: late_dependencies.watch_dependencies(10))
         named = {a: actors["a"], b if a != b else f"{b}'": actors["b"]}
         found = faults(await look(self.watcher, self.world, named))
         return [f"{a} and {b}, {order}: {fault}" for fault in found]

@@ -7,9 +7,9 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Any, Literal
 
-from euterpe.store.joining.calls import Call, Calls
-from euterpe.store.program import Row
-from euterpe.store.units import Receipt
+from euterpe.model.batch import Receipt
+from euterpe.stores.sql.caller.calls import Call, Calls
+from euterpe.stores.sql.program import Row
 
 When = Literal["at once", "with the answer"]
 

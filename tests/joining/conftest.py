@@ -10,11 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from euterpe.store.engine import Engine
-from euterpe.store.libsql import LibsqlEngine
-from euterpe.store.postgres import PostgresEngine, split_url
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import SqliteEngine
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.joining.callers import LIBSQL, ORDERS, POSTGRES, SQLITE, Caller, Place
 
 TABLES = (

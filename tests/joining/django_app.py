@@ -16,15 +16,15 @@ import django
 from django.conf import settings
 from django.db import connection, connections, transaction
 
+from euterpe.model.batch import Unit, drafts_of, new_ids
 from euterpe.model.errors import InvalidInput, UnknownDependency
 from euterpe.model.submission import Submission
-from euterpe.store.engine import Engine
-from euterpe.store.joining import home_of, join
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import SqliteEngine
-from euterpe.store.submitting import submit_joined
-from euterpe.store.units import Unit, drafts_of, new_ids
+from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.jobs.submit import submit_joined
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.joining.cancelling import Interrupted
 
 

@@ -9,11 +9,11 @@ from typing import Literal, get_args
 
 import pytest
 
+from euterpe.model.batch import Receipt
 from euterpe.model.submission import Submission
-from euterpe.store.joining import home_of, join
-from euterpe.store.program import Program, Row, one
-from euterpe.store.submitting import submit_joined
-from euterpe.store.units import Receipt
+from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.jobs.submit import submit_joined
+from euterpe.stores.sql.program import Program, Row, one
 from tests.joining.callers import LIBSQL, POSTGRES, SQLITE
 from tests.joining.cancelling import Cancelled, Interrupted, When
 from tests.joining.conftest import Scene

@@ -7,14 +7,14 @@ import asyncio
 import msgspec
 import pytest
 
+from euterpe.model.batch import Draft, Receipt, Unit, drafts_of, new_ids
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, JobNotFound, UnknownDependency
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
-from euterpe.store.joining import home_of, join
-from euterpe.store.program import Program, one
-from euterpe.store.submitting import submit_joined
-from euterpe.store.units import Draft, Receipt, Unit, drafts_of, new_ids
+from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.jobs.submit import submit_joined
+from euterpe.stores.sql.program import Program, one
 from tests.joining.conftest import Scene
 
 

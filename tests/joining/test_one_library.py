@@ -11,11 +11,11 @@ from typing import Any
 import apsw
 import pytest
 
+from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.submission import Submission
-from euterpe.store.python_sqlite import PYTHON
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import APSW, SqliteEngine
-from euterpe.store.units import Unit, drafts_of
+from euterpe.stores.sql.sqlite.engine import APSW, SqliteEngine
+from euterpe.stores.sql.sqlite.python_sqlite import PYTHON
+from euterpe.stores.sql.store import SqlStore
 
 
 def mail(**fields: Any) -> Unit:

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.dependency import Dependency
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
@@ -16,10 +17,9 @@ from euterpe.model.outcome import Failed, Outcome, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import LEASE_TTL_US, ClaimRequest, Finished, Verdict
-from euterpe.store.postgres import PostgresEngine, split_url
-from euterpe.store.sql import SqlStore
-from euterpe.store.sweeper import Retention
-from euterpe.store.units import Unit, drafts_of
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 from tests.joining.callers import POSTGRES, Caller, Place
 

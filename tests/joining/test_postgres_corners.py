@@ -11,11 +11,11 @@ import asyncpg
 import psycopg
 import pytest
 
+from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.errors import JobNotFound
 from euterpe.model.submission import Submission
-from euterpe.store.postgres import PostgresEngine, split_url
-from euterpe.store.sql import SqlStore
-from euterpe.store.units import Unit, drafts_of
+from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
+from euterpe.stores.sql.store import SqlStore
 
 
 def mail(**fields: Any) -> Unit:

@@ -15,9 +15,9 @@ import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 import euterpe
-from euterpe.store.postgres import split_url
-from euterpe.store.python_sqlite import PYTHON
-from euterpe.store.sqlite import SqliteEngine
+from euterpe.stores.sql.postgres.engine import split_url
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.sqlite.python_sqlite import PYTHON
 
 
 @asynccontextmanager

@@ -15,14 +15,14 @@ import pytest
 import sqlalchemy
 import sqlalchemy.ext.asyncio
 
+from euterpe.model.batch import Unit, drafts_of, new_ids
 from euterpe.model.errors import InvalidInput, SchemaMismatch, UnknownDependency
 from euterpe.model.submission import Submission
 from euterpe.queue.queue import Queue
-from euterpe.store.libsql import LibsqlEngine
-from euterpe.store.postgres import PostgresEngine, split_url
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import APSW, SqliteEngine
-from euterpe.store.units import Unit, drafts_of, new_ids
+from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
+from euterpe.stores.sql.sqlite.engine import APSW, SqliteEngine
+from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
+from euterpe.stores.sql.store import SqlStore
 
 
 def mail(**fields: Any) -> Unit:

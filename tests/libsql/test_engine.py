@@ -16,10 +16,10 @@ import pytest
 from euterpe.model.errors import InvalidInput, StoreUnavailable
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
-from euterpe.store import library
-from euterpe.store.libsql import LibsqlEngine, LibsqlSession, fetch
-from euterpe.store.program import MakeProgram, Program, one
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.program import MakeProgram, Program, one
+from euterpe.stores.sql.sqlite import library
+from euterpe.stores.sql.sqlite.libsql import LibsqlEngine, LibsqlSession, fetch
+from euterpe.stores.sql.store import SqlStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -187,8 +187,8 @@ SUBMIT_AND_CLAIM = """
 import asyncio, sys
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
-from euterpe.store.libsql import LibsqlEngine
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
+from euterpe.stores.sql.store import SqlStore
 
 async def main():
     store = SqlStore(LibsqlEngine(sys.argv[1]))
@@ -244,7 +244,7 @@ import time
 sys.modules["libsql"] = None
 from euterpe.model.errors import Unsupported
 try:
-    import euterpe.store.libsql
+    import euterpe.stores.sql.sqlite.libsql
 except Unsupported as error:
     print(error)
 """
@@ -262,7 +262,7 @@ async def test_work_goes_on_after_the_store_was_closed_and_opened_again(store: S
 
 
 def test_what_we_work_around_is_still_there(tmp_path: Path) -> None:
-    """Should this fail, a newer driver has mended something and `store/libsql.py` can be simpler."""
+    """Should this fail, a newer driver has mended something and `stores/sql/sqlite/libsql.py` can be simpler."""
     connection: Any = libsql.connect(str(tmp_path / "t.db"), isolation_level=None)
     assert connection.execute("SELECT typeof(?)", (2**40,)).fetchall() == [("real",)]
     assert connection.execute("SELECT ?", ("a\x00b",)).fetchall() == [("a",)]  # NUL in text is refused at submission

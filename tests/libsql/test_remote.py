@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from euterpe.model.batch import new_ids
 from euterpe.model.errors import CommitUnknown, StoreUnavailable, UnknownDependency
 from euterpe.model.outcome import Success
 from euterpe.model.submission import LATEST_US, Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.libsql import LibsqlEngine
-from euterpe.store.sql import SqlStore
-from euterpe.store.units import new_ids
+from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
+from euterpe.stores.sql.store import SqlStore
 
 VARIABLE = "EUTERPE_TEST_LIBSQL_URL"
 

@@ -17,7 +17,7 @@ from euterpe.config import rules
 from euterpe.model.failure import Category
 from euterpe.observe import metrics as metrics_module
 from euterpe.observe.metrics import BUCKETS_S, MAX_QUEUE_LABELS, OTHER, REASONS, Metrics
-from euterpe.worker.breaker import BreakerCode
+from euterpe.runtime.breaker import BreakerCode
 from tests.observe.promtool import complaints_about
 
 # name: (type, labels), written down from the two documents and the interface page.

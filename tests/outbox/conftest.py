@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from euterpe.compose import Backend, connect
+from euterpe.backends.engines import Backend, connect
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from euterpe.compose import connect
+from euterpe.backends.engines import connect
+from euterpe.egress.client import Egress, Reply
+from euterpe.egress.target import EgressPolicy
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings
-from euterpe.webhook.egress import Egress, Reply
-from euterpe.webhook.target import EgressPolicy
 
 
 async def main(url: str, secret: str, point: str, after: int) -> None:

@@ -8,18 +8,18 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
-from euterpe.compose import Backend
+from euterpe.backends.engines import Backend
+from euterpe.egress.client import Egress
+from euterpe.egress.target import EgressPolicy
 from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.outcome import Outcome, Success
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.outbox import OutboxEvent
-from euterpe.webhook.delivery import Judge
+from euterpe.runtime.breaker import BreakerPolicy
+from euterpe.stores.sql.outbox.events import OutboxEvent
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings
-from euterpe.webhook.egress import Egress
+from euterpe.webhook.policy import Judge
 from euterpe.webhook.signing import new_secret
-from euterpe.webhook.target import EgressPolicy
-from euterpe.worker.breaker import BreakerPolicy
 
 SECRET = new_secret()
 QUICK_POLLS: dict[str, Any] = {"worker_id": "d1", "poll_min_s": 0.02, "poll_max_s": 0.05}

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from euterpe.compose import Backend
+from euterpe.backends.engines import Backend
 from tests.outbox.dispatching import SECRET, dispatching, make_ended_job, until_settled
 from tests.outbox.receiver import receiving
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from euterpe.compose import Backend
-from euterpe.delivery import OpenedSecrets
-from euterpe.keychain import keyring_for
+from euterpe.backends.engines import Backend
+from euterpe.backends.keychain import keyring_for
+from euterpe.egress.target import EgressPolicy
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed
 from euterpe.model.submission import LOCAL_REQUESTER
-from euterpe.store.secrets import WebhookSecrets
+from euterpe.runtime.breaker import BreakerPolicy
+from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.webhook.dispatcher import Dispatcher
-from euterpe.webhook.target import EgressPolicy
+from euterpe.webhook.settings import OpenedSecrets
 from euterpe.webhooks import verify
-from euterpe.worker.breaker import BreakerPolicy
 from tests.outbox.dispatching import (
     SECRET,
     dispatching,

@@ -6,16 +6,16 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from euterpe.compose import Backend
-from euterpe.delivery import config_of, egress_policy
+from euterpe.backends.engines import Backend
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.outbox import OutboxEvent
+from euterpe.runtime.breaker import BreakerPolicy
+from euterpe.stores.sql.outbox.events import OutboxEvent
 from euterpe.webhook import endpoints as endpoints_module
 from euterpe.webhook.endpoints import Admission, Endpoints
-from euterpe.webhook.turns import FairClaims
-from euterpe.worker.breaker import BreakerPolicy
+from euterpe.webhook.fairness import FairClaims
+from euterpe.webhook.settings import config_of, egress_policy
 from tests.outbox.dispatching import dispatching, make_ended_job, until_settled
 from tests.outbox.receiver import answer, receiving
 

@@ -6,11 +6,11 @@ import base64
 
 import pytest
 
-from euterpe.compose import Backend
-from euterpe.delivery import KEPT_OPEN_S, OpenedSecrets
-from euterpe.keychain import keyring_for
-from euterpe.sealing import InvalidKeyring
-from euterpe.store.secrets import UnknownSecret, WebhookSecrets
+from euterpe.backends.engines import Backend
+from euterpe.backends.keychain import keyring_for
+from euterpe.crypto import InvalidKeyring
+from euterpe.stores.sql.accounts.secrets import UnknownSecret, WebhookSecrets
+from euterpe.webhook.settings import KEPT_OPEN_S, OpenedSecrets
 from euterpe.webhook.signing import new_secret
 
 ENVIRON = {"EUTERPE_KEKS": f"k1:{base64.b64encode(bytes(range(32))).decode()}"}

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from euterpe.compose import Backend
+from euterpe.backends.engines import Backend
 from euterpe.config import load_config
-from euterpe.delivery import dispatcher_settings
+from euterpe.egress.client import Egress
+from euterpe.egress.target import EgressPolicy
 from euterpe.webhook.dispatcher import Dispatcher
-from euterpe.webhook.egress import Egress
-from euterpe.webhook.target import EgressPolicy
+from euterpe.webhook.settings import dispatcher_settings
 from tests.outbox.dispatching import make_ended_jobs, secrets_of, until_settled
 from tests.outbox.receiver import answer, receiving
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from euterpe.keychain import key_file_of, keyring_for
+from euterpe.backends.keychain import key_file_of, keyring_for
 from euterpe.model.submission import LOCAL_REQUESTER
-from euterpe.queue import postman
 from euterpe.queue.queue import Queue
-from euterpe.store.secrets import WebhookSecrets
+from euterpe.stores.sql.accounts.secrets import WebhookSecrets
+from euterpe.webhook import service
 from euterpe.webhook.signing import new_secret
 from euterpe.webhooks import verify
 from tests.outbox.receiver import NO_CONTENT, Got, Receiver, receiving
@@ -128,7 +128,7 @@ async def test_a_users_script_in_its_own_process_delivers_and_ends_when_told(
 async def test_webhooks_false_sends_nothing_and_the_next_worker_sends_what_was_left(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postman, "SPACING_S", 0.01)
+    monkeypatch.setattr(service, "SPACING_S", 0.01)
     queue, greet = shop(url)
     async with receiving() as receiver, queue:
         allow(receiver, monkeypatch)
@@ -147,7 +147,7 @@ async def test_webhooks_false_sends_nothing_and_the_next_worker_sends_what_was_l
 
 async def test_without_events_nothing_is_imported_opened_or_claimed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who never sets a callback pays for one look at the start, and for a rare one after that."""
-    monkeypatch.setattr(postman, "SPACING_S", 0.05)
+    monkeypatch.setattr(service, "SPACING_S", 0.05)
     queue, greet = shop(url)
     async with queue:
         outbox = queue.store.outbox
@@ -163,7 +163,7 @@ async def test_without_events_nothing_is_imported_opened_or_claimed(url: str, mo
 
         monkeypatch.setattr(outbox, "has_waiting", look)
         monkeypatch.setattr(outbox, "claim", refuse)
-        monkeypatch.setattr(postman.Postman, "_means", refuse)
+        monkeypatch.setattr(service.Postman, "_means", refuse)
         started = time.monotonic()
         async with working(queue):
             for _ in range(5):
@@ -176,8 +176,8 @@ async def test_without_keys_it_warns_once_and_leaves_the_events_to_others(
     url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)  # no key file of this folder shall help
-    monkeypatch.setattr(postman, "SPACING_S", 0.01)
-    monkeypatch.setattr(postman, "LOOK_S", 0.02)
+    monkeypatch.setattr(service, "SPACING_S", 0.01)
+    monkeypatch.setattr(service, "LOOK_S", 0.02)
     looked = asyncio.Event()
     queue, greet = shop(url)
     async with receiving() as receiver, queue:
@@ -185,16 +185,16 @@ async def test_without_keys_it_warns_once_and_leaves_the_events_to_others(
         secret = await make_secret(queue)
         monkeypatch.delenv("EUTERPE_KEKS")
         seen: list[int] = []
-        means = postman.Postman._means
+        means = service.Postman._means
 
-        def look(self: postman.Postman) -> Any:
+        def look(self: service.Postman) -> Any:
             found = means(self)
             seen.append(1)
             if len(seen) == 3:
                 looked.set()
             return found
 
-        monkeypatch.setattr(postman.Postman, "_means", look)
+        monkeypatch.setattr(service.Postman, "_means", look)
         with caplog.at_level(logging.WARNING, logger="euterpe.outbox"):
             async with working(queue):
                 job = await queue.submit(greet.with_args(name="ada"), callback_url=receiver.url)
@@ -215,8 +215,8 @@ async def test_without_keys_it_warns_once_and_leaves_the_events_to_others(
 async def test_a_bad_setting_is_named_and_variables_of_other_programs_do_no_harm(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(postman, "SPACING_S", 0.01)
-    monkeypatch.setattr(postman, "LOOK_S", 0.02)
+    monkeypatch.setattr(service, "SPACING_S", 0.01)
+    monkeypatch.setattr(service, "LOOK_S", 0.02)
     monkeypatch.setenv("API_PORT", "tcp://10.0.0.1:80")  # as Kubernetes sets it for a service named api
     monkeypatch.setenv("OUTBOX_BATCH", "999")
     queue, greet = shop(sqlite_url)
@@ -280,7 +280,7 @@ async def test_a_worker_told_to_stop_lets_a_send_finish(url: str, monkeypatch: p
 async def test_a_send_that_hangs_is_given_back_when_the_worker_leaves(
     url: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postman, "LAST_SENDS_S", 0.1)
+    monkeypatch.setattr(service, "LAST_SENDS_S", 0.1)
     queue, greet = shop(url)
     stop, at_once = asyncio.Event(), asyncio.Event()
     async with receiving(lambda _got: None) as receiver, queue:

@@ -11,7 +11,7 @@ from typing import Final
 import apsw
 import asyncpg
 
-from euterpe.store.postgres import split_url
+from euterpe.stores.sql.postgres.engine import split_url
 from tests.faults.stores import SQLITE, sqlite_path
 
 HOUR_US: Final = 3_600_000_000

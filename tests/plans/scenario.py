@@ -10,13 +10,13 @@ from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import Advance, ClaimRequest, Finished
-from euterpe.store.claiming import hash_token
-from euterpe.store.outbox import Delivery
-from euterpe.store.reading import Search
-from euterpe.store.sql import SqlStore
-from euterpe.store.sweeper import Retention
-from euterpe.store.wire import WireClaims
-from euterpe.store.wire_words import Report, TokenBeat
+from euterpe.stores.sql.jobs.claim import hash_token
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.stores.sql.outbox.events import Delivery
+from euterpe.stores.sql.reads.search import Search
+from euterpe.stores.sql.store import SqlStore
+from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.values import Report, TokenBeat
 
 AT_ONCE = RetryPolicy(Backoff(Strategy.CONSTANT, initial_us=0, jitter=0.0))
 CALLBACK = "http://receiver.invalid/"

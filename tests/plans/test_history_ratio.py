@@ -20,8 +20,8 @@ import pytest
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.faults.stores import SQLITE, engine_of, opened
 from tests.plans.history import PAYLOAD, add_history
 from tests.servers import PostgresServer

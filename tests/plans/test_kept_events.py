@@ -8,9 +8,9 @@ import apsw
 
 from euterpe.model.state import State
 from euterpe.model.submission import DAY_US
-from euterpe.store import sweeping
-from euterpe.store.dialect import numbered
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.maintenance import sweep
+from euterpe.stores.sql.statements import numbered
+from euterpe.stores.sql.store import SqlStore
 from tests.faults.stores import engine_of, sqlite_path
 from tests.plans.history import add_history, analyze
 from tests.plans.watching import WatchingPostgres, explain
@@ -34,7 +34,7 @@ async def test_a_prune_on_postgres_reads_no_event_that_is_kept(fresh_postgres_ur
     connection = await engine.connect()
     try:
         for state in STATES:
-            assert await engine.write(lambda s=state: sweeping.prune_events(s, KEEP_US, BATCH)) == 0  # type: ignore[misc]
+            assert await engine.write(lambda s=state: sweep.prune_events(s, KEEP_US, BATCH)) == 0  # type: ignore[misc]
         runs = engine.seen["prune_events"].values()
         assert len(runs) == len(STATES)
         for statistics in ("fresh", "analyzed"):

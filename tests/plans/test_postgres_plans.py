@@ -19,8 +19,8 @@ import pytest
 
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.plans.history import add_history, analyze
 from tests.plans.scenario import live_a_day, tidy_up, work_a_day
 from tests.plans.watching import TABLES, Reach, WatchingPostgres, explain, explain_generic

@@ -8,7 +8,7 @@ import time
 import apsw
 import pytest
 
-from euterpe.store.dialect import numbered
+from euterpe.stores.sql.statements import numbered
 from tests.faults.stores import engine_of, sqlite_path
 from tests.plans.history import add_history
 

@@ -10,9 +10,9 @@ import asyncpg
 import msgspec
 import psycopg
 
-from euterpe.store.dialect import numbered
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.program import Each, Row, Statement
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.program import Each, Row, Statement
+from euterpe.stores.sql.statements import numbered
 
 TABLES = frozenset(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-QUERIES = "store/queries"
+QUERIES = "stores/sql/queries"
 FROZEN = "tests/faults/test_lost_workers.py::test_a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes"
 CLAIMS = "tests/faults/test_claims.py::test_ten_processes_claim_each_job_exactly_once"
 SWEEPS = "tests/faults/test_sweeps.py::test_eight_sweepers_promote_reclaim_and_bury_each_job_once"
@@ -50,13 +50,19 @@ THE_SAME = "tests/conformance/test_submitting.py::test_however_it_was_submitted_
 BUGS = (
     Bug(
         "what_joins_a_commit_has_no_savepoint",
-        (Edit("store/writer.py", "self._run(session, ticket, alone=False)", "self._run(session, ticket, alone=True)"),),
+        (
+            Edit(
+                "stores/sql/sqlite/writer.py",
+                "self._run(session, ticket, alone=False)",
+                "self._run(session, ticket, alone=True)",
+            ),
+        ),
         JOINED,
         ("assert set() == {'first'}", "cannot commit - no transaction is active"),
     ),
     Bug(
         "the_lease_keeper_begins_too_late",
-        (Edit("keep.py", "LASTING: Final = 1 / 6", "LASTING: Final = 1 / 2"),),
+        (Edit("lease_keeper/__main__.py", "LASTING: Final = 1 / 6", "LASTING: Final = 1 / 2"),),
         LASTING,
         "a sixth of a minute is ten seconds",
     ),
@@ -64,7 +70,7 @@ BUGS = (
         "a_store_closes_without_those_in_use",
         (
             Edit(
-                "store/connections.py",
+                "stores/sql/postgres/connections.py",
                 "await self._free.acquire()\n        self._is_closed",
                 "pass\n        self._is_closed",
             ),
@@ -160,7 +166,7 @@ BUGS = (
     ),
     Bug(
         "a_transaction_starts_as_a_reader",
-        (Edit("store/sqlite.py", '"BEGIN IMMEDIATE"', '"BEGIN DEFERRED"'),),
+        (Edit("stores/sql/sqlite/engine.py", '"BEGIN IMMEDIATE"', '"BEGIN DEFERRED"'),),
         f"{SWEEPS}[sqlite]",
         "another process holds its lock",
     ),
@@ -168,15 +174,15 @@ BUGS = (
         "the_event_comes_in_a_second_transaction",
         (
             Edit(
-                "store/claiming.py",
+                "stores/sql/jobs/claim.py",
                 "    if any(job.callback_url is not None for job in taken):\n        yield from tell(taken)\n",
                 "",
             ),
             Edit(
-                "store/sql.py",
+                "stores/sql/store.py",
                 "        return (await self.turn([], request))[1]\n",
                 "        claims = (await self.turn([], request))[1]\n"
-                "        from euterpe.store.following import tell\n"
+                "        from euterpe.stores.sql.jobs.effects import tell\n"
                 "        await self.engine.write(lambda: tell([claim.job for claim in claims]))\n"
                 "        return claims\n",
             ),
@@ -186,7 +192,7 @@ BUGS = (
     ),
     Bug(
         "an_event_that_kills_its_dispatchers_is_sent_for_ever",
-        (Edit("webhook/delivery.py", "if event.attempt_count <= self._max_attempts:", "if event.attempt_count:"),),
+        (Edit("webhook/policy.py", "if event.attempt_count <= self._max_attempts:", "if event.attempt_count:"),),
         f"{POISON}[sqlite]",
         "'completed'} == {",
     ),
@@ -194,7 +200,7 @@ BUGS = (
         "a_cancelled_job_strands_its_dependents",
         (
             Edit(
-                "store/settling.py",
+                "stores/sql/jobs/settle.py",
                 "        error=[s.error for _, s in pairs],\n    )\n    yield from follow(rows)\n",
                 "        error=[s.error for _, s in pairs],\n    )\n",
             ),
@@ -206,7 +212,7 @@ BUGS = (
         "a_dependent_goes_with_the_first_of_its_dependencies",
         (
             Edit(
-                "store/following.py",
+                "stores/sql/jobs/effects.py",
                 "left = 0 if kind is Dependency.AFTER_ANY else pending - len(ended_ids)",
                 "left = 0",
             ),
@@ -218,12 +224,12 @@ BUGS = (
         "the_key_is_taken_after_the_job_is_stored",
         (
             Edit(
-                "store/submitting.py",
+                "stores/sql/jobs/submit.py",
                 "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
                 "",
             ),
             Edit(
-                "store/submitting.py",
+                "stores/sql/jobs/submit.py",
                 "        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)\n",
                 "        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)\n"
                 "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
@@ -257,7 +263,7 @@ BUGS = (
         "leases_go_by_the_clock_of_the_process",
         (
             Edit(
-                "store/postgres.py",
+                "stores/sql/postgres/engine.py",
                 "self.clock() if self.clock is not None else None",
                 "self.clock() if self.clock is not None else time.time_ns() // 1000",
             ),
@@ -269,7 +275,7 @@ BUGS = (
         "an_unknown_commit_is_taken_for_a_failed_one",
         (
             Edit(
-                "store/sql.py",
+                "stores/sql/store.py",
                 "except CommitUnknown as unknown:\n            answers, told = await",
                 "except ZeroDivisionError as unknown:\n            answers, told = await",
             ),
@@ -281,7 +287,7 @@ BUGS = (
         "a_lost_insert_is_not_waited_for",
         (
             Edit(
-                "store/postgres_errors.py",
+                "stores/sql/postgres/errors.py",
                 'frozenset({"40001", "40P01", UNIQUE})',
                 'frozenset({"40001", "40P01"})',
             ),
@@ -291,13 +297,19 @@ BUGS = (
     ),
     Bug(
         "an_end_frees_nobody_who_waits_for_its_key",
-        (Edit("store/following.py", "    yield from _free_keys(keys)\n", ""),),
+        (Edit("stores/sql/jobs/effects.py", "    yield from _free_keys(keys)\n", ""),),
         f"{TENANTS}[sqlite]",
         "nobody took the free place",
     ),
     Bug(
         "any_report_counts_as_the_replay_of_a_closed_attempt",
-        (Edit("store/wire.py", "same_token and bytes(outcome_hash) == report.outcome_hash", "same_token"),),
+        (
+            Edit(
+                "stores/sql/worker_protocol/store.py",
+                "same_token and bytes(outcome_hash) == report.outcome_hash",
+                "same_token",
+            ),
+        ),
         f"{TURNS}[sqlite]",
         "assert [True, True, True] == [True, False, True]",
     ),
@@ -311,7 +323,7 @@ BUGS = (
         "a_full_disk_is_an_error_of_the_driver",
         (
             Edit(
-                "store/writer.py",
+                "stores/sql/sqlite/writer.py",
                 "reason = library.explain(self.path, error, committing=committing) if known else error",
                 "reason = error",
             ),
@@ -335,7 +347,7 @@ BUGS = (
         "plans_from_when_the_tables_were_small_are_kept",
         (
             Edit(
-                "store/postgres_session.py",
+                "stores/sql/postgres/session.py",
                 '    "enable_seqscan": "off",\n'
                 '    "enable_hashjoin": "off",\n'
                 '    "enable_mergejoin": "off",\n'
@@ -350,7 +362,7 @@ BUGS = (
         "an_index_mentions_what_heartbeats_change",
         (
             Edit(
-                "store/schema/postgres/0001_jobs.sql",
+                "stores/sql/schema/postgres/0001_jobs.sql",
                 "CREATE INDEX inbox_jobs_due ON",
                 "CREATE INDEX inbox_jobs_lease ON inbox_jobs (lease_expires_at);\nCREATE INDEX inbox_jobs_due ON",
             ),

@@ -11,7 +11,7 @@ CUT_OFF = f"{STORE}::test_an_operation_that_is_cut_off_takes_nothing_else_along[
 CANCELLATION_BUGS = (
     Bug(
         "a_connection_is_used_again_while_its_begin_is_on_its_way",
-        (Edit("store/postgres.py", "connections.recover(connection)", "connections.release(connection)"),),
+        (Edit("stores/sql/postgres/engine.py", "connections.recover(connection)", "connections.release(connection)"),),
         # Several transactions: in any one of them the server may cancel BEGIN in time.
         f"{STORE}::test_an_operation_that_is_cut_off_takes_nothing_else_along[postgres-waiting-tidy]",
         "acknowledged jobs are lost",
@@ -19,9 +19,9 @@ CANCELLATION_BUGS = (
     Bug(
         "a_connection_that_was_cut_off_is_not_rolled_back",
         (
-            Edit("store/connections.py", 'await connection.execute("ROLLBACK")', "pass"),
+            Edit("stores/sql/postgres/connections.py", 'await connection.execute("ROLLBACK")', "pass"),
             Edit(
-                "store/connections.py",
+                "stores/sql/postgres/connections.py",
                 "if not connection.is_closed() and (self._is_closed or connection.is_in_transaction()):",
                 "if self._is_closed:",
             ),
@@ -31,26 +31,30 @@ CANCELLATION_BUGS = (
     ),
     Bug(
         "a_connection_that_was_cut_off_never_comes_back",
-        (Edit("store/connections.py", "task.add_done_callback(done)\n\n    def _take", "\n    def _take"),),
+        (
+            Edit(
+                "stores/sql/postgres/connections.py", "task.add_done_callback(done)\n\n    def _take", "\n    def _take"
+            ),
+        ),
         CUT_OFF,
         ("TimeoutError", "Timeout"),
     ),
     Bug(
         "the_isolation_is_left_to_the_database",
-        (Edit("store/postgres_session.py", '    "default_transaction_isolation": "read committed",\n', ""),),
+        (Edit("stores/sql/postgres/session.py", '    "default_transaction_isolation": "read committed",\n', ""),),
         "tests/faults/test_database_defaults.py::test_hostile_defaults_change_nothing[DATABASE]",
         "repeatable read",
     ),
     Bug(
         "a_frozen_worker_with_a_short_lease_keeps_its_locks_for_ten_seconds",
-        (Edit("store/postgres_session.py", "max(shortest_s, min(longest_s, seconds / 2))", "longest_s"),),
+        (Edit("stores/sql/postgres/session.py", "max(shortest_s, min(longest_s, seconds / 2))", "longest_s"),),
         "tests/faults/test_postgres_outages.py"
         "::test_a_process_frozen_inside_a_transaction_does_not_keep_its_jobs_for_ever",
         "its locks outlived its lease",
     ),
     Bug(
         "a_statement_that_is_never_answered_keeps_a_worker_that_leaves",
-        (Edit("worker/loop.py", "            self._last_call = self._loop.call_later(WRITE_S, self._leave)\n", ""),),
+        (Edit("worker/worker.py", "            self._last_call = self._loop.call_later(WRITE_S, self._leave)\n", ""),),
         "tests/worker/test_stopping_without_network.py"
         "::test_sigterm_in_a_dead_network_ends_the_worker_soon_after_its_grace_time[once]",
         ("the dead network kept it", "the worker ends"),
@@ -59,7 +63,7 @@ CANCELLATION_BUGS = (
         "opening_a_file_waits_for_ever_for_an_error_that_is_not_sqlites",
         (
             Edit(
-                "store/writer.py",
+                "stores/sql/sqlite/writer.py",
                 "except Exception as error:  # noqa: BLE001  # whatever it was, `open`",
                 "except library.failures as error:  # `open`",
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-QUERIES = "store/queries"
+QUERIES = "stores/sql/queries"
 DEADLINES = "tests/service/api/test_execution_timeouts.py"
 SPAWNING = "tests/service/api/test_spawning.py"
 MESSAGES = "tests/transport/test_claim_messages.py"
@@ -19,19 +19,31 @@ CONTRACT_BUGS = (
     ),
     Bug(
         "a_late_completion_of_an_http_worker_is_accepted",
-        (Edit("store/wire.py", "Success | Released) and held.is_late", "Success | Released) and not held.job"),),
+        (
+            Edit(
+                "stores/sql/worker_protocol/store.py",
+                "Success | Released) and held.is_late",
+                "Success | Released) and not held.job",
+            ),
+        ),
         f"{DEADLINES}::test_a_completion_after_the_deadline_is_refused[sqlite-before_the_sweep-plain]",
         "assert (200, True) == (409, False)",
     ),
     Bug(
         "a_timeout_is_taken_for_a_lost_worker",
-        (Edit("store/sweeping.py", "TIMED_OUT if job.outlived_its_deadline else LOST_LEASE", "LOST_LEASE"),),
+        (
+            Edit(
+                "stores/sql/maintenance/sweep.py",
+                "TIMED_OUT if job.outlived_its_deadline else LOST_LEASE",
+                "LOST_LEASE",
+            ),
+        ),
         f"{DEADLINES}::test_the_sweep_ends_an_attempt_past_its_deadline_as_a_timeout_while_the_budget_lasts[sqlite-plain]",
         "'system') == (",
     ),
     Bug(
         "the_status_of_a_refusal_is_not_looked_at",
-        (Edit("api/reports.py", "error.http_status >= FIRST_REFUSAL", "error.http_status < 0"),),
+        (Edit("server/routes/reports.py", "error.http_status >= FIRST_REFUSAL", "error.http_status < 0"),),
         "tests/service/api/test_http_errors.py::test_a_status_that_a_worker_tells_is_classed_by_the_table[sqlite-404]",
         "State.RETRYING",
     ),
@@ -39,7 +51,7 @@ CONTRACT_BUGS = (
         "a_message_is_acknowledged_before_the_commit",
         (
             Edit(
-                "api/worker_protocol.py",
+                "server/routes/worker.py",
                 "        replies = await self._claims.finish(reports)\n        if self._transport",
                 "        if self._transport is not None:\n"
                 "            self._transport.acknowledge([(r.job_id, r.message) for r in reports])\n"
@@ -51,13 +63,13 @@ CONTRACT_BUGS = (
     ),
     Bug(
         "a_message_is_acknowledged_at_the_claim",
-        (Edit("transport/streams.py", "is State.RUNNING}", "is State.PENDING}"),),
+        (Edit("wakeups/redis_streams.py", "is State.RUNNING}", "is State.PENDING}"),),
         f"{MESSAGES}::test_a_message_stays_until_the_commit_and_goes_after_it[sqlite_url-complete]",
         ("TimeoutError", "assert None == "),
     ),
     Bug(
         "a_configured_transport_is_not_used",
-        (Edit("system/roles.py", "    use_configured_transport(config, queue)\n    stop", "    stop"),),
+        (Edit("service/roles.py", "    use_configured_transport(config, queue)\n    stop", "    stop"),),
         "tests/system/test_redis_keys.py::test_every_role_uses_the_transport_that_is_configured[api]",
         "TimeoutError",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _CUT = "tests/joining/test_cancelled_submits.py"
-_JOINED = "store/joining/joined.py"
+_JOINED = "stores/sql/caller/joined.py"
 
 CUT_OFF_BUGS = (
     Bug(
@@ -22,7 +22,7 @@ CUT_OFF_BUGS = (
     ),
     Bug(
         "a_cancel_cuts_off_the_release_of_the_savepoint",
-        (Edit("store/joining/driving.py", "await _whole(fetch(call), interruption)", "await fetch(call)"),),
+        (Edit("stores/sql/caller/drive.py", "await _whole(fetch(call), interruption)", "await fetch(call)"),),
         f"{_CUT}::test_a_submit_cancelled_at_any_point_is_there_whole_or_not_at_all[psycopg-async-with the answer]",
         "the caller's transaction could have gone on",
     ),
@@ -34,7 +34,7 @@ CUT_OFF_BUGS = (
     ),
     Bug(
         "a_key_without_its_job_is_taken_for_ever",
-        (Edit("store/queries/insert_key.sql", " OR k.response IS NULL)", ")"),),
+        (Edit("stores/sql/queries/insert_key.sql", " OR k.response IS NULL)", ")"),),
         "tests/conformance/test_idempotency.py"
         "::test_a_key_whose_submit_was_cut_off_before_its_job_was_stored_is_free[sqlite]",
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 CLIENTS = "tests/service/api/test_hostile_clients.py"
-CONNECTIONS = "api/connections.py"
+CONNECTIONS = "server/http/connections.py"
 EVENTS = "tests/service/api/test_events.py"
 AUTHORIZATION = "tests/service/api/test_authorization.py"
 TURNS = "tests/outbox/test_fair_turns.py"
@@ -37,61 +37,67 @@ EDGE_BUGS = (
     ),
     Bug(
         "any_host_is_served_on_loopback",
-        (Edit("hosts.py", "if own or is_loopback(bound_to):", "if own:"),),
+        (Edit("model/hosts.py", "if own or is_loopback(bound_to):", "if own:"),),
         f"{CLIENTS}::test_a_server_on_loopback_does_not_answer_to_strange_names",
         "JSONDecodeError",
     ),
     Bug(
         "a_stream_outlives_its_key",
-        (Edit("api/feed.py", "if not await self._still_allowed(request):", "if False:"),),
+        (Edit("server/routes/events.py", "if not await self._still_allowed(request):", "if False:"),),
         f"{EVENTS}::test_a_stream_ends_when_its_key_is_revoked",
         "TimeoutError",
     ),
     Bug(
         "one_requester_may_have_all_streams",
-        (Edit("api/feed.py", "for other in self._listeners) >= self._share", "for other in ()) >= self._share"),),
+        (
+            Edit(
+                "server/routes/events.py",
+                "for other in self._listeners) >= self._share",
+                "for other in ()) >= self._share",
+            ),
+        ),
         f"{EVENTS}::test_one_requester_has_its_share_of_the_streams_and_no_more",
         "ReadTimeout",
     ),
     Bug(
         "a_page_reads_all_that_is_large",
-        (Edit("store/reading.py", "        max_bytes=query.max_bytes,", "        max_bytes=2**62,"),),
+        (Edit("stores/sql/reads/search.py", "        max_bytes=query.max_bytes,", "        max_bytes=2**62,"),),
         "tests/service/api/test_large_pages.py::test_results_and_checkpoints_count_too",
         "== (2, True)",
     ),
     Bug(
         "every_group_polls_as_if_it_were_alone",
-        (Edit("api/coordinator.py", "idle_s * self._coordinator.pace * ", "idle_s * "),),
+        (Edit("server/long_poll.py", "idle_s * self._coordinator.pace * ", "idle_s * "),),
         "tests/service/api/test_many_groups.py::test_many_groups_poll_no_more_than_a_few_do",
         "as if it were alone",
     ),
     Bug(
         "a_submit_key_may_read",
-        (Edit("api/asgi.py", "return scope in self.scopes or (", "return True or ("),),
+        (Edit("server/http/asgi.py", "return scope in self.scopes or (", "return True or ("),),
         f"{AUTHORIZATION}::test_a_key_opens_its_own_routes_on_its_own_things_alone",
         "assert 202 == 403",
     ),
     Bug(
         "an_admin_key_works",
-        (Edit("api/asgi.py", "scope is not Scope.WORKER and ", ""),),
+        (Edit("server/http/asgi.py", "scope is not Scope.WORKER and ", ""),),
         f"{AUTHORIZATION}::test_a_key_opens_its_own_routes_on_its_own_things_alone[admin]",
         "assert 200 == 403",
     ),
     Bug(
         "another_requesters_event_is_shown",
-        (Edit("api/outbox.py", "event.requester_id != requester_id", "event.requester_id == ''"),),
+        (Edit("server/routes/outbox.py", "event.requester_id != requester_id", "event.requester_id == ''"),),
         f"{AUTHORIZATION}::test_a_key_opens_its_own_routes_on_its_own_things_alone[read]",
         "assert 200 == 404",
     ),
     Bug(
         "anybody_may_say_another_requester",
-        (Edit("api/jobs.py", "if Scope.ADMIN not in request.identity.scopes:", "if False:"),),
+        (Edit("server/routes/jobs.py", "if Scope.ADMIN not in request.identity.scopes:", "if False:"),),
         f"{AUTHORIZATION}::test_only_an_admin_may_say_another_requester",
         "== {403}",
     ),
     Bug(
         "an_expired_key_still_opens",
-        (Edit("api/auth.py", " or stored.is_over:", ":"),),
+        (Edit("server/auth.py", " or stored.is_over:", ":"),),
         f"{AUTHORIZATION}::test_without_a_good_key_only_the_open_routes_answer",
         "== 401",
     ),
@@ -103,7 +109,7 @@ EDGE_BUGS = (
     ),
     Bug(
         "who_has_most_events_goes_first",
-        (Edit("webhook/turns.py", "        if not last or ", "        if True or "),),
+        (Edit("webhook/fairness.py", "        if not last or ", "        if True or "),),
         f"{TURNS}::test_who_has_many_events_does_not_go_before_all_others",
         "['few']",
     ),
@@ -134,19 +140,19 @@ EDGE_BUGS = (
     ),
     Bug(
         "a_private_answer_is_kept",
-        (Edit("webhook/delivery.py", "if not reply.from_public:", "if False:"),),
+        (Edit("webhook/policy.py", "if not reply.from_public:", "if False:"),),
         f"{TURNS}::test_what_a_private_receiver_answers_is_not_kept_for_the_submitter_to_read",
         "secret of the inside",
     ),
     Bug(
         "loopback_stays_open",
-        (Edit("delivery.py", "embedded and config.egress.allow_private is not False", "embedded"),),
+        (Edit("webhook/settings.py", "embedded and config.egress.allow_private is not False", "embedded"),),
         f"{TURNS}::test_loopback_is_closed_where_private_addresses_are_said_to_be",
         "(True, False) == (False, False)",
     ),
     Bug(
         "what_was_said_before_the_question_is_the_answer",
-        (Edit("webhook/http1.py", "        await self._hear_what_was_said_before()\n", ""),),
+        (Edit("egress/http1.py", "        await self._hear_what_was_said_before()\n", ""),),
         "tests/webhook/test_unasked_bytes.py::test_an_answer_that_came_before_the_question_is_not_its_answer",
         "DID NOT RAISE",
     ),
@@ -158,7 +164,7 @@ EDGE_BUGS = (
     ),
     Bug(
         "a_batch_is_not_held_to_the_quota",
-        (Edit("api/jobs.py", "[draft.submission for draft in drafts], key)", "[], key)"),),
+        (Edit("server/routes/jobs.py", "[draft.submission for draft in drafts], key)", "[], key)"),),
         "tests/service/api/test_quotas.py::test_a_batch_over_the_quota_is_refused_whole",
         "KeyError: 'code'",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_QUERIES = "store/queries"
+_QUERIES = "stores/sql/queries"
 _OPEN = "tests/joining/test_open_transactions.py"
 _LOCKED = "tests/faults/test_locked_rows.py"
 _KEYS = "tests/conformance/test_concurrency_keys.py"
@@ -65,19 +65,19 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_settlement_whose_row_is_held_is_stale",
-        (Edit("store/settling.py", "if left and family", "if not left and family"),),
+        (Edit("stores/sql/jobs/settle.py", "if left and family", "if not left and family"),),
         f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[plain]",
         "[False, False, False, False] == [False, False, True, False]",
     ),
     Bug(
         "a_callers_transaction_holds_what_it_depends_on",
-        (Edit("store/submitting.py", 'may_hold = family == "sqlite"', "may_hold = True"),),
+        (Edit("stores/sql/jobs/submit.py", 'may_hold = family == "sqlite"', "may_hold = True"),),
         f"{_OPEN}::test_a_transaction_open_past_several_leases_costs_nobody_a_lease[asyncpg-commit]",
         ("renewed=False", "TimeoutError", "assert False"),
     ),
     Bug(
         "nobody_watches_the_dependencies_of_a_callers_job",
-        (Edit("store/sweeper.py", "        await self.watch_dependencies()\n", ""),),
+        (Edit("stores/sql/maintenance/sweeper.py", "        await self.watch_dependencies()\n", ""),),
         f"{_OPEN}::test_a_fan_in_waits_for_the_child_that_was_spawned_while_the_transaction_was_open",
         "is <State.SCHEDULED: 'scheduled'>",
     ),
@@ -118,7 +118,7 @@ LOCK_BUGS = (
     Bug(
         "requesters_share_their_concurrency_keys",
         (
-            Edit("store/rows.py", 'f"{job.requester_id}\\x1f{job.concurrency_key}"', "job.concurrency_key"),
+            Edit("stores/sql/rows.py", 'f"{job.requester_id}\\x1f{job.concurrency_key}"', "job.concurrency_key"),
             Edit(f"{_QUERIES}/postgres/limit_key.sql", "j.requester_id || chr(31) || ", ""),
         ),
         f"{_KEYS}::test_requesters_do_not_share_a_key[postgres]",
@@ -126,14 +126,20 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_worker_drops_what_it_cannot_settle_because_somebody_holds_the_row",
-        (Edit("worker/loop.py", "if any(verdict.locked for verdict in verdicts):", "if False:"),),
+        (Edit("worker/worker.py", "if any(verdict.locked for verdict in verdicts):", "if False:"),),
         "tests/worker/test_held_rows.py"
         "::test_a_worker_settles_and_renews_the_neighbours_of_a_held_row_and_that_one_when_it_is_let_go",
         ("assert 2 == 1", "TimeoutError", "Timeout"),
     ),
     Bug(
         "a_report_about_a_held_row_is_refused_for_good",
-        (Edit("store/wire.py", "replies[i] = LOCKED if is_locked else (yield", "replies[i] = (yield"),),
+        (
+            Edit(
+                "stores/sql/worker_protocol/store.py",
+                "replies[i] = LOCKED if is_locked else (yield",
+                "replies[i] = (yield",
+            ),
+        ),
         "tests/service/api/test_held_rows.py"
         "::test_a_report_about_a_held_row_is_answered_503_and_accepted_when_it_is_repeated",
         "assert 409 == 503",

@@ -17,7 +17,7 @@ OUTBOX_BUGS = (
     ),
     Bug(
         "a_control_plane_is_silent_about_failures_over_http",
-        (Edit("api/worker_protocol.py", "        _log_failures(reports, replies)\n", ""),),
+        (Edit("server/routes/worker.py", "        _log_failures(reports, replies)\n", ""),),
         "tests/cli/test_telemetry.py::test_a_control_plane_tells_each_failure_that_a_worker_over_http_reports_once",
         "never: 'an attempt failed for good'",
     ),
@@ -37,7 +37,7 @@ OUTBOX_BUGS = (
         "a_libsql_commit_says_nothing_after_a_failed_undo",
         (
             Edit(
-                "store/joining/sqlite_drivers.py",
+                "stores/sql/caller/sqlite_drivers.py",
                 "            for sql in UNCOMMITTABLE:\n",
                 "            for sql in ():\n",
             ),

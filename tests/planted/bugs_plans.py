@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _KEPT = "tests/plans/test_kept_events.py"
-_PRUNE = "store/queries/prune_events.sql"
+_PRUNE = "stores/sql/queries/prune_events.sql"
 _THROUGH_ALL_OF_A_STATE = (
     Edit(_PRUNE, " {{by job_outbox_events_over}}", ""),
     Edit(_PRUNE, "completed_at IS NOT NULL AND completed_at <=", "completed_at <="),

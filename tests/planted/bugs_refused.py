@@ -12,13 +12,23 @@ LOCKED = "tests/faults/test_locked_databases.py::test_every_submission_is_refuse
 REFUSAL_BUGS = (
     Bug(
         "a_submission_waits_out_anothers_patience_first",
-        (Edit("store/gate.py", "for waiting in group], group[0].deadline)", "for waiting in group], begun + 2.0)"),),
+        (
+            Edit(
+                "stores/sql/submit_batcher.py",
+                "for waiting in group], group[0].deadline)",
+                "for waiting in group], begun + 2.0)",
+            ),
+        ),
         f"{LOCKED}[sqlite]",
         "PATIENCE_S + SLACK_S",
     ),
     Bug(
         "a_lock_is_waited_for_until_nobody_knows_what_became_of_it",
-        (Edit("store/postgres_session.py", '"lock_timeout": f"{LOCK_WAIT_S * 1000:.0f}ms"', '"lock_timeout": "0"'),),
+        (
+            Edit(
+                "stores/sql/postgres/session.py", '"lock_timeout": f"{LOCK_WAIT_S * 1000:.0f}ms"', '"lock_timeout": "0"'
+            ),
+        ),
         f"{LOCKED}[postgres]",
         ("it is known that nothing was stored", "PATIENCE_S + SLACK_S"),
     ),
@@ -26,7 +36,7 @@ REFUSAL_BUGS = (
         "a_lone_rejection_begins_anew_as_a_reader",
         (
             Edit(
-                "store/writer.py",
+                "stores/sql/sqlite/writer.py",
                 "return stop  # A lone one was rejected. Who came meanwhile begins anew, as a writer.",
                 'session.run("BEGIN")',
             ),
@@ -39,7 +49,7 @@ REFUSAL_BUGS = (
         "a_lock_timeout_is_taken_for_bad_data",
         (
             Edit(
-                "store/postgres_errors.py",
+                "stores/sql/postgres/errors.py",
                 'DATA: Final = frozenset({"22", "23"})',
                 'DATA: Final = frozenset({"22", "23", "55"})',
             ),
@@ -49,7 +59,13 @@ REFUSAL_BUGS = (
     ),
     Bug(
         "a_full_disk_is_taken_for_bad_data",
-        (Edit("store/library.py", '    18: "a value is too big",', '    13: "full",\n    18: "a value is too big",'),),
+        (
+            Edit(
+                "stores/sql/sqlite/library.py",
+                '    18: "a value is too big",',
+                '    13: "full",\n    18: "a value is too big",',
+            ),
+        ),
         f"{PROGRAMS}[sqlite-claims]",
         "FullError: DataRejected",
     ),
@@ -57,7 +73,7 @@ REFUSAL_BUGS = (
         "an_outage_is_logged_at_every_retry",
         (
             Edit(
-                "worker/outage.py",
+                "runtime/outage.py",
                 "        if self._since is None:\n            self._since =",
                 "        if True:\n            self._since =",
             ),
@@ -67,7 +83,7 @@ REFUSAL_BUGS = (
     ),
     Bug(
         "the_writer_of_news_dies_of_a_foreign_error",
-        (Edit("worker/news.py", "except Exception as refused:", "except ValueError as refused:"),),
+        (Edit("worker/progress.py", "except Exception as refused:", "except ValueError as refused:"),),
         "tests/worker_units/test_news.py"
         "::test_an_error_that_nobody_expected_is_raised_where_it_is_awaited_and_the_line_goes_on",
         ("CancelledError", "TimeoutError"),
@@ -76,7 +92,7 @@ REFUSAL_BUGS = (
         "a_refused_statement_is_committed_with_the_others",
         (
             Edit(
-                "store/writer.py",
+                "stores/sql/sqlite/writer.py",
                 '                session.run("ROLLBACK")\n            else:',
                 "                pass\n            else:",
             ),

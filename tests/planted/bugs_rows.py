@@ -18,7 +18,7 @@ ROW_BUGS = (
         "a_claim_hands_out_a_row_that_nobody_can_read",
         (
             Edit(
-                "store/isolating.py",
+                "stores/sql/jobs/unreadable.py",
                 "if (columns := unreadable_columns(c.job))} if suspects",
                 "if (columns := unreadable_columns(c.job))} if not suspects",
             ),
@@ -28,7 +28,7 @@ ROW_BUGS = (
     ),
     Bug(
         "a_payload_that_is_no_json_spoils_the_answer_over_http",
-        (Edit("store/wire.py", ", sent_as_json=True)", ")"),),
+        (Edit("stores/sql/worker_protocol/store.py", ", sent_as_json=True)", ")"),),
         f"{_ROWS}::test_a_payload_that_is_no_json_does_not_spoil_an_answer_over_http[sqlite-claim-nothing]",
         "",
     ),
@@ -58,20 +58,20 @@ ROW_BUGS = (
     ),
     Bug(
         "a_keeper_follows_a_lease_of_microseconds",
-        (Edit("worker/beating.py", ", SHORTEST_INTERVAL_S)", ", 0.0)"),),
+        (Edit("worker/heartbeat/renew.py", ", SHORTEST_INTERVAL_S)", ", 0.0)"),),
         "tests/worker_units/test_beating.py::test_a_lease_of_a_microsecond_does_not_make_the_keeper_spin",
         "assert",
     ),
     Bug(
         "a_job_may_be_due_after_its_end",
-        (Edit("store/planning.py", "            check_run_times(unit, now_us)\n", ""),),
+        (Edit("stores/sql/jobs/plan.py", "            check_run_times(unit, now_us)\n", ""),),
         "tests/conformance/test_submitting.py"
         "::test_a_run_at_beyond_the_lifetime_is_refused_by_the_clock_of_the_database",
         "DID NOT RAISE",
     ),
     Bug(
         "a_job_completes_from_any_of_its_stages",
-        (Edit("store/settling.py", "job.current_stage != s.last_stage", "job.current_stage is None"),),
+        (Edit("stores/sql/jobs/settle.py", "job.current_stage != s.last_stage", "job.current_stage is None"),),
         "tests/conformance/test_advancing.py::test_a_job_with_stages_completes_from_the_last_only",
         "completed",
     ),
@@ -89,13 +89,13 @@ ROW_BUGS = (
     ),
     Bug(
         "a_callback_that_came_while_the_job_ran_is_not_told",
-        (Edit("store/queries/sqlite/complete.sql", " OR j.callback_url IS NOT NULL", ""),),
+        (Edit("stores/sql/queries/sqlite/complete.sql", " OR j.callback_url IS NOT NULL", ""),),
         "tests/conformance/test_updating.py::test_new_tags_are_found_and_a_new_callback_is_told",
         "assert",
     ),
     Bug(
         "ids_begin_with_what_they_have_in_common",
-        (Edit("store/units.py", '        f"{noise[i : i + 8]}-', '        f"{noise[:8]}-'),),
+        (Edit("model/batch.py", '        f"{noise[i : i + 8]}-', '        f"{noise[:8]}-'),),
         "tests/conformance/test_submitting.py::test_the_system_gives_every_job_a_version_4_uuid",
         "the first bits are no clock",
     ),
@@ -103,7 +103,7 @@ ROW_BUGS = (
         "a_search_by_tag_reads_the_tags_as_json",
         (
             Edit(
-                "store/reading.py",
+                "stores/sql/reads/search.py",
                 "    return msgspec.json.encode({tag[0]: tag[1]}).decode()[1:-1]\n",
                 '    return f\'"{tag[0]}":"{tag[1]}"\'\n',
             ),

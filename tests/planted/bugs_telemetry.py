@@ -11,25 +11,31 @@ WIRING = "tests/observe/test_wiring.py"
 TELEMETRY_BUGS = (
     Bug(
         "what_a_sweep_ends_is_counted_by_nobody",
-        (Edit("store/sweeper.py", "write_quietly(make, EndedBy.SWEEP)", "write_quietly(make, EndedBy.WORKER)"),),
+        (
+            Edit(
+                "stores/sql/maintenance/sweeper.py",
+                "write_quietly(make, EndedBy.SWEEP)",
+                "write_quietly(make, EndedBy.WORKER)",
+            ),
+        ),
         f"{ENDS}::test_an_end_without_a_report_is_counted_once[lost_for_the_last_time-sqlite]",
         "jobs_dead_letter_total",
     ),
     Bug(
         "dependents_that_end_are_counted_by_nobody",
-        (Edit("store/ends.py", 'frozenset({"resolve_dependent"})', "frozenset[str]()"),),
+        (Edit("stores/sql/jobs/ends.py", 'frozenset({"resolve_dependent"})', "frozenset[str]()"),),
         f"{ENDS}::test_dependents_that_end_with_a_report_are_counted_beside_it[postgres]",
         "jobs_dead_letter_total",
     ),
     Bug(
         "a_reported_attempt_is_counted_by_worker_and_store",
-        (Edit("store/ends.py", "_BESIDE_REPORTS if by is EndedBy.WORKER else _ALL", "_ALL"),),
+        (Edit("stores/sql/jobs/ends.py", "_BESIDE_REPORTS if by is EndedBy.WORKER else _ALL", "_ALL"),),
         f"{ENDS}::test_dependents_that_end_with_a_report_are_counted_beside_it[sqlite]",
         "jobs_failed_total",
     ),
     Bug(
         "a_dead_letter_of_an_operator_fails_the_job_again",
-        (Edit("store/ends.py", 'had_failed = statement.name == "bury_failed"', "had_failed = False"),),
+        (Edit("stores/sql/jobs/ends.py", 'had_failed = statement.name == "bury_failed"', "had_failed = False"),),
         f"{ENDS}::test_an_end_without_a_report_is_counted_once[dead_lettered_by_an_operator-sqlite]",
         "jobs_failed_total",
     ),
@@ -41,13 +47,13 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "a_sweep_of_thousands_writes_thousands_of_lines",
-        (Edit("store/ends.py", "ends[:LINES_AT_ONCE]", "ends"),),
+        (Edit("stores/sql/jobs/ends.py", "ends[:LINES_AT_ONCE]", "ends"),),
         f"{ENDS}::test_of_many_jobs_that_end_in_one_sweep_a_few_get_lines_and_the_rest_a_number[sqlite]",
         "the job is tried again",
     ),
     Bug(
         "a_delivery_is_labelled_with_a_word_of_the_delivery_log",
-        (Edit("webhook/delivery.py", '        return "rejected"', "        return delivery.outcome"),),
+        (Edit("webhook/policy.py", '        return "rejected"', "        return delivery.outcome"),),
         "tests/outbox/test_dispatcher.py"
         "::test_an_undeliverable_event_goes_to_the_dead_letter_and_can_be_sent_again[sqlite]",
         "refused",
@@ -67,19 +73,19 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "a_role_that_sweeps_has_no_metrics_for_it",
-        (Edit("system/roles.py", "        queue.store.telemetry = metrics\n", ""),),
+        (Edit("service/roles.py", "        queue.store.telemetry = metrics\n", ""),),
         f"{PROCESSES}::test_every_role_counts_and_tells_what_it_sweeps[outbox]",
         "jobs_dead_letter_total",
     ),
     Bug(
         "deliveries_of_a_role_are_counted_by_nobody",
-        (Edit("system/outbox.py", "secrets_of, settings, metrics) as", "secrets_of, settings) as"),),
+        (Edit("service/outbox.py", "secrets_of, settings, metrics) as", "secrets_of, settings) as"),),
         f"{PROCESSES}::test_a_whole_system_counts_and_tells_every_end",
         "outbox_dead_letter_total",
     ),
     Bug(
         "what_the_sweeps_of_a_users_worker_end_is_counted_by_nobody",
-        (Edit("queue/running.py", "    store.telemetry = telemetry\n", ""),),
+        (Edit("queue/run.py", "    store.telemetry = telemetry\n", ""),),
         "tests/queue/test_work_telemetry.py::test_a_worker_in_a_users_process_counts_what_its_sweeps_end",
         "TimeoutError",
     ),
@@ -87,7 +93,7 @@ TELEMETRY_BUGS = (
         "a_metric_has_no_caller",
         (
             Edit(
-                "worker/sweeper.py",
+                "worker/maintenance.py",
                 "                self._telemetry.reclaimed(recovered.reclaimed)\n",
                 "                pass\n",
             ),
@@ -97,7 +103,7 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "a_key_of_the_configuration_is_read_by_nobody",
-        (Edit("system/roles.py", "rate_burst=config.api.rate_burst", "rate_burst=100"),),
+        (Edit("service/roles.py", "rate_burst=config.api.rate_burst", "rate_burst=100"),),
         f"{WIRING}::test_every_key_of_the_configuration_is_read_or_waits_for_a_part",
         "api.rate_burst",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _WINDOWS = "tests/conformance/test_idempotency_windows.py"
-_SUBMITTING = "store/submitting.py"
+_SUBMITTING = "stores/sql/jobs/submit.py"
 
 WINDOW_BUGS = (
     Bug(
@@ -24,7 +24,9 @@ WINDOW_BUGS = (
         "the_configured_window_does_not_reach_the_submit",
         (
             Edit(
-                "store/sql.py", "submitting.submit(units, key_window_us=self.key_window_us)", "submitting.submit(units)"
+                "stores/sql/store.py",
+                "jobs_submit.submit(units, key_window_us=self.key_window_us)",
+                "jobs_submit.submit(units)",
             ),
         ),
         f"{_WINDOWS}::test_the_configured_window_is_for_all_that_name_none[sqlite-swept]",
@@ -32,7 +34,7 @@ WINDOW_BUGS = (
     ),
     Bug(
         "the_configuration_is_not_applied",
-        (Edit("system/roles.py", "    queue.store.key_window_us = said.idempotency_us\n", ""),),
+        (Edit("service/roles.py", "    queue.store.key_window_us = said.idempotency_us\n", ""),),
         "tests/system/test_retention.py::test_the_sweeps_keep_what_the_configuration_says",
         "key_window_us",
     ),
@@ -40,7 +42,9 @@ WINDOW_BUGS = (
         "a_short_window_frees_the_key_of_a_job_that_has_just_ended",
         (
             Edit(
-                "store/queries/expire_keys.sql", "j.completed_at + :after_end_us > {{now}}", "j.completed_at > {{now}}"
+                "stores/sql/queries/expire_keys.sql",
+                "j.completed_at + :after_end_us > {{now}}",
+                "j.completed_at > {{now}}",
             ),
         ),
         f"{_WINDOWS}::test_no_window_is_shorter_than_a_day_after_the_end[sqlite-swept]",
@@ -48,7 +52,7 @@ WINDOW_BUGS = (
     ),
     Bug(
         "pruning_a_job_frees_its_key",
-        (Edit("store/queries/insert_key.sql", "t.pruned_at + :after_end_us", "t.pruned_at"),),
+        (Edit("stores/sql/queries/insert_key.sql", "t.pruned_at + :after_end_us", "t.pruned_at"),),
         f"{_WINDOWS}::test_a_job_that_is_pruned_early_keeps_its_key_for_a_day[sqlite]",
         "AssertionError",
     ),

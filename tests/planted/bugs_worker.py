@@ -42,27 +42,33 @@ WORKER_BUGS = (
     Bug(
         "both_lanes_start_a_keeper",
         (
-            Edit("worker/keeper.py", "if self._starting is None:", "if True:"),
-            Edit("worker/keeper.py", "if time.monotonic() - self._tried_at < RESTART_S:", "if False:"),
+            Edit("worker/heartbeat/keeper.py", "if self._starting is None:", "if True:"),
+            Edit("worker/heartbeat/keeper.py", "if time.monotonic() - self._tried_at < RESTART_S:", "if False:"),
         ),
         f"{KEEPER}::test_two_who_ask_for_the_keeper_at_once_get_one",
         "assert 2 == 1",
     ),
     Bug(
         "a_keeper_that_cannot_be_started_is_not_replaced",
-        (Edit("worker/keeper.py", "no interpreter\n            self._on_loop.begin()", "no interpreter"),),
+        (Edit("worker/heartbeat/keeper.py", "no interpreter\n            self._on_loop.begin()", "no interpreter"),),
         f"{KEEPER}::test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts_strike_and_it_is_tried_again",
         ("the lease is renewed without a keeper", "Timeout"),
     ),
     Bug(
         "the_sealing_keys_are_inherited",
-        (Edit("worker/environment.py", 'frozenset({"EUTERPE_KEKS", "EUTERPE_ACTIVE_KEK"})', "frozenset[str]()"),),
+        (
+            Edit(
+                "worker/execution/environment.py",
+                'frozenset({"EUTERPE_KEKS", "EUTERPE_ACTIVE_KEK"})',
+                "frozenset[str]()",
+            ),
+        ),
         f"{KEEPER}::test_neither_the_keeper_nor_a_handlers_process_sees_the_sealing_keys",
         "EUTERPE_KEKS",
     ),
     Bug(
         "a_settle_overtakes_a_spawn",
-        (Edit("worker/desk.py", "else await spawns.over()", "else None"),),
+        (Edit("worker/reporter.py", "else await spawns.over()", "else None"),),
         f"{SPAWNS}::test_a_spawn_that_nobody_awaits_is_stored_before_its_parent_is_settled[sqlite]",
         "assert 0 == (1 * 5)",
     ),
@@ -80,7 +86,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_dead_letter_leaves_no_line",
-        (Edit("worker/loop.py", "report_end(f, verdict)", "pass"),),
+        (Edit("worker/worker.py", "report_end(f, verdict)", "pass"),),
         f"{TELLING}::test_a_failed_attempt_is_a_warning_with_the_next_try_and_the_dead_letter_an_error[sqlite]",
         "2 lines about the job",
     ),
@@ -92,13 +98,19 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_log_call_of_ours_is_refused_by_our_gate",
-        (Edit("worker/roster.py", "log.error(message, held)", 'log.error("held by %s", held)'),),
+        (Edit("worker/attempts.py", "log.error(message, held)", 'log.error("held by %s", held)'),),
         "tests/observe/test_log_calls.py::test_every_log_call_of_ours_passes_our_gate",
         "no number",
     ),
     Bug(
         "the_header_traceparent_is_ignored",
-        (Edit("api/jobs.py", "with_parent(submission, traceparent_of(request))", "with_parent(submission, None)"),),
+        (
+            Edit(
+                "server/routes/jobs.py",
+                "with_parent(submission, traceparent_of(request))",
+                "with_parent(submission, None)",
+            ),
+        ),
         f"{SPANS}::test_a_submission_over_http_is_continued_by_the_span_of_its_attempt_also_in_an_http_worker[header]",
         "AssertionError",
     ),
@@ -110,7 +122,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_control_plane_traces_what_its_worker_traces",
-        (Edit("queue/running.py", "        store.tell_of_own_spans()", "        pass"),),
+        (Edit("queue/run.py", "        store.tell_of_own_spans()", "        pass"),),
         f"{SPANS}::test_a_control_plane_traces_the_attempts_of_workers_that_do_not_trace_themselves",
         "assert 4 == 3",
     ),

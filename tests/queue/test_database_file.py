@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from euterpe.queue.queue import Queue
-from euterpe.store.python_sqlite import PYTHON
-from euterpe.store.sqlite import SqliteEngine
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.sqlite.python_sqlite import PYTHON
 
 SCHEMES = ["sqlite", "libsql"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, StoreUnavailable
+from euterpe.queue.cron import Cron, keep_time
 from euterpe.queue.queue import Queue
-from euterpe.queue.schedule import Cron, keep_time
 
 
 class Clock:

@@ -17,7 +17,7 @@ from euterpe.model.errors import (
     UnknownDependency,
 )
 from euterpe.model.state import State
-from euterpe.queue.jobtype import JobType
+from euterpe.queue.job_type import JobType
 from euterpe.queue.queue import Queue
 from tests.worker.inline import working
 
@@ -109,7 +109,7 @@ def chain_of(flow: Any, step: Any, length: int) -> None:
 
 async def test_a_cycle_is_refused_and_nothing_is_stored(queue: Queue, step: JobType[..., str]) -> None:
     """The API cannot say one; a hand-made graph can."""
-    from euterpe.store.units import Draft, new_ids
+    from euterpe.model.batch import Draft, new_ids
 
     one, two = new_ids(2)
     drafts = [

@@ -9,9 +9,9 @@ import pytest
 
 from euterpe.model.errors import CommitUnknown, DataRejected, SchemaMismatch, StoreUnavailable
 from euterpe.ports import Clock
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.program import Row, Statement
-from euterpe.store.sqlite import ApswSession
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.program import Row, Statement
+from euterpe.stores.sql.sqlite.engine import ApswSession
 
 RUN_AGAIN: Final = None
 """The engine runs the program again by itself, and the caller hears nothing of it."""

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import EuterpeError
-from euterpe.store import sql
-from euterpe.store.program import Row
-from euterpe.store.sql import SqlStore
-from euterpe.store.writer import GroupCommitEngine
+from euterpe.stores.sql import store as sql
+from euterpe.stores.sql.program import Row
+from euterpe.stores.sql.sqlite.writer import GroupCommitEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import PostgresTables, Tables
 from tests.refused.acts import ACTS, SEVERAL, Scene

@@ -11,7 +11,7 @@ import pytest
 from euterpe.model.errors import DataRejected
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
-from euterpe.store.postgres import PostgresEngine
+from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.worker.context import Context
 from tests.refused.refusing import Refusals
 from tests.worker.floor import in_state, until

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
-from euterpe.sealing import (
+from euterpe.crypto import (
     Keyring,
     MissingKek,
     PlaintextKeys,

@@ -12,16 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.sealing import (
-    InvalidKeyring,
-    Keyring,
-    PlaintextKeys,
-    SealContext,
-    Sealed,
-    load_keyring,
-    seal,
-    unseal,
-)
+from euterpe.crypto import InvalidKeyring, Keyring, PlaintextKeys, SealContext, Sealed, load_keyring, seal, unseal
 
 CONTEXT = SealContext("test", ("a",))
 KEY = base64.b64encode(bytes(range(32))).decode()

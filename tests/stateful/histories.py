@@ -11,8 +11,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Claim
 from euterpe.ports import Advance, ClaimRequest, Finished
-from euterpe.store.outbox import Delivery
-from euterpe.store.sweeper import Retention
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.stores.sql.outbox.events import Delivery
 from tests.stateful.agreement import attempts_agree, events_agree, moves_are_legal, nobody_is_early_or_stranded
 from tests.stateful.lockstep import Lockstep
 from tests.stateful.oracle import Oracle, Refused

@@ -20,14 +20,15 @@ import msgspec
 import psycopg
 import pytest
 
+from euterpe.model import batch
 from euterpe.model.event import Event, event_of
 from euterpe.model.job import Job
-from euterpe.store import following, units
-from euterpe.store.engine import Engine
-from euterpe.store.outbox import OutboxEvent
-from euterpe.store.postgres import PostgresEngine, split_url
-from euterpe.store.sql import SqlStore
-from euterpe.store.sqlite import SqliteEngine
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.jobs import effects
+from euterpe.stores.sql.outbox.events import OutboxEvent
+from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
+from euterpe.stores.sql.sqlite.engine import SqliteEngine
+from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import START_US, FrozenClock
 
 Rows = list[tuple[Any, ...]]
@@ -165,8 +166,8 @@ def counted_ids(lockstep: Lockstep) -> Iterator[None]:
         return event_of(job, str(uuid.uuid5(uuid.UUID(job.id), str(job.transitions))))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(units, "new_ids", lockstep.ids.many)
-        patch.setattr(following, "event_of", known_event_of)
+        patch.setattr(batch, "new_ids", lockstep.ids.many)
+        patch.setattr(effects, "event_of", known_event_of)
         yield
 
 

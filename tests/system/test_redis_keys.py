@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 import redis
 
-from euterpe.compose import redis_tuning_of
+from euterpe.backends.engines import redis_tuning_of
 from euterpe.config import load_config
-from euterpe.transport.redis_connection import open_idle, redis_client
-from euterpe.transport.redis_tuning import RedisTuning
+from euterpe.redis.connection import open_idle, redis_client
+from euterpe.redis.settings import RedisTuning
 from tests.cli.commands import Shell, clean_environment
 from tests.transport.crew import until
 

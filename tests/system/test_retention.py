@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from euterpe.config import load_config
 from euterpe.queue.queue import Queue
-from euterpe.system.roles import keep_as_said
+from euterpe.service.roles import keep_as_said
 
 
 async def test_the_sweeps_keep_what_the_configuration_says(sqlite_url: str) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from euterpe.config import load_config
 from euterpe.queue.queue import Queue
-from euterpe.store.sweeper import Swept
-from euterpe.system.roles import OUTBOX, WORKER, Role, Started, run_role, tuning_of
-from euterpe.worker.sweeper import Sweeper
+from euterpe.service.roles import OUTBOX, WORKER, Role, Started, run_role, tuning_of
+from euterpe.stores.sql.maintenance.sweeper import Swept
+from euterpe.worker.maintenance import Sweeper
 
 
 class Counted:
@@ -60,8 +60,8 @@ async def test_every_role_sweeps_as_the_configuration_says(
             intervals.append(interval_s)
             super().__init__(store, wakeups, telemetry, interval_s)
 
-    monkeypatch.setattr("euterpe.worker.sweeper.Sweeper", Noted)
-    monkeypatch.setattr("euterpe.queue.running.Sweeper", Noted)
+    monkeypatch.setattr("euterpe.worker.maintenance.Sweeper", Noted)
+    monkeypatch.setattr("euterpe.queue.run.Sweeper", Noted)
     queue = Queue(sqlite_url)
 
     @queue.job("greet")

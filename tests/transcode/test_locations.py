@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from euterpe.egress.target import EgressPolicy
 from euterpe.transcode.location_rules import Read, read_locations
 from euterpe.transcode.locations import (
     CredentialSet,
@@ -20,7 +21,6 @@ from euterpe.transcode.locations import (
     SignedUrlSource,
     canonical,
 )
-from euterpe.webhook.target import EgressPolicy
 
 NOW = 1_800_000_000.0
 SECRET = "canary-of-the-secret-key"

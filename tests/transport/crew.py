@@ -21,9 +21,9 @@ from typing import Any
 import redis
 
 from euterpe import Context, Queue
-from euterpe.compose import connect
-from euterpe.store.announcing import WaitingJobs
-from euterpe.transport.streams import StreamWakeups
+from euterpe.backends.engines import connect
+from euterpe.stores.sql.reads.job_states import WaitingJobs
+from euterpe.wakeups.redis_streams import StreamWakeups
 
 ROOT = Path(__file__).parents[2]
 SELDOM = "10m"

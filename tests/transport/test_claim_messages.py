@@ -13,7 +13,7 @@ import redis
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.store.wire import WireClaims
+from euterpe.stores.sql.worker_protocol.store import WireClaims
 from tests.servers.process import free_port
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
 from tests.transport.crew import is_drained, messages_in, until

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from euterpe.model.submission import Submission
-from euterpe.store.postgres import PostgresEngine
-from euterpe.store.sql import SqlStore
-from euterpe.transport.notify import NotifyWakeups
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.store import SqlStore
+from euterpe.wakeups.postgres_notify import NotifyWakeups
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def test_a_lone_submit_notifies_in_its_own_commit_and_the_next_ones_do_not
     async with asyncio.timeout(10), listening(engine) as heard:
         await store.submit(Submission(type="t", queue="mail"))
         await heard.wait()
-    monkeypatch.setattr("euterpe.transport.notify.QUIET_S", 60.0)
+    monkeypatch.setattr("euterpe.wakeups.postgres_notify.QUIET_S", 60.0)
     assert speaking.foretell("mail").channel is None, "it was not quiet"
     await store.close()
 

@@ -14,15 +14,15 @@ import pytest
 import redis
 
 from euterpe import Queue
-from euterpe.compose import connect, transport_of
+from euterpe.backends.engines import connect, transport_of
 from euterpe.config import load_config
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.transport.stream_messages import GROUP, Note, StreamMessages
-from euterpe.transport.streams import StreamWakeups
+from euterpe.wakeups.redis_streams import StreamWakeups
+from euterpe.wakeups.stream_messages import GROUP, Note, StreamMessages
 from tests.servers.process import free_port
 from tests.transport.crew import crew_process, is_drained, messages_in, streams_queue, until, working
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from euterpe.egress.addresses import Reach, reach_of
 from euterpe.model.http_url import parse_address
-from euterpe.webhook.addresses import Reach, reach_of
 
 CLOSED = {
     "0.0.0.0/8": Reach.NEVER,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from euterpe.webhook.aiohttp_guard import AiohttpGuard
-from euterpe.webhook.egress_errors import EgressRefused
-from euterpe.webhook.target import DEFAULT_PORTS, EgressPolicy
+from euterpe.egress.aiohttp_guard import AiohttpGuard
+from euterpe.egress.errors import EgressRefused
+from euterpe.egress.target import DEFAULT_PORTS, EgressPolicy
 from tests.webhook.canary import Names, serving
 
 LOOPBACK = EgressPolicy(allow_loopback=True)

@@ -15,9 +15,9 @@ import pytest
 import redis
 
 from euterpe import webhooks
-from euterpe.webhook.egress import DEFAULT_DEADLINE_S, MAX_ANSWER_BYTES, MAX_HEAD_BYTES
+from euterpe.egress.client import DEFAULT_DEADLINE_S, MAX_ANSWER_BYTES, MAX_HEAD_BYTES
+from euterpe.egress.target import DEFAULT_PORTS
 from euterpe.webhook.signing import new_nonce, new_secret, sign
-from euterpe.webhook.target import DEFAULT_PORTS
 from euterpe.webhooks import NonceStore, ReplayedNonce, verify
 from tests.webhook.running import EXAMPLES, running
 from tests.webhook.tools import require

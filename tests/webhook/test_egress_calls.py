@@ -8,9 +8,9 @@ import tracemalloc
 
 import pytest
 
-from euterpe.webhook.egress import Egress, EgressLimits
-from euterpe.webhook.egress_errors import EgressFailed, EgressRefused, Failure, Refusal
-from euterpe.webhook.target import EgressPolicy
+from euterpe.egress.client import Egress, EgressLimits
+from euterpe.egress.errors import EgressFailed, EgressRefused, Failure, Refusal
+from euterpe.egress.target import EgressPolicy
 from tests.webhook.canary import OK, PATIENCE_S, Canary, Names, answering, flooding, read_request, serving
 
 LOOPBACK = EgressPolicy(allow_loopback=True)

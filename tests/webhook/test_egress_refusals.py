@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from euterpe.webhook.egress import Egress
-from euterpe.webhook.egress_errors import EgressFailed, EgressRefused, Failure, Refusal
-from euterpe.webhook.resolution import CachingResolver, SystemResolver
-from euterpe.webhook.target import DEFAULT_PORTS, EgressPolicy, check_url
+from euterpe.egress.client import Egress
+from euterpe.egress.errors import EgressFailed, EgressRefused, Failure, Refusal
+from euterpe.egress.resolution import CachingResolver, SystemResolver
+from euterpe.egress.target import DEFAULT_PORTS, EgressPolicy, check_url
 from tests.webhook.canary import Canary, Names, answering, serving
 from tests.webhook.hostile_urls import HOSTILE_URLS
 

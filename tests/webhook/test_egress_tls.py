@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from euterpe.webhook.egress import Egress, EgressLimits
-from euterpe.webhook.egress_errors import EgressFailed, Failure
-from euterpe.webhook.target import EgressPolicy
+from euterpe.egress.client import Egress, EgressLimits
+from euterpe.egress.errors import EgressFailed, Failure
+from euterpe.egress.target import EgressPolicy
 from tests.webhook.canary import PATIENCE_S, Canary, Names, serving
 
 LOOPBACK = EgressPolicy(allow_loopback=True)

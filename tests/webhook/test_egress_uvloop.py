@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.webhook.egress_errors import Failure
+from euterpe.egress.errors import Failure
 from tests.webhook import test_egress_calls as calls
 from tests.webhook import test_egress_refusals as refusals
 from tests.webhook import test_egress_tls as tls

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from euterpe.webhook.egress import Egress
+from euterpe.egress.client import Egress
+from euterpe.egress.target import EgressPolicy
 from euterpe.webhook.signing import new_nonce, new_secret, sign
-from euterpe.webhook.target import EgressPolicy
 from tests.webhook.running import EXAMPLES, running
 from tests.webhook.tools import require
 

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from yarl import URL
 
+from euterpe.egress.addresses import Reach
+from euterpe.egress.errors import EgressRefused, Refusal
+from euterpe.egress.target import EgressPolicy, check_address, check_url, parse_url
 from euterpe.model.errors import InvalidInput
-from euterpe.webhook.addresses import Reach
-from euterpe.webhook.egress_errors import EgressRefused, Refusal
-from euterpe.webhook.target import EgressPolicy, check_address, check_url, parse_url
 from tests.webhook.hostile_urls import HOSTILE_URLS
 
 STRICT = EgressPolicy()

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from euterpe.webhook.egress_errors import EgressFailed, Failure
-from euterpe.webhook.http1 import Connection
+from euterpe.egress.errors import EgressFailed, Failure
+from euterpe.egress.http1 import Connection
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 REQUEST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"

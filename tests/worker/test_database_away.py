@@ -134,7 +134,7 @@ async def test_a_network_that_falls_silent_is_noticed_and_left_behind(
     server: PostgresServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No reset, no answer: only a deadline tells. The lost link stays lost; new ones work."""
-    monkeypatch.setattr("euterpe.store.postgres.ANSWER_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("euterpe.stores.sql.postgres.engine.ANSWER_TIMEOUT_S", 1.0)
     caplog.set_level(logging.WARNING)
     async with proxied(server.url) as (proxy, through):
         queue = Queue(through)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transport.datawatch import DataWatch, trace_of
+from euterpe.wakeups.sqlite_file import DataWatch, trace_of
 from tests.worker.floor import until
 
 
@@ -28,7 +28,7 @@ async def wakes(
 ) -> AsyncIterator[list[float]]:
     """When the watch woke us. `looking`: as on a system whose kernel does not tell."""
     if request.param == "looking":
-        monkeypatch.setattr("euterpe.transport.datawatch.FileWatch", no_inotify)
+        monkeypatch.setattr("euterpe.wakeups.sqlite_file.FileWatch", no_inotify)
     elif not sys.platform.startswith("linux"):
         pytest.skip("only Linux has inotify")
     watch = DataWatch(str(wal).removesuffix("-wal"))

@@ -11,7 +11,7 @@ import pytest
 
 from euterpe import Context, Queue
 from euterpe.model.state import State
-from euterpe.store.postgres import split_url
+from euterpe.stores.sql.postgres.engine import split_url
 from tests.worker.floor import in_state, until
 from tests.worker.inline import working
 

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from euterpe.queue.queue import Queue
-from euterpe.shutdown import ShutdownDeadline
-from euterpe.worker.environment import for_a_handler, for_a_lease_keeper
-from euterpe.worker.keeper import LeaseKeeper, Reports
-from euterpe.worker.roster import Roster
+from euterpe.runtime.shutdown import ShutdownDeadline
+from euterpe.worker.attempts import Roster
+from euterpe.worker.execution.environment import for_a_handler, for_a_lease_keeper
+from euterpe.worker.heartbeat.keeper import LeaseKeeper, Reports
 from tests.worker import app
 from tests.worker.floor import is_alive, until
 from tests.worker.test_bad_handlers import OnAppQueue
@@ -27,7 +27,7 @@ def keepers() -> list[int]:
     found = []
     for child in psutil.Process().children():
         try:
-            if "euterpe.keep" in child.cmdline():
+            if "euterpe.lease_keeper.__main__" in child.cmdline():
                 found.append(child.pid)
         except psutil.Error:
             continue
@@ -42,7 +42,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     async def noting(*command: Any, **options: Any) -> asyncio.subprocess.Process:
         child = await start(*command, **options)
-        if "euterpe.keep" in command:
+        if "euterpe.lease_keeper.__main__" in command:
             pids.append(child.pid)
         return child
 

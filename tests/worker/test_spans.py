@@ -12,7 +12,7 @@ import pytest
 
 from euterpe.model.errors import PermanentError, TemporaryError
 from euterpe.model.state import State
-from euterpe.observe.jobspans import job_spans, tracing_of
+from euterpe.observe.job_spans import job_spans, tracing_of
 from euterpe.queue.queue import Queue
 from euterpe.worker.context import Context
 from tests.observe.test_tracing import PARENT, SPAN, TRACE, Collector, attributes

@@ -11,8 +11,8 @@ import pytest
 
 from euterpe.model.job import Lease
 from euterpe.ports import Beat, Claims
-from euterpe.worker import beating
-from euterpe.worker.leasetable import LeaseTable
+from euterpe.worker.heartbeat import renew
+from euterpe.worker.heartbeat.lease_table import LeaseTable
 
 
 class Renewing:
@@ -36,5 +36,5 @@ async def test_a_lease_of_a_microsecond_does_not_make_the_keeper_spin(monkeypatc
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(Enough):
-        await beating.beat_forever(cast(Claims, Renewing()), table, 60_000_000, lambda _news: True)
+        await renew.beat_forever(cast(Claims, Renewing()), table, 60_000_000, lambda _news: True)
     assert min(pauses) >= 0.1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from euterpe.model.errors import InvalidInput
-from euterpe.worker.breaker import (
+from euterpe.runtime.breaker import (
     SLICES_PER_WINDOW,
     BreakerCode,
     BreakerPolicy,

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from euterpe.store.connections import Connection, Connections
-from euterpe.store.postgres import split_url
+from euterpe.stores.sql.postgres.connections import Connection, Connections
+from euterpe.stores.sql.postgres.engine import split_url
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ async def test_one_whose_user_was_cut_off_is_rolled_back_before_it_is_used_again
 async def test_one_whose_statement_does_not_end_is_closed(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.store.connections.RECOVERY_S", 0.05)
+    monkeypatch.setattr("euterpe.stores.sql.postgres.connections.RECOVERY_S", 0.05)
     stuck = await connections.acquire()
     pid = stuck.get_server_pid()
     sleeping = asyncio.create_task(stuck.execute("SELECT pg_sleep(60)"))

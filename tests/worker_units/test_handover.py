@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from euterpe.store.handover import SOON_S, HandOver
+from euterpe.stores.sql.sqlite.handover import SOON_S, HandOver
 
 
 @pytest.fixture(autouse=True)

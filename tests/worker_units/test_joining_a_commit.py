@@ -11,8 +11,8 @@ import apsw
 import pytest
 
 from euterpe.model.errors import InvalidInput
-from euterpe.store.program import MakeProgram, Program, one
-from euterpe.store.sqlite import ApswSession, SqliteEngine
+from euterpe.stores.sql.program import MakeProgram, Program, one
+from euterpe.stores.sql.sqlite.engine import ApswSession, SqliteEngine
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def two_at_once(engine: SqliteEngine, second: MakeProgram[str]) -> list[st
 
 
 async def test_it_joins_a_short_one(engine: SqliteEngine, commits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("euterpe.store.writer.JOIN_S", 60.0)
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 60.0)
     assert await two_at_once(engine, lambda: pausing("second")) == ["first", "second"]
     assert commits == ["COMMIT"]
     assert await paused(engine) == {"first", "second"}
@@ -93,7 +93,7 @@ async def test_it_joins_a_short_one(engine: SqliteEngine, commits: list[str], mo
 async def test_it_does_not_join_a_long_one(
     engine: SqliteEngine, commits: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.store.writer.JOIN_S", 0.0)
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 0.0)
     await two_at_once(engine, lambda: pausing("second"))
     assert commits == ["COMMIT", "COMMIT"]
 
@@ -101,7 +101,7 @@ async def test_it_does_not_join_a_long_one(
 async def test_what_joined_and_is_refused_takes_nothing_along(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.store.writer.JOIN_S", 60.0)
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 60.0)
     first, second = await two_at_once(engine, refused)
     assert first == "first"
     assert isinstance(second, InvalidInput)
@@ -112,7 +112,7 @@ async def test_who_comes_while_a_lone_one_is_rejected_is_a_writer_from_its_begin
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction that begins as a reader can only fail when others write."""
-    monkeypatch.setattr("euterpe.store.writer.JOIN_S", 60.0)
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 60.0)
     intruder: list[str] = []
 
     def reads_then_writes() -> Program[str]:

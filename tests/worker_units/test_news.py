@@ -9,7 +9,7 @@ import pytest
 
 from euterpe.model.job import Claim
 from euterpe.ports import Advance
-from euterpe.worker.news import NewsLine
+from euterpe.worker.progress import NewsLine
 
 NEWS = Advance(cast(Claim, None), progress=10.0)
 

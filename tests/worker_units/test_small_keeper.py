@@ -8,9 +8,9 @@ from typing import IO
 
 import pytest
 
-from euterpe.keep import until_one_lasts
+from euterpe.lease_keeper.__main__ import until_one_lasts
 from euterpe.model.job import Lease
-from euterpe.worker.leasetable import LeaseTable
+from euterpe.worker.heartbeat.lease_table import LeaseTable
 
 JOB = "01a1e270-00f8-40f0-8163-b44a481d38ab"
 
@@ -33,9 +33,9 @@ def table() -> Iterator[LeaseTable]:
 
 @pytest.mark.usefixtures("workers_end")
 def test_a_lease_that_lasts_makes_it_begin(table: LeaseTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("euterpe.keep.LOOK_S", 0.01)
+    monkeypatch.setattr("euterpe.lease_keeper.__main__.LOOK_S", 0.01)
     now = iter(range(1000))
-    monkeypatch.setattr("euterpe.keep.time.monotonic", lambda: float(next(now)))
+    monkeypatch.setattr("euterpe.lease_keeper.__main__.time.monotonic", lambda: float(next(now)))
     table.hold(Lease(JOB, 1, 0), 1e9, 60_000_000)
     assert until_one_lasts(table)
     looks = next(now)
@@ -51,7 +51,7 @@ def test_a_short_lease_makes_it_begin_at_the_first_look(table: LeaseTable) -> No
 def test_claims_that_come_and_go_do_not_and_it_ends_with_the_worker(
     table: LeaseTable, workers_end: IO[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.keep.LOOK_S", 0.001)
+    monkeypatch.setattr("euterpe.lease_keeper.__main__.LOOK_S", 0.001)
     looks = 0
     slot = table.hold(Lease(JOB, 1, 0), 1e9, 60_000_000)
 
@@ -64,6 +64,6 @@ def test_claims_that_come_and_go_do_not_and_it_ends_with_the_worker(
             workers_end.close()
         return float(looks)
 
-    monkeypatch.setattr("euterpe.keep.time.monotonic", another_second)
+    monkeypatch.setattr("euterpe.lease_keeper.__main__.time.monotonic", another_second)
     assert not until_one_lasts(table)
     assert looks >= 100

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from euterpe.ports import OUTBOX_CHANNEL
-from euterpe.store.sweeper import Swept
-from euterpe.worker.sweeper import Sweeper
+from euterpe.stores.sql.maintenance.sweeper import Swept
+from euterpe.worker.maintenance import Sweeper
 
 
 class Recovering:

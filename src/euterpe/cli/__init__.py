@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from euterpe.cli.root import root
+from euterpe.cli.main import root
 from euterpe.model.errors import EuterpeError
 
 BAD_USAGE = 2

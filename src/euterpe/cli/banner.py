@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from euterpe.config import redact_url
-from euterpe.system.roles import Started
+from euterpe.service.roles import Started
 
 ECHO = "euterpe.echo"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.job import Attempt, Job, read_error
-from euterpe.store.keys import KeyRecord
-from euterpe.store.outbox import OutboxEvent
-from euterpe.store.reading import Stats
+from euterpe.stores.sql.accounts.keys import KeyRecord
+from euterpe.stores.sql.outbox.events import OutboxEvent
+from euterpe.stores.sql.reads.search import Stats
 
 
 def attempt_document(attempt: Attempt) -> dict[str, Any]:

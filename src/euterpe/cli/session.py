@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from euterpe.compose import Backend, connect, make_room, sqlite_path
+from euterpe.backends.engines import Backend, connect, make_room, sqlite_path
 from euterpe.config import Config, load_config
 from euterpe.model.errors import InvalidInput
 

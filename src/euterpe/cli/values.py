@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from euterpe.duration import parse_duration_us
+from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from euterpe.duration import InvalidDuration, format_duration, parse_duration_us
+from euterpe.model.duration import InvalidDuration, format_duration, parse_duration_us
 
 T = TypeVar("T")
 

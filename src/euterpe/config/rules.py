@@ -8,7 +8,7 @@ from typing import Final
 
 from euterpe.config.problems import Problem
 from euterpe.config.sections import Config
-from euterpe.duration import format_duration
+from euterpe.model.duration import format_duration
 
 MAX_QUEUE_LABELS: Final = 49
 """With `other` that makes fifty values, the most that a metric's label may have."""

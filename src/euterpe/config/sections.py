@@ -28,7 +28,7 @@ from euterpe.config.kinds import (
     whole,
 )
 from euterpe.config.settings import Section, setting
-from euterpe.duration import SECOND_US
+from euterpe.model.duration import SECOND_US
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, PAYLOAD_CEILING, PAYLOAD_LIMIT
 
 MINUTE_US = 60 * SECOND_US

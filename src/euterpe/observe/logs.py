@@ -25,8 +25,8 @@ from uuid import UUID
 
 import msgspec
 
-from euterpe.logkeys import current_keys
 from euterpe.model.errors import EuterpeError
+from euterpe.observe.log_context import current_keys
 from euterpe.observe.tracing import current_span
 
 CANONICAL_KEYS: Final = frozenset(

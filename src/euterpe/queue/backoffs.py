@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from euterpe.duration import parse_duration_us
 from euterpe.model.backoff import Backoff, Strategy, register_custom_delay
+from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 
 _KNOWN: Final = ("initial", "jitter", "max", "multiplier", "strategy")

@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from euterpe.duration import DurationLike, parse_duration_us
+from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import JobFailed, StoreUnavailable, UnprocessableRow
 from euterpe.model.job import Job
 from euterpe.model.state import TERMINAL, State
-from euterpe.queue.home import Home
-from euterpe.waiting import happens_within
+from euterpe.queue.ports import Home
+from euterpe.runtime.wait import happens_within
 
 R = TypeVar("R")
 

@@ -9,9 +9,9 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from euterpe.duration import DurationLike, parse_duration_us
 from euterpe.model.backoff import Backoff, CustomDelay
 from euterpe.model.dependency import Dependency, parse_dependency
+from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import Priority, parse_priority
 from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy

@@ -13,11 +13,12 @@ from weakref import WeakKeyDictionary
 
 from msgspec import UNSET, UnsetType
 
-from euterpe.compose import Backend, connect
-from euterpe.duration import DurationLike, parse_duration_us
+from euterpe.backends.engines import Backend, connect
+from euterpe.model.batch import Draft, Receipt, Unit, drafts_of
 from euterpe.model.changes import Changes
 from euterpe.model.dependency import Dependency
 from euterpe.model.document import rfc3339
+from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.job import Attempt, Claim, Job
 from euterpe.model.priority import Priority, parse_priority
@@ -25,17 +26,16 @@ from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission, check, check_key, check_payload
 from euterpe.ports import Clock, Verdict
 from euterpe.queue.criteria import pause_target, search_of
+from euterpe.queue.cron import Cron, add_cron
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.jobtype import Call, CronDecorator, Decorator, JobType, register, with_window
+from euterpe.queue.job_type import Call, CronDecorator, Decorator, JobType, register, with_window
 from euterpe.queue.options import Options, encode_payload, submission_of
-from euterpe.queue.running import run_worker, traced
-from euterpe.queue.schedule import Cron, add_cron
+from euterpe.queue.result_wait import Watching
+from euterpe.queue.run import run_worker, traced
 from euterpe.queue.sync import SyncQueue
-from euterpe.queue.watching import Watching
 from euterpe.queue.workflow import Workflow
-from euterpe.shutdown import ShutdownDeadline
-from euterpe.store.reading import Page, Stats
-from euterpe.store.units import Draft, Receipt, Unit, drafts_of
+from euterpe.runtime.shutdown import ShutdownDeadline
+from euterpe.stores.sql.reads.search import Page, Stats
 from euterpe.worker.context import Context
 from euterpe.worker.handlers import Handlers
 

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar, overload
 
-from euterpe.duration import DurationLike
+from euterpe.model.duration import DurationLike
 from euterpe.model.errors import EuterpeError, OpenedBeforeFork
 from euterpe.model.job import Attempt, Job
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.jobtype import Call
-from euterpe.store.reading import Page, Stats
+from euterpe.queue.job_type import Call
+from euterpe.stores.sql.reads.search import Page, Stats
 
 T = TypeVar("T")
 Answers = Callable[..., Coroutine[Any, Any, T]]

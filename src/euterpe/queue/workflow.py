@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
-from euterpe.duration import DurationLike
+from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import Dependency
+from euterpe.model.duration import DurationLike
 from euterpe.model.errors import InvalidInput
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.home import Home
-from euterpe.queue.jobtype import Call, JobType
+from euterpe.queue.job_type import Call, JobType
 from euterpe.queue.options import Options
-from euterpe.store.units import Draft, new_ids
+from euterpe.queue.ports import Home
 
 R = TypeVar("R")
 

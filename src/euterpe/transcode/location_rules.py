@@ -10,6 +10,9 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 
 from msgspec import Meta, Struct, field
 
+from euterpe.egress.client import check_headers
+from euterpe.egress.errors import EgressRefused
+from euterpe.egress.target import EgressPolicy, check_url
 from euterpe.model.http_url import BadUrl, parse_http_url
 from euterpe.transcode.locations import (
     AccessKeys,
@@ -27,9 +30,6 @@ from euterpe.transcode.locations import (
     without_query,
 )
 from euterpe.transcode.reading import Problem, escaped, read
-from euterpe.webhook.egress import check_headers
-from euterpe.webhook.egress_errors import EgressRefused
-from euterpe.webhook.target import EgressPolicy, check_url
 
 T = TypeVar("T", bound=Struct)
 

@@ -15,21 +15,21 @@ from typing import Final, Protocol
 
 import msgspec
 
+from euterpe.egress.client import Egress
+from euterpe.egress.errors import EgressError
 from euterpe.model.backoff import SECOND_US
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Wakeups
-from euterpe.shutdown import WRITE_S
-from euterpe.store.outbox import Delivery, OutboxEvent
-from euterpe.store.outbox_store import Outbox
-from euterpe.webhook.delivery import Judge, given_back, result_of
-from euterpe.webhook.egress import Egress
-from euterpe.webhook.egress_errors import EgressError
+from euterpe.runtime.breaker import BreakerPolicy
+from euterpe.runtime.outage import Outage
+from euterpe.runtime.shutdown import WRITE_S
+from euterpe.stores.sql.outbox.events import Delivery, OutboxEvent
+from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.webhook.endpoints import Admission, Endpoints
+from euterpe.webhook.fairness import FairClaims
+from euterpe.webhook.policy import Judge, given_back, result_of
 from euterpe.webhook.prefetched import HELD_AT_MOST_S, Prefetched
 from euterpe.webhook.signing import new_nonce, sign
-from euterpe.webhook.turns import FairClaims
-from euterpe.worker.breaker import BreakerPolicy
-from euterpe.worker.outage import Outage
 
 log = logging.getLogger("euterpe.outbox")
 

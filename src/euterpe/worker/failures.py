@@ -6,7 +6,7 @@ import logging
 import time
 import traceback
 
-from euterpe.duration import parse_duration_us
+from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import PermanentError, StaleLease, TemporaryError, UnprocessableRow
 from euterpe.model.failure import (
     MESSAGE_LIMIT,

@@ -16,15 +16,15 @@ from typing import Any
 
 import httpx
 
-from euterpe.api.app import ControlPlane, create_app
-from euterpe.api.connections import ConnectionLimits, OpenConnections
-from euterpe.api.limits import Limits
-from euterpe.api.operations import Check
-from euterpe.api.serving import serve
-from euterpe.compose import connect
+from euterpe.backends.engines import connect
 from euterpe.ports import Clock, Trace
-from euterpe.store.keys import ApiKeys
-from euterpe.store.sql import SqlStore
+from euterpe.server.app import ControlPlane, create_app
+from euterpe.server.http.connections import ConnectionLimits, OpenConnections
+from euterpe.server.http.limits import Limits
+from euterpe.server.http.serving import serve
+from euterpe.server.routes.operations import Check
+from euterpe.stores.sql.accounts.keys import ApiKeys
+from euterpe.stores.sql.store import SqlStore
 from tests.plain_http import NO_CERTIFICATES
 
 ROOT = Path(__file__).parents[3]

@@ -13,12 +13,12 @@ import signal
 
 import uvloop
 
-from euterpe.api.app import create_app
-from euterpe.api.limits import Limits
-from euterpe.api.serving import serve
-from euterpe.compose import connect
-from euterpe.store.keys import ApiKeys
-from euterpe.store.sql import SqlStore
+from euterpe.backends.engines import connect
+from euterpe.server.app import create_app
+from euterpe.server.http.limits import Limits
+from euterpe.server.http.serving import serve
+from euterpe.stores.sql.accounts.keys import ApiKeys
+from euterpe.stores.sql.store import SqlStore
 
 
 async def sweep(store: SqlStore, every_s: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from euterpe.compose import connect
+from euterpe.backends.engines import connect
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import Submission
 from tests.service.api.plane import PlaneProcess, anonymous, lease_of, plane_process, running_plane

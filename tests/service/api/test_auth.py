@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from euterpe.api.asgi import Request
-from euterpe.api.auth import Gatekeeper
-from euterpe.api.limits import Limits, RateLimit
-from euterpe.api.problems import Refusal
-from euterpe.store.keys import Scope, StoredKey
+from euterpe.server.auth import Gatekeeper
+from euterpe.server.http.asgi import Request
+from euterpe.server.http.limits import Limits, RateLimit
+from euterpe.server.http.problems import Refusal
+from euterpe.stores.sql.accounts.keys import Scope, StoredKey
 from tests.service.api.plane import Plane, anonymous, running_plane
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"}

@@ -11,7 +11,7 @@ import pytest
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.store.outbox import Delivery
+from euterpe.stores.sql.outbox.events import Delivery
 from tests.service.api.plane import Plane, anonymous, running_plane
 
 OWNER: Final = "owner"

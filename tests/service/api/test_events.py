@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from euterpe.api import feed
-from euterpe.api.limits import Limits
-from euterpe.api.watching import Change
 from euterpe.model.state import State
+from euterpe.server.http.limits import Limits
+from euterpe.server.routes import events
+from euterpe.stores.sql.reads.changes import Change
 from tests.service.api.plane import Plane, anonymous, claim_one, lease_of, running_plane
 
 
@@ -111,7 +111,7 @@ async def test_all_listeners_of_a_requester_see_the_same_also_when_one_joins_lat
 async def test_the_end_of_an_old_job_is_told_however_many_newer_ones_ended(
     plane: Plane, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.api.watching.NEWEST_OF_A_STATE", 3)
+    monkeypatch.setattr("euterpe.stores.sql.reads.changes.NEWEST_OF_A_STATE", 3)
     old = (await client.post("/jobs", json={"type": "old"})).json()["job_id"]
     job = await claim_one(client)
     async with listening(client) as stream:
@@ -140,7 +140,7 @@ async def test_an_event_id_that_is_none_is_refused(client: httpx.AsyncClient) ->
 async def test_a_quiet_stream_shows_that_it_is_alive(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
     async with listening(client) as stream:
         async with asyncio.timeout(10):
             async for line in stream.answer.aiter_lines():
@@ -170,14 +170,14 @@ async def test_more_listeners_than_allowed_are_told_to_come_later(sqlite_url: st
 
 
 async def test_a_listener_that_does_not_read_is_cut_off_and_the_others_are_not() -> None:
-    slow, quick = feed.Listener("r"), feed.Listener("r")
+    slow, quick = events.Listener("r"), events.Listener("r")
     change = Change("id", "r", "t", "q", State.COMPLETED, None, 0, 1, 1)
-    for _ in range(feed.BACKLOG + 1):
+    for _ in range(events.BACKLOG + 1):
         slow.tell(change)
     quick.tell(change)
     assert slow.cut
     assert not quick.cut
-    assert slow.queue.qsize() == feed.BACKLOG
+    assert slow.queue.qsize() == events.BACKLOG
 
 
 async def test_draining_ends_the_streams(plane: Plane, client: httpx.AsyncClient) -> None:
@@ -195,7 +195,7 @@ async def ended(stream: Listening) -> None:
 
 
 async def test_a_stream_ends_when_its_key_is_revoked(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
     async with (
         running_plane(url, Limits(key_ttl_s=0.05)) as plane,
         plane.client("read") as client,
@@ -212,8 +212,8 @@ async def test_a_stream_ends_when_its_key_is_revoked(url: str, monkeypatch: pyte
 async def test_a_stream_ends_when_its_key_expires_however_busy_it_is(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "HEARTBEAT_S", 0.5)
-    monkeypatch.setattr(feed, "LOOK_S", 0.02)
+    monkeypatch.setattr(events, "HEARTBEAT_S", 0.5)
+    monkeypatch.setattr(events, "LOOK_S", 0.02)
     async with running_plane(sqlite_url, Limits(key_ttl_s=0.05)) as plane, plane.client() as submitter:
         key = (await plane.keys.create_key("vesta", ["read"], expires_in_us=2_000_000)).key
 

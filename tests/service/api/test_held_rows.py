@@ -12,7 +12,7 @@ import pytest
 
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.store.postgres import split_url
+from euterpe.stores.sql.postgres.engine import split_url
 from tests.service.api.plane import Plane, claim_one, lease_of
 
 COMPLETE = "/internal/worker/complete"

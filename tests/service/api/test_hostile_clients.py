@@ -9,10 +9,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from euterpe.api.connections import PIPELINE_LIMIT, ConnectionLimits
-from euterpe.api.limits import Limits
-from euterpe.hosts import AllowedHosts
-from euterpe.system.health import Health
+from euterpe.model.hosts import AllowedHosts
+from euterpe.server.http.connections import PIPELINE_LIMIT, ConnectionLimits
+from euterpe.server.http.limits import Limits
+from euterpe.service.health import Health
 from tests.service.api.plane import Plane, anonymous, plane_process, running_plane
 from tests.service.api.rawclient import RawClient, connected, memory_mb, statuses
 
@@ -353,8 +353,8 @@ async def test_silent_connections_do_not_keep_others_from_the_metrics_port(monke
     async def well() -> None:
         return None
 
-    monkeypatch.setattr("euterpe.system.health.CONNECTION_LIMIT", 4)
-    monkeypatch.setattr("euterpe.system.health.REQUEST_PATIENCE_S", 0.2)
+    monkeypatch.setattr("euterpe.service.health.CONNECTION_LIMIT", 4)
+    monkeypatch.setattr("euterpe.service.health.REQUEST_PATIENCE_S", 0.2)
     health = Health(lambda: ("text/plain", b"up 1\n"), well, asyncio.Event(), AllowedHosts("127.0.0.1"))
     async with health.serving("127.0.0.1", 0) as port, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(connected(port)) for _ in range(10)]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from euterpe.api.limits import Limits
+from euterpe.server.http.limits import Limits
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
 
 LIMIT = 20_000

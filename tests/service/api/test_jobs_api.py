@@ -10,9 +10,9 @@ import httpx
 import msgspec
 import pytest
 
-from euterpe.api import wire
-from euterpe.store.sweeper import Retention
-from euterpe.store.units import new_ids
+from euterpe.model.batch import new_ids
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.wire import jobs as wire_jobs
 from tests.service.api.plane import Plane, claim_one, lease_of
 
 Json = dict[str, Any]
@@ -40,12 +40,12 @@ async def test_a_submission_is_accepted_and_read_back_whole(client: httpx.AsyncC
               "correlation_id": "c", "queue": "reports", "max_attempts": 5, "timeout": "10m"},
     )  # fmt: skip
     assert accepted.status_code == 202
-    exact(accepted.content, wire.Accepted)
+    exact(accepted.content, wire_jobs.Accepted)
     job_id = accepted.json()["job_id"]
     assert accepted.headers["location"] == f"/jobs/{job_id}"
     found = await client.get(f"/jobs/{job_id}")
     assert found.status_code == 200
-    exact(found.content, wire.JobDocument)
+    exact(found.content, wire_jobs.JobDocument)
     job = found.json()
     assert (job["state"], job["status"], job["attempt"]) == ("scheduled", "queued", 0)
     assert job["payload"] == {"n": [1, None, "ü"]}
@@ -163,7 +163,7 @@ async def test_a_batch_is_stored_whole_or_not_at_all(client: httpx.AsyncClient) 
     assert (await client.get("/jobs")).json()["jobs"] == []
     good = await client.post("/jobs/batch", json={"jobs": [{"type": "a"}, {"type": "b"}]})
     assert good.status_code == 202
-    exact(good.content, wire.BatchAccepted)
+    exact(good.content, wire_jobs.BatchAccepted)
     assert [job["type"] for job in good.json()["jobs"]] == ["a", "b"]
 
 
@@ -218,7 +218,7 @@ async def test_jobs_are_found_by_state_type_queue_and_tag_a_page_at_a_time(clien
     pages, cursor = [], ""
     while True:
         answer = await client.get(f"/jobs?limit=2&cursor={cursor}")
-        exact(answer.content, wire.JobPage)
+        exact(answer.content, wire_jobs.JobPage)
         pages.append([job["tags"]["n"] for job in answer.json()["jobs"]])
         cursor = answer.json()["cursor"]
         if cursor is None:
@@ -370,7 +370,7 @@ async def test_attempts_tell_how_each_execution_went(client: httpx.AsyncClient) 
     error = {"code": "printer", "message": "out of paper", "stack": "at line 1", "retryable": True}
     await client.post("/internal/worker/fail", json=lease_of(first) | {"error": error})
     answer = await client.get(f"/jobs/{job_id}/attempts")
-    exact(answer.content, wire.Attempts)
+    exact(answer.content, wire_jobs.Attempts)
     (closed,) = answer.json()["attempts"]
     assert (closed["attempt_id"], closed["outcome"], closed["worker_id"]) == (first["attempt_id"], "temporary", "w-1")
     assert closed["error"] == {
@@ -383,7 +383,7 @@ async def test_stats_count_ones_own_jobs(client: httpx.AsyncClient) -> None:
     await submit(client, type="a")
     await submit(client, type="b", queue="other", delay="1h")
     answer = await client.get("/stats")
-    exact(answer.content, wire.StatsDocument)
+    exact(answer.content, wire_jobs.StatsDocument)
     stats = answer.json()
     assert stats["by_state"] == {"scheduled": 1, "delayed": 1}
     assert stats["by_queue"] == {"default": {"scheduled": 1}, "other": {"delayed": 1}}

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from euterpe.compose import Backend, connect
+from euterpe.backends.engines import Backend, connect
 from euterpe.model.errors import InvalidInput
-from euterpe.store.keys import ApiKeys, Scope, UnknownKey, split_key
-from euterpe.store.program import Program, Row, one
+from euterpe.stores.sql.accounts.keys import ApiKeys, Scope, UnknownKey, split_key
+from euterpe.stores.sql.program import Program, Row, one
 
 HOUR_US = 3_600_000_000
 

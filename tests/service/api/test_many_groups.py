@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from euterpe.api import coordinator as coordinating
-from euterpe.api.coordinator import Coordinator, Waiter
 from euterpe.model.job import Claim
 from euterpe.ports import ClaimRequest, Finished
-from euterpe.transport.local import LocalWakeups
+from euterpe.server import long_poll as coordinating
+from euterpe.server.long_poll import Coordinator, Waiter
+from euterpe.wakeups.local import LocalWakeups
 from tests.service.api.plane import Plane
 
 CLAIM = "/internal/worker/claim"

@@ -11,8 +11,8 @@ import httpx
 import msgspec
 import pytest
 
-from euterpe.api.limits import Limits
-from euterpe.api.serving import serve
+from euterpe.server.http.limits import Limits
+from euterpe.server.http.serving import serve
 from tests.service.api.plane import METRICS, Plane, anonymous, running_plane
 
 

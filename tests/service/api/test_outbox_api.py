@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx
 
-from euterpe.api import wire
-from euterpe.store.outbox import Delivery
-from euterpe.store.units import new_ids
+from euterpe.model.batch import new_ids
+from euterpe.stores.sql.outbox.events import Delivery
+from euterpe.wire import jobs
 from tests.service.api.plane import Plane
 from tests.service.api.test_jobs_api import exact
 
@@ -22,7 +22,7 @@ async def ended_job(client: httpx.AsyncClient) -> str:
 async def test_events_are_listed_newest_first_a_page_at_a_time(client: httpx.AsyncClient) -> None:
     ids = [await ended_job(client) for _ in range(3)]
     first = await client.get("/outbox?limit=2")
-    exact(first.content, wire.OutboxPage)
+    exact(first.content, jobs.OutboxPage)
     assert [event["job_id"] for event in first.json()["events"]] == [ids[2], ids[1]]
     rest = (await client.get(f"/outbox?limit=2&cursor={first.json()['cursor']}")).json()
     assert [event["job_id"] for event in rest["events"]] == [ids[0]]
@@ -48,7 +48,7 @@ async def test_an_event_shows_its_body_and_the_log_of_its_deliveries(plane: Plan
     )  # fmt: skip
     await plane.store.outbox.settle([sent])
     answer = await client.get(f"/outbox/{claimed.id}")
-    exact(answer.content, wire.OutboxEventDetail)
+    exact(answer.content, jobs.OutboxEventDetail)
     detail = answer.json()
     assert detail["event"]["state"] == "dead_letter"
     assert detail["body"]["job"]["job_id"] == job_id
@@ -63,7 +63,7 @@ async def test_a_dead_event_is_sent_again_with_the_same_body(plane: Plane, clien
     await plane.store.outbox.settle([dead])
     answer = await client.post(f"/outbox/{claimed.id}/redeliver")
     assert (answer.status_code, answer.json()["state"], answer.json()["attempts"]) == (202, "scheduled", 0)
-    exact(answer.content, wire.OutboxEventDocument)
+    exact(answer.content, jobs.OutboxEventDocument)
     (again,) = await plane.store.outbox.claim("dispatcher", 10)
     assert (again.id, again.body) == (claimed.id, claimed.body)
 

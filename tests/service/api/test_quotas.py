@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from euterpe.api.limits import Limits
-from euterpe.api.problems import Refusal
-from euterpe.api.quotas import Quota, Quotas
 from euterpe.model.submission import Submission
+from euterpe.server.http.limits import Limits
+from euterpe.server.http.problems import Refusal
+from euterpe.server.quotas import Quota, Quotas
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
 
 

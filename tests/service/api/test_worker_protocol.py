@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from euterpe.api.gathering import Gathering
-from euterpe.api.limits import Limits
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.server.batcher import Gathering
+from euterpe.server.http.limits import Limits
 from tests.plain_http import NO_CERTIFICATES
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from euterpe import Queue
-from euterpe.api.client import HttpStore, with_token
-from euterpe.compose import connect
-from euterpe.store.keys import ApiKeys
+from euterpe.backends.engines import connect
+from euterpe.stores.remote.store import HttpStore, with_token
+from euterpe.stores.sql.accounts.keys import ApiKeys
 from tests.service.api.plane import PlaneProcess, plane_process
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from euterpe.api.client import HttpStore
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
@@ -17,6 +16,7 @@ from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import Advance, ClaimRequest, Finished, Verdict
+from euterpe.stores.remote.store import HttpStore
 from tests.service.client.conftest import Remote
 
 EVERYTHING = 1000

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from euterpe import Queue
-from euterpe.api.client import AccessRefused, HttpStore, with_token
-from euterpe.compose import connect
+from euterpe.backends.engines import connect
 from euterpe.model.backoff import Backoff, Strategy
+from euterpe.model.batch import Draft, new_ids
 from euterpe.model.errors import (
     CommitUnknown,
     DependencyCycle,
@@ -27,7 +27,7 @@ from euterpe.model.errors import (
 )
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.store.units import Draft, new_ids
+from euterpe.stores.remote.store import AccessRefused, HttpStore, with_token
 from tests.service.client.conftest import Remote, make_key
 
 NOBODY = "00000000-0000-4000-8000-000000000000"

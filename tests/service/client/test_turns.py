@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from euterpe.api.client import HttpStore
-from euterpe.api.client_session import ControlPlaneSession
-from euterpe.api.limits import Limits
 from euterpe.model.errors import EuterpeError, PayloadTooLarge
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
@@ -20,6 +17,9 @@ from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import ClaimRequest, Finished, Verdict
+from euterpe.server.http.limits import Limits
+from euterpe.stores.remote.session import ControlPlaneSession
+from euterpe.stores.remote.store import HttpStore
 from tests.service.api.plane import Plane, running_plane
 
 ASK = ClaimRequest(worker_id="w-1", limit=1000)

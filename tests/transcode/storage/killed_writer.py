@@ -7,10 +7,10 @@ import json
 import sys
 from pathlib import Path
 
+from euterpe.egress.target import EgressPolicy
 from euterpe.transcode.locations import AccessKeys, S3Destination
 from euterpe.transcode.storage.ports import Attempt, OpenUpload
 from euterpe.transcode.storage.s3 import S3Writer, connecting
-from euterpe.webhook.target import EgressPolicy
 from tests.transcode.storage.parts import JOB, MIB, Claim, JobCredentials
 
 

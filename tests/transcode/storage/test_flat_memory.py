@@ -19,7 +19,7 @@ from pathlib import Path
 from euterpe.transcode.locations import AccessKeys, S3Destination, S3Source
 from euterpe.transcode.storage.ports import Attempt
 from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
-from euterpe.webhook.target import EgressPolicy
+from euterpe.egress.target import EgressPolicy
 from tests.transcode.storage.parts import JOB, Claim, JobCredentials, MemoryLedger, random_file
 
 def peak():

@@ -16,13 +16,13 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
+from euterpe.egress.aiohttp_guard import AiohttpGuard
+from euterpe.egress.errors import EgressFailed, EgressRefused
+from euterpe.egress.resolution import Resolver
+from euterpe.egress.target import EgressPolicy
 from euterpe.model.failure import Category
 from euterpe.model.http_error import retry_after_us
 from euterpe.transcode.storage.errors import Stage, StorageError, refused, store_code_of
-from euterpe.webhook.aiohttp_guard import AiohttpGuard
-from euterpe.webhook.egress_errors import EgressFailed, EgressRefused
-from euterpe.webhook.resolution import Resolver
-from euterpe.webhook.target import EgressPolicy
 
 _ERROR_BYTES: Final = 64 * 1024
 _NOT_OURS: Final = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from euterpe.egress.resolution import Resolver
+from euterpe.egress.target import EgressPolicy
 from euterpe.model.failure import Category
 from euterpe.transcode.locations import S3Destination, S3Source, endpoint_of
 from euterpe.transcode.storage.download import OPENED, Download
@@ -31,8 +33,6 @@ from euterpe.transcode.storage.publishing import Condition, etag_in, publish
 from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3_client import S3Client
 from euterpe.transcode.storage.sigv4 import encoded
-from euterpe.webhook.resolution import Resolver
-from euterpe.webhook.target import EgressPolicy
 
 Connect = Callable[[str, Stage], StorageHttp]
 

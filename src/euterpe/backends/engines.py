@@ -1,0 +1,223 @@
+"""Putting the house together: the only file that names concrete engines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from urllib.parse import quote, unquote, urlsplit
+
+from euterpe.model.errors import InvalidInput
+from euterpe.model.submission import PAYLOAD_LIMIT
+from euterpe.ports import Clock, Wakeups
+from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
+from euterpe.runtime.shutdown import CLOSE_S, ShutdownDeadline
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.store import SqlStore
+
+if TYPE_CHECKING:
+    from euterpe.config import Config  # Not at run time: a lease keeper has no use for it, and starts a third sooner.
+
+EMBEDDED_FOLDER: Final = Path(".euterpe")
+"""Where the embedded default keeps its database and keys."""
+SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db, http(s)://control-plane"
+MEMORY_URL: Final = "sqlite:///:memory:"
+
+
+class Transport(Wakeups, Protocol):
+    """Wake-ups that may hold a connection or a task of their own."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Backend:
+    """A store and the wake-ups that go with it."""
+
+    url: str = field(repr=False)
+    """How another process of this machine reaches the same database."""
+    store: SqlStore
+    wakeups: Transport
+    channel: str | None = None
+    """Where Postgres tells of jobs that a caller's own transaction brings."""
+
+    async def open(self, *, migrate: bool = True) -> None:
+        if migrate:
+            await self.store.engine.migrate()
+        await self.store.open()
+        try:
+            await self.wakeups.open()
+        except BaseException:
+            await self.store.close()
+            raise
+        self.store.wakeups = self.wakeups
+
+    async def close(self, shutdown: ShutdownDeadline | None = None) -> None:
+        try:
+            await _in_time(self.wakeups.close(), shutdown)
+        finally:
+            await _in_time(self.store.close(), shutdown)
+
+
+async def _in_time(closing: Coroutine[Any, Any, None], shutdown: ShutdownDeadline | None) -> None:
+    """A process that was told to stop does not wait for a server that no longer answers."""
+    if shutdown is None or not shutdown.is_set:
+        await closing
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(shutdown.left_s(CLOSE_S)):
+            await closing
+
+
+class RemoteBackend(Backend):
+    """A control plane over HTTP: it migrates, sweeps and wakes on its own side."""
+
+    __slots__ = ()
+
+    async def open(self, *, migrate: bool = True) -> None:  # noqa: ARG002  # it was migrated when it started
+        await self.store.open()
+        self.store.wakeups = self.wakeups
+
+
+def connect(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    payload_limit: int = PAYLOAD_LIMIT,
+    transport: str | None = None,
+    redis: RedisTuning = DEFAULT_TUNING,
+    token: str | None = None,
+) -> Backend:
+    """The backend that a URL names. Nothing is opened yet.
+
+    `transport` is the URL of a Redis whose streams carry the wake-ups, `redis` how to talk to it; `token` the key for a
+    control plane."""
+    folder: str | None = None
+    if is_control_plane(url):
+        return _control_plane(url, token, payload_limit, transport)
+    if token is not None:
+        raise InvalidInput("token", "is the key for a control plane; a database's URL has its own password")
+    if url == MEMORY_URL:
+        # A memory database belongs to one connection; ours has a writer, readers and the lease keeper's process.
+        folder = tempfile.mkdtemp(prefix="euterpe-")
+        url = f"sqlite:///{folder}/jobs.db"
+    url = _absolute(url)
+    engine, wakeups = _engine(url, urlsplit(url).scheme, clock)
+    if folder is not None:
+        weakref.finalize(engine, shutil.rmtree, folder, ignore_errors=True)
+    channel = getattr(wakeups, "channel", None)
+    if transport is not None:
+        wakeups = _streams(transport, redis, engine, wakeups if channel is not None else None)
+    return Backend(url, SqlStore(engine, payload_limit=payload_limit), wakeups, channel)
+
+
+def is_control_plane(url: str) -> bool:
+    """Whether the URL names a control plane over HTTP and not a database."""
+    return urlsplit(url).scheme in ("http", "https")
+
+
+def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transport]:
+    if scheme == "sqlite":
+        from euterpe.stores.sql.sqlite.engine import SqliteEngine
+        from euterpe.wakeups.sqlite_file import DataWatch
+
+        path = sqlite_path(url)
+        return SqliteEngine(path, clock), DataWatch(path)
+    if scheme in ("postgres", "postgresql"):
+        from euterpe.stores.sql.postgres.engine import PostgresEngine
+        from euterpe.wakeups.postgres_notify import NotifyWakeups
+
+        postgres = PostgresEngine(url, clock)
+        channel = f"euterpe_{postgres.schema or 'public'}"
+        return postgres, NotifyWakeups(postgres.connect_to_notify, channel, postgres.can_listen)
+    if scheme == "libsql":
+        from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
+        from euterpe.wakeups.local import LocalWakeups
+        from euterpe.wakeups.sqlite_file import DataWatch
+
+        libsql = LibsqlEngine(url, clock)
+        return libsql, LocalWakeups() if urlsplit(url).netloc else DataWatch(libsql.path)
+    raise InvalidInput("url", f"{scheme or url!r} names no engine; use one of {SCHEMES}")
+
+
+def _control_plane(url: str, token: str | None, payload_limit: int, transport: str | None) -> Backend:
+    from euterpe.stores.remote.store import HttpStore, with_token
+    from euterpe.wakeups.local import LocalWakeups
+
+    if transport is not None:
+        raise InvalidInput("transport", "is the control plane's own business; leave it out for an http(s):// queue")
+    url = with_token(url, token)
+    # Everything that a queue asks of a store is there; what HTTP cannot carry says `Unsupported`.
+    return RemoteBackend(url, cast(SqlStore, HttpStore(url, payload_limit=payload_limit)), LocalWakeups())
+
+
+def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transport | None) -> Transport:
+    from euterpe.stores.sql.reads.job_states import WaitingJobs
+    from euterpe.wakeups.redis_streams import StreamWakeups
+
+    if urlsplit(redis_url).scheme not in ("redis", "rediss", "unix"):
+        raise InvalidInput(
+            "transport", f"must be the URL of a Redis (redis://...), not {redis_url.partition(':')[0]!r}"
+        )
+    return StreamWakeups(redis_url, WaitingJobs(engine), beside=beside, tuning=tuning)
+
+
+def _absolute(url: str) -> str:
+    """The same file for every connection, thread and process of this queue, wherever the program moves meanwhile."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("sqlite", "libsql") or parts.netloc or not parts.path.startswith("/"):
+        return url
+    path = unquote(parts.path)[1:]
+    if not path or Path(path).is_absolute():
+        return url
+    # By hand: urlunsplit would take a path of two slashes for an authority.
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}:////{quote(str(Path(path).absolute()).lstrip('/'))}{query}"
+
+
+def sqlite_path(url: str) -> str:
+    """sqlite:///jobs.db is beside the current folder, sqlite:////var/jobs.db is absolute."""
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.netloc or not path.startswith("/") or path == "/":
+        raise InvalidInput("url", f"{url!r} names no file; write sqlite:///jobs.db or sqlite:////absolute/jobs.db")
+    return path[1:]
+
+
+def make_room(url: str) -> None:
+    """The embedded folder, if that is where the database goes. Any other missing folder is a mistake to report."""
+    if urlsplit(url).scheme == "sqlite" and Path(sqlite_path(url)).parent == EMBEDDED_FOLDER:
+        EMBEDDED_FOLDER.mkdir(mode=0o700, exist_ok=True)
+
+
+def transport_of(config: Config) -> str | None:
+    """The URL of the Redis that carries wake-ups, as `transport` and `redis` of the configuration have it."""
+    if config.transport.kind != "streams":
+        return None
+    redis = config.redis
+    user = quote(redis.username, safe="")
+    if redis.password:
+        user += f":{quote(redis.password, safe='')}"
+    return f"redis://{user}{'@' if user else ''}{redis.addr}/{redis.db}"
+
+
+def redis_tuning_of(config: Config) -> RedisTuning:
+    """How to talk to that Redis."""
+    redis = config.redis
+    return RedisTuning(
+        dial_timeout_s=redis.dial_timeout_us / 1e6,
+        read_timeout_s=redis.read_timeout_us / 1e6,
+        write_timeout_s=redis.write_timeout_us / 1e6,
+        pool_size=redis.pool_size_multiplier * (os.cpu_count() or 1),
+        min_idle=redis.min_idle_conns,
+        max_retries=redis.max_retries,
+    )

@@ -1,0 +1,70 @@
+"""What the ground under the queue carries: how often a second a disk, or a server, makes a small write durable.
+
+Every figure is to be read beside this one. It also tells of ground that keeps nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from euterpe.cli.bench.sandbox import Place
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+
+BLOCK: Final = b"\0" * 4096
+FREE_PER_S: Final = 100_000
+"""No disk that waits for its medium is that fast."""
+DISK: Final = "disk: fdatasync of 4 KB appends"
+SERVER: Final = "server: bare INSERT + commit, one client"
+# No part of the store: a table of one column, in the measurement's own schema.
+_TABLE: Final = "CREATE TABLE ground (number bigint)"
+_INSERT: Final = "INSERT INTO ground VALUES ($1)"
+_make_durable = getattr(os, "fdatasync", os.fsync)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    title: str
+    per_s: float
+    remarks: tuple[str, ...] = ()
+
+
+async def measure_ground(place: Place, seconds: float) -> Ground:
+    if place.folder is None:
+        return await _of_server(place.url, seconds)
+    per_s = await asyncio.to_thread(_appends_per_s, place.folder / "ground", seconds)
+    free = per_s > FREE_PER_S
+    remark = f"{place.folder.parent} makes nothing durable (memory, or a disk that lies): name a file on a real disk"
+    return Ground(DISK, per_s, (remark,) if free else ())
+
+
+def _appends_per_s(path: Path, seconds: float) -> float:
+    with path.open("wb", buffering=0) as file:
+        start = time.monotonic()
+        count = 0
+        while (past := time.monotonic() - start) < seconds:
+            file.write(BLOCK)
+            _make_durable(file.fileno())
+            count += 1
+    return count / past
+
+
+async def _of_server(url: str, seconds: float) -> Ground:
+    connection: Any = await PostgresEngine(url).connect()
+    try:
+        remarks = []
+        if await connection.fetchval("SHOW fsync") == "off":  # synchronous_commit is on in every session of ours
+            remarks.append("this server has fsync = off: a crash loses jobs that were acknowledged")
+        await connection.execute(_TABLE)
+        start = time.monotonic()
+        count = 0
+        while (past := time.monotonic() - start) < seconds:
+            await connection.execute(_INSERT, count)
+            count += 1
+        return Ground(SERVER, count / past, tuple(remarks))
+    finally:
+        await connection.close()

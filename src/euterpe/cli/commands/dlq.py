@@ -1,0 +1,196 @@
+"""`euterpe dlq`: the dead letters. Look at them, keep a copy, run them again, or throw them away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, BinaryIO
+
+import click
+import msgspec
+
+from euterpe.backends.engines import Backend
+from euterpe.cli.commands.jobs import each_of, show_page
+from euterpe.cli.documents import job_with_attempts
+from euterpe.cli.output import confirm, note, print_json, say, shown_json
+from euterpe.cli.session import Session, database_options, json_option, yes_option
+from euterpe.cli.values import DURATION, JOB_ID
+from euterpe.model.job import Job
+from euterpe.model.state import State
+from euterpe.stores.sql.maintenance import operator
+from euterpe.stores.sql.maintenance.purge import purge_dead
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.reads.search import Search
+
+PAGE = 200
+REPLAY_KEY = "euterpe:replay:"
+"""With the dead letter's id behind it, the idempotency key of its replay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """The dead letters that a command is about."""
+
+    ids: tuple[str, ...]
+    all_of_them: bool
+    job_type: str | None
+    queue: str | None
+    older_than_us: int | None
+
+    async def find(self, backend: Backend) -> AsyncIterator[Job]:
+        for job_id in self.ids:
+            yield await backend.store.get(job_id)
+        cursor = None
+        while not self.ids:
+            page = await backend.store.search(
+                Search(state=State.DEAD_LETTER, type=self.job_type, queue=self.queue, limit=PAGE, cursor=cursor)
+            )
+            now_us = await backend.store.engine.read(_now)
+            for job in page.jobs:
+                if self.older_than_us is None or (job.completed_at or now_us) <= now_us - self.older_than_us:
+                    yield job
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    async def find_ids(self, backend: Backend) -> list[str]:
+        return list(self.ids) or [job.id async for job in self.find(backend)]
+
+
+def _now() -> Program[int]:
+    rows = yield one("clock")
+    now_us: int = rows[0][0]
+    return now_us
+
+
+def which(*, needed: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options that choose dead letters, handed on as one `Which`. `needed`: choosing nothing is bad usage."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def command(
+            *args: Any,
+            job_ids: tuple[str, ...],
+            all_of_them: bool,
+            job_type: str | None,
+            queue: str | None,
+            older_than: int | None,
+            **kwargs: Any,
+        ) -> None:
+            chosen = Which(job_ids, all_of_them, job_type, queue, older_than)
+            filtered = all_of_them or job_type is not None or queue is not None or older_than is not None
+            if job_ids and filtered:
+                raise click.UsageError("name jobs by their ids, or choose them by --all, --type, --queue, --older-than")
+            if needed and not job_ids and not filtered:
+                raise click.UsageError("name jobs by their ids, or say --all")
+            function(*args, chosen=chosen, **kwargs)
+
+        decorated: Callable[..., None] = command
+        for option in (
+            click.option("--older-than", type=DURATION, metavar="DURATION", help="Only those that ended so long ago."),
+            click.option("--queue", metavar="NAME", help="Only of this queue."),
+            click.option("--type", "job_type", metavar="TYPE", help="Only of this job type."),
+            click.option("--all", "all_of_them", is_flag=True, help="All of them."),
+            click.argument("job_ids", metavar="[JOB_ID...]", type=JOB_ID, nargs=-1),
+        ):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+@click.group()
+def dlq() -> None:
+    """List, replay, export and purge dead letters."""
+
+
+@dlq.command("list")
+@click.option("--type", "job_type", metavar="TYPE", help="Only of this job type.")
+@click.option("--queue", metavar="NAME", help="Only of this queue.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many at most.")
+@click.option("--cursor", metavar="CURSOR", help="Go on after an earlier page.")
+@json_option
+@database_options
+@click.pass_obj
+def list_dead(
+    session: Session, job_type: str | None, queue: str | None, limit: int, cursor: str | None, as_json: bool
+) -> None:
+    """List dead letters, newest first."""
+    criteria = Search(state=State.DEAD_LETTER, type=job_type, queue=queue, limit=limit, cursor=cursor)
+    page = session.ask(lambda backend: backend.store.search(criteria))
+    show_page(page, as_json=as_json, nothing="No dead letters.")
+
+
+@dlq.command()
+@which(needed=True)
+@json_option
+@database_options
+@click.pass_obj
+def replay(session: Session, chosen: Which, as_json: bool) -> None:
+    """Run dead letters again, each as a new job; the dead letter stays until it is purged.
+
+    Said twice, it makes no second job: a dead letter is replayed once (`jobs retry` insists)."""
+    ids = session.ask(chosen.find_ids)
+    if not ids and not as_json:
+        note("No dead letters.")
+        return
+    each_of(session, ids, replay_once, as_json=as_json)
+
+
+async def replay_once(backend: Backend, job_id: str) -> dict[str, object]:
+    again = await backend.store.engine.write(lambda: operator.retry(job_id, None))
+    if isinstance(again, Job):
+        return {"job_id": job_id, "state": str(again.state), "new_job_id": None, "replayed_before": False}
+    receipt = await backend.store.submit(msgspec.structs.replace(again, idempotency_key=f"{REPLAY_KEY}{job_id}"))
+    return {
+        "job_id": job_id,
+        "state": receipt.state,
+        "new_job_id": receipt.job_id,
+        "replayed_before": receipt.replayed,
+    }
+
+
+@dlq.command()
+@which(needed=False)
+@click.option("--out", type=click.File("wb", lazy=True), default="-", metavar="FILE", help="Default: standard output.")
+@database_options
+@click.pass_obj
+def export(session: Session, chosen: Which, out: BinaryIO) -> None:
+    """Write dead letters with all their attempts, one JSON document a line."""
+
+    async def write(backend: Backend) -> int:
+        count = 0
+        async for job in chosen.find(backend):
+            document = job_with_attempts(job, await backend.store.attempts(job.id))
+            out.write(shown_json(msgspec.json.encode(document)) + b"\n")
+            count += 1
+        return count
+
+    note(f"{session.ask(write)} dead letters exported")
+
+
+@dlq.command()
+@which(needed=True)
+@yes_option
+@json_option
+@database_options
+@click.pass_obj
+def purge(session: Session, chosen: Which, yes: bool, as_json: bool) -> None:
+    """Throw dead letters away for good; `export` first keeps a copy."""
+    ids = session.ask(chosen.find_ids)
+    if ids:
+        confirm(f"Throw away {len(ids)} dead letter{'s' if len(ids) != 1 else ''} for good?", yes=yes)
+
+    async def throw_away(backend: Backend) -> list[str]:
+        gone: list[str] = []
+        for start in range(0, len(ids), PAGE):
+            batch = ids[start : start + PAGE]
+            gone += await backend.store.engine.write(lambda batch=batch: purge_dead(batch))  # type: ignore[misc]
+        return gone
+
+    gone = session.ask(throw_away)
+    if as_json:
+        print_json({"purged": gone})
+    else:
+        say(f"{len(gone)} dead letters purged")

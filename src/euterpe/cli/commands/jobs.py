@@ -1,0 +1,297 @@
+"""`euterpe jobs`: look at jobs, and steer them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import click
+
+from euterpe.backends.engines import Backend
+from euterpe.cli.documents import job_with_attempts
+from euterpe.cli.output import age, confirm, note, print_fields, print_json, print_table, say, span
+from euterpe.cli.session import Session, database_options, json_option, yes_option
+from euterpe.cli.values import JOB_ID, PAIR
+from euterpe.model.changes import Changes
+from euterpe.model.document import job_document, rfc3339
+from euterpe.model.errors import EuterpeError, UnprocessableRow
+from euterpe.model.job import Attempt, Job, read_error
+from euterpe.model.priority import PRIORITY_NAMES, parse_priority
+from euterpe.model.state import State
+from euterpe.stores.sql.reads.search import Page, Search
+
+STATES = click.Choice([str(state) for state in State])
+
+
+@click.group()
+def jobs() -> None:
+    """List, show, cancel, retry, update and dead-letter jobs."""
+
+
+@jobs.command("list")
+@click.option("--state", type=STATES, help="Only these.")
+@click.option("--type", "job_type", metavar="TYPE", help="Only of this job type.")
+@click.option("--queue", metavar="NAME", help="Only of this queue.")
+@click.option("--tag", type=PAIR, metavar="NAME=VALUE", help="Only with this tag.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many at most.")
+@click.option("--cursor", metavar="CURSOR", help="Go on after an earlier page.")
+@json_option
+@database_options
+@click.pass_obj
+def list_jobs(
+    session: Session,
+    state: str | None,
+    job_type: str | None,
+    queue: str | None,
+    tag: tuple[str, str] | None,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> None:
+    """List jobs, newest first."""
+    criteria = Search(
+        state=State(state) if state else None, type=job_type, queue=queue, tag=tag, limit=limit, cursor=cursor
+    )
+    show_page(session.ask(lambda backend: backend.store.search(criteria)), as_json=as_json)
+
+
+def show_page(page: Page, *, as_json: bool, nothing: str = "No jobs.") -> None:
+    """A page of jobs as a table or as the API's document."""
+    if as_json:
+        print_json({"jobs": [job_document(job) for job in page.jobs], "cursor": page.cursor})
+    elif not page.jobs:
+        note(nothing)
+    else:
+        print_jobs(page.jobs)
+        if page.cursor is not None:
+            note(f"more: add --cursor {page.cursor}")
+
+
+def print_jobs(shown: Sequence[Job]) -> None:
+    print_table(
+        ("job_id", "type", "state", "attempts", "age"),
+        [
+            (job.id, job.type, job.state, f"{job.attempt_count}/{job.max_attempts}", age(job.created_at))
+            for job in shown
+        ],
+        flexible="type",
+    )
+
+
+@jobs.command()
+@click.argument("job_id", type=JOB_ID)
+@json_option
+@database_options
+@click.pass_obj
+def show(session: Session, job_id: str, as_json: bool) -> None:
+    """Show a job with its payload, result and every attempt."""
+
+    async def question(backend: Backend) -> tuple[Job, list[Attempt]]:
+        return await backend.store.get(job_id), await backend.store.attempts(job_id)
+
+    job, attempts = session.ask(question)
+    if as_json:
+        print_json(job_with_attempts(job, attempts))
+        return
+    print_job(job)
+    print_fields([("payload", _body(job))])
+    if attempts:
+        say()
+        print_table(
+            ("attempt", "outcome", "took", "worker", "error"),
+            [(a.attempt, a.outcome or "running", _took(a), _short(a.worker_id), _message(a.error)) for a in attempts],
+            flexible="error",
+        )
+
+
+def print_job(job: Job) -> None:
+    """The state of one job, a line for each thing worth knowing."""
+    progress = None
+    if job.progress is not None and job.state is State.RUNNING:
+        progress = f"{job.progress:g} %" + (f"  {job.progress_message}" if job.progress_message else "")
+    print_fields(
+        [
+            ("job_id", job.id),
+            ("type", job.type),
+            ("state", job.state),
+            ("stage", job.stage if job.state is State.RUNNING else None),
+            ("progress", progress),
+            ("attempt", f"{job.attempt_count} of {job.max_attempts}"),
+            ("queue", f"{job.queue} ({PRIORITY_NAMES[job.priority]})"),
+            ("created", _moment(job.created_at)),
+            ("due", _moment(job.run_at) if job.state in (State.DELAYED, State.RETRYING) else None),
+            ("waits for", f"{job.pending_dependencies} jobs" if job.state is State.PENDING else None),
+            ("started", _moment(job.started_at)),
+            ("ended", _moment(job.completed_at)),
+            ("worker", job.worker_id if job.state is State.RUNNING else None),
+            ("tags", _tags(job)),
+            ("replay of", job.replay_of),
+            ("result", job.result.decode(errors="replace") if job.result is not None else None),
+            ("error", _message(job.error)),
+        ]
+    )
+
+
+def _moment(at_us: int | None) -> str | None:
+    told = rfc3339(at_us)
+    return None if told is None else f"{told[:19].replace('T', ' ')} UTC ({_distance(at_us or 0)})"
+
+
+def _distance(at_us: int) -> str:
+    away_us = time.time_ns() // 1000 - at_us
+    return f"{span(away_us)} ago" if away_us >= 0 else f"in {span(-away_us)}"
+
+
+def _short(worker_id: str | None) -> str | None:
+    """A worker's name and the beginning of its UUID: enough to tell two apart; `--json` has all of it."""
+    name, colon, boot_uuid = (worker_id or "").rpartition(":")
+    return f"{name}:{boot_uuid[:8]}" if colon else worker_id
+
+
+def _took(attempt: Attempt) -> str:
+    if attempt.ended_at is None:
+        return ""
+    seconds = (attempt.ended_at - attempt.started_at) / 1e6
+    return f"{seconds:.3f}s" if seconds < 10 else span(attempt.ended_at - attempt.started_at)
+
+
+def _tags(job: Job) -> str | None:
+    try:
+        return " ".join(f"{key}={value}" for key, value in job.tags.items()) or None
+    except UnprocessableRow:
+        return "cannot be read"
+
+
+def _message(error: str | None) -> str | None:
+    if error is None:
+        return None
+    document = read_error(error)
+    return f"{document.get('message')} ({document.get('code')})"
+
+
+def _body(job: Job) -> str:
+    return job.payload.decode(errors="replace") if job.payload_format == "json" else f"<{len(job.payload)} bytes>"
+
+
+@jobs.command()
+@click.argument("job_ids", metavar="JOB_ID...", type=JOB_ID, nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Take a running job away from its worker at once.")
+@yes_option
+@json_option
+@database_options
+@click.pass_obj
+def cancel(session: Session, job_ids: tuple[str, ...], force: bool, yes: bool, as_json: bool) -> None:
+    """Cancel jobs; a running one is asked to stop."""
+    confirm(f"Cancel {_count(job_ids)}?", yes=yes)
+
+    async def one(backend: Backend, job_id: str) -> dict[str, object]:
+        state = await backend.store.cancel(job_id, force=force)
+        return {"job_id": job_id, "state": str(state), "cancel_requested": state is State.RUNNING}
+
+    each_of(session, job_ids, one, as_json=as_json)
+
+
+@jobs.command()
+@click.argument("job_ids", metavar="JOB_ID...", type=JOB_ID, nargs=-1, required=True)
+@json_option
+@database_options
+@click.pass_obj
+def retry(session: Session, job_ids: tuple[str, ...], as_json: bool) -> None:
+    """Run ended jobs again: a failed one as itself while it has attempts left, any other as a new job."""
+    each_of(session, job_ids, retry_one, as_json=as_json)
+
+
+@jobs.command("dead-letter")
+@click.argument("job_ids", metavar="JOB_ID...", type=JOB_ID, nargs=-1, required=True)
+@yes_option
+@json_option
+@database_options
+@click.pass_obj
+def dead_letter(session: Session, job_ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Send failed jobs to the dead letter: nothing will mend them."""
+    confirm(f"Send {_count(job_ids)} to the dead letter?", yes=yes)
+    each_of(session, job_ids, dead_letter_one, as_json=as_json)
+
+
+@jobs.command()
+@click.argument("job_id", metavar="JOB_ID", type=JOB_ID)
+@click.option("--priority", type=click.Choice(PRIORITY_NAMES), help="How urgent; only while the job waits.")
+@click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="All its tags from now on; repeatable.")
+@click.option("--correlation-id", help="What its requester knows it by.")
+@click.option("--callback-url", help="Where its changes are told from now on.")
+@json_option
+@database_options
+@click.pass_obj
+def update(session: Session, /, job_id: str, tags: tuple[str, ...], as_json: bool, **said: str | None) -> None:
+    """Change a job's priority, tags, correlation id or callback URL. Type and payload never change."""
+    changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    if "priority" in changes:
+        changes["priority"] = int(parse_priority(changes["priority"]))
+    if tags:
+        changes["tags"] = dict(_name_and_value(tag) for tag in tags)
+
+    async def one(backend: Backend, job_id: str) -> dict[str, object]:
+        job = await backend.store.update(job_id, Changes(**changes))
+        return {"job_id": job_id, "state": str(job.state)}
+
+    each_of(session, (job_id,), one, as_json=as_json)
+
+
+def _name_and_value(tag: str) -> tuple[str, str]:
+    name, separator, value = tag.partition("=")
+    if not separator:
+        raise click.UsageError(f"--tag {tag}: write NAME=VALUE")
+    return name, value
+
+
+async def dead_letter_one(backend: Backend, job_id: str) -> dict[str, object]:
+    return {"job_id": job_id, "state": str(await backend.store.bury(job_id))}
+
+
+async def retry_one(backend: Backend, job_id: str) -> dict[str, object]:
+    job = await backend.store.retry(job_id)
+    replays = job.id if job.id != job_id else None
+    return {"job_id": job_id, "state": str(job.state), "new_job_id": replays}
+
+
+def each_of(
+    session: Session,
+    job_ids: Sequence[str],
+    act: Callable[[Backend, str], Awaitable[dict[str, object]]],
+    *,
+    as_json: bool,
+) -> None:
+    """Do it to each job and tell each end; exit 1 when one of them was refused."""
+
+    async def all_of_them(backend: Backend) -> list[dict[str, object]]:
+        told = []
+        for job_id in job_ids:
+            try:
+                told.append(await act(backend, job_id))
+            except EuterpeError as error:
+                told.append({"job_id": job_id, "error": str(error)})
+        return told
+
+    told = session.ask(all_of_them)
+    if as_json:
+        print_json({"jobs": told})
+    for document in told if not as_json else []:
+        if "error" in document:
+            note(f"euterpe: {document['error']}")
+        else:
+            say(f"{document['job_id']}  {_came_of(document)}")
+    if any("error" in document for document in told):
+        raise click.exceptions.Exit(1)
+
+
+def _came_of(document: dict[str, object]) -> str:
+    new_job_id = document.get("new_job_id")
+    if document.get("replayed_before"):
+        return f"replayed before, as job {new_job_id}"
+    asked = " (asked to stop)" if document.get("cancel_requested") else ""
+    return f"{document['state']}{asked}" + (f"  as new job {new_job_id}" if new_job_id else "")
+
+
+def _count(job_ids: Sequence[str]) -> str:
+    return f"job {job_ids[0]}" if len(job_ids) == 1 else f"{len(job_ids)} jobs"

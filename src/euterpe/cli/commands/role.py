@@ -1,0 +1,79 @@
+"""`euterpe --role=...`: one process of the system, from its configuration to its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine
+from typing import Any
+
+import click
+
+from euterpe.backends.engines import make_room
+from euterpe.cli.apps import load_queue
+from euterpe.cli.banner import print_banner
+from euterpe.cli.session import Session
+from euterpe.config import EngineConfig
+from euterpe.observe.logs import configure_logging
+from euterpe.queue.queue import Queue
+from euterpe.service.builtin_jobs import builtin_queue
+from euterpe.service.roles import ROLES, Role, Started, Tuning, run_role, tuning_of
+
+log = logging.getLogger("euterpe.system")
+
+
+def start(session: Session, name: str, app: str | None) -> None:
+    """Run a role until it is told to stop."""
+    if name == "producer":
+        raise click.UsageError(
+            "the producer has not been built yet; the roles that are there: all, api, worker, outbox"
+        )
+    role = ROLES[name]
+    config = session.config
+    if app is not None:
+        queue = load_queue(app)
+    elif role.works and not role.serves:
+        raise click.UsageError("--role=worker runs your jobs: name your queue with --app myapp:queue")
+    else:
+        make_room(config.engine.url)
+        queue = builtin_queue(config.engine.url, payload_limit=config.engine.max_payload_bytes)
+    run_here(session, role, queue, tuning_of(config))
+
+
+def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning) -> None:
+    """Logs, the fastest loop there is, and the role on it."""
+    observability = session.config.observability
+    configure_logging(
+        observability.log_level,
+        observability.log_format,
+        strict=os.environ.get("EUTERPE_ENV") in ("dev", "test"),
+        namespace=observability.namespace,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it tells of its start, we tell in our own words
+    warn_of_two_databases(session, queue)
+
+    def ready(started: Started) -> None:
+        log.info("started", extra={"port": started.port, "engine": started.url.partition(":")[0]})
+        if role.serves:
+            print_banner(started, session.config.api.host)
+
+    run_on_fast_loop(run_role(role, session.config, queue, tuning, ready))
+
+
+def warn_of_two_databases(session: Session, queue: Queue) -> None:
+    """The app's queue decides where its jobs live. Say so when the configuration names another place."""
+    if session.url not in (EngineConfig().url, queue.url):
+        log.warning("the app's queue lives in another database than the configuration names; the queue's own is used")
+
+
+def run_on_fast_loop(main: Coroutine[Any, Any, None]) -> None:
+    """uvloop where it is installed, asyncio's own loop elsewhere."""
+    try:
+        import uvloop
+    except ImportError:
+        factory = None
+    else:
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main)

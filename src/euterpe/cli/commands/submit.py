@@ -1,0 +1,116 @@
+"""`euterpe submit` and `euterpe status`: hand a job in, and ask how it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from euterpe.backends.engines import Backend
+from euterpe.cli.apps import load_queue
+from euterpe.cli.commands.jobs import print_job
+from euterpe.cli.output import note, print_json, say
+from euterpe.cli.session import Session, database_options, json_option, prepare_place
+from euterpe.cli.values import DURATION, INSTANT, JOB_ID, JSON, PAIR
+from euterpe.model.document import job_document
+from euterpe.model.job import Job
+from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.state import State
+from euterpe.queue.handle import JobHandle
+from euterpe.queue.queue import Queue
+
+
+@click.command()
+@click.argument("job_type", metavar="TYPE")
+@click.argument("payload", metavar="[JSON]", type=JSON, default="{}")
+@click.option("--queue", "queue_name", metavar="NAME", help="The queue to wait in; default: default.")
+@click.option("--priority", type=click.Choice(PRIORITY_NAMES), help="How urgent; default: normal.")
+@click.option("--delay", metavar="DURATION", help="Not before this time from now, such as 5m.")
+@click.option("--run-at", type=INSTANT, metavar="TIME", help="Not before this moment (RFC 3339).")
+@click.option("--max-attempts", type=int, metavar="N", help="Executions at most; default: 3.")
+@click.option("--timeout", metavar="DURATION", help="How long one execution may take; default: 30m.")
+@click.option("--idempotency-key", metavar="KEY", help="The same key and request give the same job.")
+@click.option("--correlation-id", metavar="ID", help="Ties this job to something of yours.")
+@click.option("--tag", "tags", type=PAIR, multiple=True, metavar="NAME=VALUE", help="May be given often.")
+@click.option("--depends-on", type=JOB_ID, multiple=True, metavar="JOB_ID", help="Wait for it. May be given often.")
+@click.option("--dependency", type=click.Choice(["after", "after_any", "chain", "fan_in"]), help="How it waits.")
+@click.option("--callback-url", metavar="URL", help="Where signed webhooks about this job go.")
+@click.option("--app", metavar="MODULE:QUEUE", help="Your queue: checks the arguments and takes the type's defaults.")
+@click.option("--wait", type=DURATION, metavar="DURATION", help="Wait this long for the end; exit 1 if it is not good.")
+@json_option
+@database_options
+@click.pass_obj
+def submit(
+    session: Session,
+    /,
+    job_type: str,
+    payload: Any,
+    app: str | None,
+    wait: int | None,
+    tags: tuple[tuple[str, str], ...],
+    as_json: bool,
+    **said: Any,
+) -> None:
+    """Submit a job: TYPE and its payload as JSON (`-` reads standard input)."""
+    options = {name: value for name, value in said.items() if value not in (None, ())}
+    if "queue_name" in options:
+        options["queue"] = options.pop("queue_name")
+    if tags:
+        options["tags"] = dict(tags)
+    if app is None:
+        prepare_place(session.url, create=True)
+        queue = Queue(session.url, payload_limit=session.config.engine.max_payload_bytes)
+    else:
+        queue = load_queue(app)
+    handle, job = asyncio.run(_submit(queue, job_type, payload, options, wait))
+    _show(handle, job, as_json=as_json)
+
+
+async def _submit(
+    queue: Queue, job_type: str, payload: Any, options: dict[str, Any], wait_us: int | None
+) -> tuple[JobHandle[Any], Job | None]:
+    async with queue:
+        handle = await queue.submit(job_type, payload, **options)
+        if wait_us is None:
+            return handle, None
+        try:
+            return handle, await handle.wait(wait_us / 1e6)
+        except TimeoutError:
+            return handle, await queue.get(handle.id)
+
+
+def _show(handle: JobHandle[Any], job: Job | None, *, as_json: bool) -> None:
+    if job is not None:
+        print_json(job_document(job)) if as_json else print_job(job)
+        if job.state is not State.COMPLETED:
+            note(f"euterpe: job {job.id} is {job.state} and not completed")
+            raise click.exceptions.Exit(1)
+    elif as_json:
+        print_json(
+            {
+                "job_id": handle.id,
+                "type": handle.type,
+                "state": str(handle.state),
+                "created_at": handle.created_at,
+                "replayed": handle.replayed,
+            }
+        )
+    else:
+        say(f"{'already submitted' if handle.replayed else 'submitted'}  {handle.id}  {handle.state}")
+        note(f"next: euterpe status {handle.id}")
+
+
+@click.command()
+@click.argument("job_id", type=JOB_ID)
+@json_option
+@database_options
+@click.pass_obj
+def status(session: Session, job_id: str, as_json: bool) -> None:
+    """Show how a job is: state, attempt, progress, result or error."""
+
+    async def question(backend: Backend) -> Job:
+        return await backend.store.get(job_id)
+
+    job = session.ask(question)
+    print_json(job_document(job)) if as_json else print_job(job)

@@ -1,0 +1,50 @@
+"""`euterpe worker myapp:queue`: run the jobs of the user's own queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from euterpe.cli.apps import load_queue
+from euterpe.cli.commands.role import run_here
+from euterpe.cli.session import Session, database_options
+from euterpe.cli.values import DURATION, NAMES
+from euterpe.model.errors import InvalidInput
+from euterpe.service.roles import WORKER, tuning_of
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:QUEUE")
+@click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Jobs at a time; default: worker.count.")
+@click.option("--queues", type=NAMES, metavar="A,B", help="Queues, most important first; default: worker.consume.")
+@click.option("--grace", type=DURATION, metavar="DURATION", help="How long running jobs may finish; default: 30s.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Health and metrics; 0: nowhere.")
+@database_options
+@click.pass_obj
+def worker(
+    session: Session,
+    app: str,
+    concurrency: int | None,
+    queues: tuple[str, ...] | None,
+    grace: int | None,
+    metrics_port: int | None,
+) -> None:
+    """Run the jobs of your own queue, found in the current folder: euterpe worker myapp:queue.
+
+    SIGTERM or Ctrl-C: takes no more jobs and lets running ones finish for the grace time; a second one gives them
+    back at once. Nothing is lost and no attempt is charged either way.
+    """
+    tuning = tuning_of(session.config)
+    queue = load_queue(app)
+    if not queue.handlers.types:
+        raise InvalidInput("app", f"{app} has no job types; import the module that declares them in it")
+    tuning = replace(
+        tuning,
+        concurrency=concurrency or tuning.concurrency,
+        queues=queues or tuning.queues,
+        grace_us=tuning.grace_us if grace is None else grace,
+        metrics_port=tuning.metrics_port if metrics_port is None else metrics_port,
+        metrics_needed=metrics_port is not None,
+    )
+    run_here(session, WORKER, queue, tuning)

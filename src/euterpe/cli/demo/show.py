@@ -1,0 +1,33 @@
+"""Playing the demo: the steps on a stage, then the proofs, and everybody goes home whatever happens."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from euterpe.cli.demo.app import queue
+from euterpe.cli.demo.checks import PROOFS
+from euterpe.cli.demo.console import open_stage
+from euterpe.cli.demo.processes import Crew
+from euterpe.cli.demo.steps import STEPS, Play
+
+
+async def perform(folder: Path, url: str) -> bool:
+    """Whether every proof held."""
+    crew = Crew(folder, url)
+    async with queue, AsyncExitStack() as inside:
+        try:
+            with open_stage() as stage:
+                play = Play(crew, stage)
+                inside.enter_context(play.receiver.listening())
+                for heading, step in STEPS:
+                    if heading:
+                        stage.heading(heading)
+                    await step(play)
+                proofs = [prove(play) for prove in PROOFS]
+                stage.heading("What this run proved, read back from the database")
+                for proof in proofs:
+                    stage.proof(proof.says, holds=proof.holds)
+        finally:
+            await crew.go_home()
+    return all(proof.holds for proof in proofs)

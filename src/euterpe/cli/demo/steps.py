@@ -1,0 +1,208 @@
+"""The demo as a list of small steps. Each does one thing on the stage; the proofs are read back afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import msgspec
+
+from euterpe.cli.demo.app import flaky, later, nap, prepare, queue, render, summary
+from euterpe.cli.demo.console import Picture, Stage
+from euterpe.cli.demo.processes import LEASE, ApiFacts, Crew, Member
+from euterpe.cli.demo.receiver import Receiver
+from euterpe.model.dependency import Dependency
+from euterpe.model.job import Attempt, Claim, Job
+from euterpe.model.outcome import Success
+from euterpe.model.state import TERMINAL, State
+from euterpe.ports import Beat, ClaimRequest, Finished, Verdict
+from euterpe.webhooks import VerifiedEvent
+
+PARTS = 9
+FLAKY = 3
+DELAY_S = 3.0
+NAP_LEASE_US = 2_000_000
+LOOK_S = 0.1
+PATIENCE_S = 60.0
+
+
+class DemoFailed(Exception):
+    """The demo could not be played to its end."""
+
+
+@dataclass(slots=True)
+class Play:
+    """All that the steps learn from each other."""
+
+    crew: Crew
+    stage: Stage
+    names: dict[str, str] = field(default_factory=dict)
+    parts: list[str] = field(default_factory=list)
+    flaky: list[str] = field(default_factory=list)
+    later: str = ""
+    summary: str = ""
+    nap: str = ""
+    over_http: str = ""
+    api: ApiFacts | None = None
+    receiver: Receiver = field(default_factory=Receiver)
+    sleeper: Claim | None = None
+    victim: Member | None = None
+    orphans: list[str] = field(default_factory=list)
+    killed_at_us: int = 0
+    late_write: Verdict | None = None
+    late_beat: Beat | None = None
+    jobs: dict[str, Job] = field(default_factory=dict)
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+
+    async def look(self) -> list[Job]:
+        """Every job of the demo as it is now; shown on the stage."""
+        jobs = [await queue.get(job_id) for job_id in self.names]
+        self.stage.show(Picture(jobs, self.names))
+        return jobs
+
+    async def until(self, condition: Callable[[list[Job]], bool], what: str) -> list[Job]:
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition(jobs := await self.look()):
+            if fallen := self.crew.fallen():
+                raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"gave up after {PATIENCE_S:.0f} s of waiting until {what}")
+            await asyncio.sleep(LOOK_S)
+        return jobs
+
+
+Step = Callable[[Play], Awaitable[None]]
+
+
+async def submit_a_workflow(play: Play) -> None:
+    """A graph, stored whole: prepare, then parts and flaky parts side by side, then a summary of all."""
+    async with queue.workflow() as flow:
+        first = flow.add(prepare, parts=PARTS)
+        parts = [flow.add(render, after=[first], part=n, seconds=0.6 + 0.1 * (n % 4)) for n in range(PARTS)]
+        unsure = [flow.add(flaky, after=[first], part=n) for n in range(FLAKY)]
+        last = flow.add(summary, after=[*parts, *unsure], options={"dependency": Dependency.FAN_IN}, parts=PARTS)
+    play.parts, play.flaky, play.summary = [n.id for n in parts], [n.id for n in unsure], last.id
+    play.names[first.id] = "prepare"
+    play.names |= {node.id: f"render {n + 1}" for n, node in enumerate(parts)}
+    play.names |= {node.id: f"flaky {n + 1}" for n, node in enumerate(unsure)}
+    play.names[last.id] = "summary"
+    job = await later.options(delay=DELAY_S).submit()
+    play.later, play.names[job.id] = job.id, "later"
+    play.stage.remark(
+        f"{PARTS} parts, {FLAKY} that fail twice, one delayed by {DELAY_S:g} s, and a fan-in of all parts"
+    )
+
+
+async def fall_asleep_with_a_job(play: Play) -> None:
+    """Claim a job with a short lease and never renew it, as a frozen worker would."""
+    job = await nap.submit()
+    play.nap, play.names[job.id] = job.id, "nap"
+    request = ClaimRequest(worker_id="sleeper:demo", limit=1, types=("demo.nap",), lease_ttl_us=NAP_LEASE_US)
+    (play.sleeper,) = await queue.store.claim(request)
+    play.stage.remark(f"a third worker takes one job, with a lease of {NAP_LEASE_US / 1e6:g} s, and falls asleep")
+
+
+async def start_the_api(play: Play) -> None:
+    """The API in a process of its own; its first start makes a key and a webhook secret."""
+    play.api = await play.crew.api()
+    play.receiver.secret = play.api.webhook_secret
+    play.stage.remark(f"on {play.api.address}, with a first key of its own making")
+
+
+async def start_two_workers(play: Play) -> None:
+    await play.crew.worker("worker-a")
+    await play.crew.worker("worker-b")
+    play.stage.remark(f"worker-a and worker-b, with leases of {LEASE}")
+
+
+async def submit_over_http(play: Play) -> None:
+    """A job in plain HTTP, with the API's first key, that wants webhooks."""
+    assert play.api is not None
+    netloc, key = urlsplit(play.api.address).netloc, play.api.key
+    submission = {"type": "demo.hello", "payload": {"name": "world"}, "callback_url": play.receiver.url}
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+
+    def post() -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(netloc, timeout=10)
+        try:
+            connection.request("POST", "/jobs", msgspec.json.encode(submission), headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    status, answer = await asyncio.to_thread(post)
+    if status != 202:
+        raise DemoFailed(f"the API answered {status} to a submission")
+    play.over_http = msgspec.json.decode(answer)["job_id"]
+    play.names[play.over_http] = "hello"
+    play.stage.remark("one more over HTTP (202 Accepted), with a callback for webhooks")
+
+
+async def kill_a_worker(play: Play) -> None:
+    """SIGKILL for the worker-a, in the middle of its work."""
+    victim = next(member for member in play.crew.members if member.name == "worker-a")
+    play.victim = victim
+
+    def in_hand(jobs: list[Job]) -> list[str]:
+        return [j.id for j in jobs if j.state is State.RUNNING and (j.worker_id or "").startswith("worker-a:")]
+
+    def in_the_middle(jobs: list[Job]) -> bool:
+        rendered = sum(job.state is State.COMPLETED and job.id in play.parts for job in jobs)
+        return rendered >= 2 and any(job_id in play.parts for job_id in in_hand(jobs))
+
+    await play.until(in_the_middle, "worker-a is in the middle of its work")
+    victim.kill()
+    await victim.process.wait()
+    play.killed_at_us = time.time_ns() // 1000
+    # Only now is it certain what it had in hand: it can finish nothing more.
+    play.orphans = in_hand(await play.look())
+    play.stage.remark(f"worker-a is gone (SIGKILL), with {len(play.orphans)} jobs in hand")
+
+
+async def wait_for_the_end(play: Play) -> None:
+    """The surviving worker finds the orphans when their leases are over, and finishes everything."""
+    play.stage.remark("worker-b goes on, and takes the orphans over once their leases are over")
+    await play.until(lambda jobs: all(job.state in TERMINAL for job in jobs), "every job has ended")
+
+
+async def wait_for_the_webhook(play: Play) -> None:
+    """Delivery is at least once and apart from the job: it may take a moment longer."""
+    await play.until(lambda _: any(is_last(event) for event in play.receiver.events), "the last webhook has come")
+
+
+def is_last(event: VerifiedEvent) -> bool:
+    return bool(event.payload.get("type") == "job.completed")
+
+
+async def wake_up_late(play: Play) -> None:
+    """The sleeper reports its result, long after another claim has finished the job."""
+    assert play.sleeper is not None
+    (play.late_beat,) = await queue.store.heartbeat([play.sleeper.lease])
+    (play.late_write,) = await queue.store.settle([Finished(play.sleeper, Success(b'"from the sleeper"'))])
+    play.stage.remark("the sleeper wakes up and tries to write its result")
+
+
+async def read_it_all_back(play: Play) -> None:
+    """What the proofs go by: the database, not what the steps remember."""
+    for job_id in play.names:
+        play.jobs[job_id] = await queue.get(job_id)
+        play.attempts[job_id] = await queue.attempts(job_id)
+
+
+STEPS: tuple[tuple[str, Step], ...] = (
+    ("The API starts", start_the_api),
+    ("A workflow is submitted", submit_a_workflow),
+    ("", submit_over_http),
+    ("", fall_asleep_with_a_job),
+    ("Two workers start", start_two_workers),
+    ("A worker is killed in the middle", kill_a_worker),
+    ("", wait_for_the_end),
+    ("", wait_for_the_webhook),
+    ("", wake_up_late),
+    ("", read_it_all_back),
+)

@@ -1,0 +1,67 @@
+"""The root of the command line: global options, the roles, and the list of commands."""
+
+from __future__ import annotations
+
+import click
+
+from euterpe.cli.lazy import Known, LazyGroup
+
+RUN, JOBS, OPERATE, WEBHOOKS = "Run", "Jobs", "Operate", "Keys and webhooks"
+COMMANDS = {
+    "worker": Known("euterpe.cli.commands.worker:worker", "Run the jobs of your own queue.", RUN),
+    "demo": Known("euterpe.cli.commands.demo:demo", "Show the queue at work, with a worker killed in the middle.", RUN),
+    "submit": Known("euterpe.cli.commands.submit:submit", "Submit a job.", JOBS),
+    "status": Known("euterpe.cli.commands.submit:status", "Show how a job is.", JOBS),
+    "jobs": Known("euterpe.cli.commands.jobs:jobs", "List, show, cancel, retry, update and dead-letter jobs.", JOBS),
+    "dlq": Known("euterpe.cli.commands.dlq:dlq", "List, replay, export and purge dead letters.", JOBS),
+    "stats": Known(
+        "euterpe.cli.commands.operate:stats", "Count jobs by queue and state, with ages and rates.", OPERATE
+    ),
+    "peek": Known(
+        "euterpe.cli.commands.operate:peek", "Show what a worker would claim next, without claiming it.", OPERATE
+    ),
+    "pause": Known(
+        "euterpe.cli.commands.operate:pause", "Stop every worker from claiming a queue or a job type.", OPERATE
+    ),
+    "resume": Known(
+        "euterpe.cli.commands.operate:resume", "Let workers claim a paused queue or job type again.", OPERATE
+    ),
+    "bench": Known("euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE),
+    "migrate": Known("euterpe.cli.commands.operate:migrate", "Bring the database's schema up to date.", OPERATE),
+    "keys": Known(
+        "euterpe.cli.commands.keys:keys", "Create, list, rotate and revoke API keys and webhook secrets.", WEBHOOKS
+    ),
+    "outbox": Known("euterpe.cli.commands.outbox:outbox", "List webhook events and send them again.", WEBHOOKS),
+    "kek": Known("euterpe.cli.commands.kek:kek", "Show key-encryption keys and rewrap secrets.", WEBHOOKS),
+}
+
+
+@click.group(cls=LazyGroup, known=COMMANDS, invoke_without_command=True, context_settings={"max_content_width": 100})
+@click.option(
+    "--role", type=click.Choice(["all", "api", "worker", "outbox", "producer"]), help="Run this part of the system."
+)
+@click.option("--app", metavar="MODULE:QUEUE", help="With --role: your queue, whose jobs the worker runs.")
+@click.option("--config", metavar="PATH", help="A YAML file; a missing one means defaults.")
+@click.option("--engine", metavar="URL", help="The database; also ENGINE_URL. Default: sqlite:///.euterpe/jobs.db")
+@click.version_option(package_name="euterpe-queue", message="euterpe %(version)s")
+@click.pass_context
+def root(ctx: click.Context, role: str | None, app: str | None, config: str | None, engine: str | None) -> None:
+    """Euterpe, a durable job queue on the database you already run.
+
+    \b
+    euterpe --role=all              everything: API, worker, sweeps
+    euterpe worker myapp:queue      run the jobs of your own queue
+    """
+    from euterpe.cli.session import Session
+
+    session = ctx.obj = Session(config, engine)
+    if ctx.invoked_subcommand is not None:
+        if role is not None or app is not None:
+            raise click.UsageError("--role and --app run the system; they go without a command")
+        return
+    if role is None:
+        click.echo(ctx.get_help())
+        return
+    from euterpe.cli.commands.role import start
+
+    start(session, role, app)

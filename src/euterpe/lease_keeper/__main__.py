@@ -1,0 +1,47 @@
+"""The lease keeper's process: `python -m euterpe.lease_keeper.__main__`, started by a worker, never by hand.
+
+Most jobs end long before their lease needs a renewal. So it only watches the table, with little code and memory, until
+one lasts; a fleet of workers that starts then does not load a database driver twice for each.
+"""
+
+from __future__ import annotations
+
+import select
+import signal
+import sys
+import time
+from importlib import import_module
+from typing import Final
+
+import msgspec
+
+from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US, KeeperOrders, LeaseTable
+
+LOOK_S: Final = 0.5
+LASTING: Final = 1 / 6
+"""A lease of which so much is over will have to be renewed: half of the time to the first renewal."""
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # The worker decides when we end; it still needs us while it drains.
+    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=KeeperOrders)
+    table = LeaseTable(orders.slots, orders.descriptor)
+    if orders.lease_ttl_us < SHORT_LEASE_US or until_one_lasts(table):
+        import_module("euterpe.lease_keeper.service").run(orders, table)
+
+
+def until_one_lasts(table: LeaseTable) -> bool:
+    """False: the worker closed our standard input, by intent or by dying."""
+    seen_at: dict[tuple[str, int], float] = {}
+    while not select.select([sys.stdin], [], [], LOOK_S)[0]:
+        now = time.monotonic()
+        held = {(entry.lease.job_id, entry.lease.claim_version): entry.ttl_us for entry in table.entries()}
+        seen_at = {name: seen_at.get(name, now) for name in held}
+        if any(now - seen_at[name] + 2 * LOOK_S >= LASTING * ttl_us / 1_000_000 for name, ttl_us in held.items()):
+            return True
+    return False
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Parts that every running thing shares: outages waited out, circuit breakers, deadlines of a shutdown."""

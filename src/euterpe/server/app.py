@@ -1,0 +1,155 @@
+"""The control plane as one ASGI application: the parts put together, started and stopped."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+import msgspec
+
+from euterpe.observe.log_context import logging_with
+from euterpe.ports import Telemetry, Trace
+from euterpe.server.auth import Gatekeeper, Keys
+from euterpe.server.docs_page import docs_page
+from euterpe.server.http.asgi import AsgiScope, Receive, Send
+from euterpe.server.http.limits import Limits, RateLimit
+from euterpe.server.http.request_ids import request_id_of, telling
+from euterpe.server.http.router import AnyRoute, Router
+from euterpe.server.job_types import JobTypes
+from euterpe.server.long_poll import Coordinator
+from euterpe.server.openapi import openapi_document
+from euterpe.server.quotas import Quotas
+from euterpe.server.routes.events import Feed
+from euterpe.server.routes.jobs import JobRoutes
+from euterpe.server.routes.operations import Check, MetricsRender, OperationsRoutes
+from euterpe.server.routes.outbox import OutboxRoutes
+from euterpe.server.routes.spawn import SpawnRoutes
+from euterpe.server.routes.table import event_routes, job_routes, operations_routes, worker_routes
+from euterpe.server.routes.worker import WorkerRoutes
+from euterpe.stores.sql.accounts.keys import Scope
+from euterpe.stores.sql.reads.changes import Watch
+from euterpe.stores.sql.store import SqlStore
+from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.wakeups.local import LocalWakeups
+
+DISTRIBUTION: Final = "euterpe-queue"
+DEFAULT_LIMITS: Final = Limits()
+
+log: Final = logging.getLogger("euterpe.api")
+
+
+class ControlPlane:
+    """An ASGI application over an open store, which its maker opens and closes."""
+
+    def __init__(self, router: Router, coordinator: Coordinator, feed: Feed, operations: OperationsRoutes) -> None:
+        self._router = router
+        self._coordinator = coordinator
+        self._feed = feed
+        self._operations = operations
+
+    @property
+    def routes(self) -> tuple[AnyRoute, ...]:
+        return self._router.routes
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            request_id = request_id_of(scope)
+            with logging_with(request_id=request_id):
+                await self._router.serve(scope, receive, telling(request_id, send))
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            raise NotImplementedError(f"no {scope['type']} here")
+
+    def drain(self) -> None:
+        """Before stopping: not ready any more, long polls are answered at once, streams end."""
+        self._operations.draining = True
+        self._coordinator.drain()
+        self._feed.drain()
+
+    async def close(self) -> None:
+        """After the last request: give back what nobody took and end what runs in the background."""
+        self.drain()
+        await self._coordinator.close()
+        await self._feed.close()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def create_app(
+    store: SqlStore,
+    keys: Keys,
+    *,
+    metrics_render: MetricsRender | None = None,
+    readiness: Mapping[str, Check] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    telemetry: Telemetry | None = None,
+    trace: Trace | None = None,
+    job_types: JobTypes = {},  # noqa: B006  # read only
+) -> ControlPlane:
+    """The control plane. `readiness` adds named checks to that of the store; `/metrics` is there with a render.
+
+    `job_types`: those of the application, if it is known here; what they declare applies to submissions."""
+    if store.wakeups is None:
+        store.wakeups = LocalWakeups()
+    if store.telemetry is None:
+        store.telemetry = telemetry
+    claims = WireClaims(store.engine, store.rng, store.ends)
+    watch = Watch(store.engine)
+    coordinator = Coordinator(
+        claims.claim_for,
+        store.settle,
+        store.wakeups,
+        lease_ttl_us=limits.lease_ttl_us,
+        poll_s=(limits.poll_min_s, limits.poll_max_s),
+    )
+    gatekeeper = Gatekeeper(
+        keys,
+        RateLimit(limits.rate_per_s, limits.rate_burst),
+        limits.key_ttl_s,
+        requester_limit=RateLimit(limits.requester_rate_per_s, limits.rate_burst),
+    )
+    feed = Feed(
+        watch,
+        lambda request: gatekeeper.still_allows(request, Scope.READ),
+        limits.max_listeners,
+        limits.max_listeners_per_requester,
+    )
+    workers = WorkerRoutes(
+        claims,
+        coordinator,
+        store.wakeups,
+        telemetry,
+        max_wait_ms=limits.max_wait_ms,
+        lease_ttl_us=limits.lease_ttl_us,
+        trace=trace,
+    )
+    checks: dict[str, Check] = {"store": watch.now, **(readiness or {})}
+    operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)
+    routes = [
+        *job_routes(JobRoutes(store, store.wakeups, Quotas(store.engine, limits.quota), job_types)),
+        *event_routes(feed, OutboxRoutes(store.outbox)),
+        *worker_routes(workers, SpawnRoutes(store, job_types)),
+        *operations_routes(operations, with_metrics=metrics_render is not None),
+    ]
+    document = openapi_document(routes, _version())
+    operations.openapi = msgspec.json.encode(document)
+    operations.docs = docs_page(document)
+    return ControlPlane(Router(routes, gatekeeper, limits), coordinator, feed, operations)
+
+
+def _version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:  # run from a source tree that was never installed
+        return "0"

@@ -1,0 +1,42 @@
+"""Spans of attempts that run in workers of other languages: from the claim to the report, as this process sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from euterpe.model.job import Claim, attempt_id
+from euterpe.ports import Span, Trace
+from euterpe.server.http.asgi import Request
+from euterpe.stores.sql.worker_protocol.values import Reply, Report
+from euterpe.worker.telemetry import outcome_name
+
+OWN_SPANS: Final = (b"x-euterpe-spans", b"own")
+"""A worker that says this makes its spans itself."""
+OPEN_LIMIT: Final = 10_000
+
+
+class AttemptSpans:
+    """Those that are open. An attempt whose report never comes, or goes to another process, is given up in its turn."""
+
+    def __init__(self, trace: Trace | None) -> None:
+        self._trace = trace
+        self._open: dict[str, Span] = {}
+
+    def begin(self, request: Request, claims: Sequence[Claim]) -> None:
+        name, own = OWN_SPANS
+        if self._trace is None or request.header(name) == own:
+            return
+        for claim in claims:
+            self._open[claim.lease.attempt_id] = self._trace(claim)
+        while len(self._open) > OPEN_LIMIT:
+            del self._open[next(iter(self._open))]
+
+    def end(self, reports: Sequence[Report], replies: Sequence[Reply]) -> None:
+        if not self._open:
+            return
+        for report, reply in zip(reports, replies, strict=True):
+            if reply.settled is not None:
+                span = self._open.pop(attempt_id(report.job_id, report.claim_version), None)
+                if span is not None:
+                    span.end(outcome_name(report.outcome))

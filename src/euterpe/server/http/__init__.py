@@ -1,0 +1,1 @@
+"""HTTP itself: connections within limits, requests, routing, problem documents."""

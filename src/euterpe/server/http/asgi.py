@@ -1,0 +1,159 @@
+"""The little of ASGI that we need: a request read within limits, an answer, and a stream that ends with its client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from euterpe.server.http.problems import Refusal
+from euterpe.stores.sql.accounts.keys import Scope
+
+AsgiScope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Header = tuple[bytes, bytes]
+
+JSON: Final = b"application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks: the requester a key speaks for, and what the key may do."""
+
+    requester_id: str
+    scopes: frozenset[Scope]
+    prefix: str
+
+    def may(self, scope: Scope) -> bool:
+        """Admin includes submit and read. It does not include worker, which runs everybody's jobs."""
+        return scope in self.scopes or (scope is not Scope.WORKER and Scope.ADMIN in self.scopes)
+
+
+NOBODY: Final = Identity("", frozenset(), "")
+
+
+class Request:
+    """One request. `identity` is NOBODY on the few open routes."""
+
+    __slots__ = ("_receive", "_scope", "identity", "parameters")
+
+    def __init__(self, scope: AsgiScope, receive: Receive, parameters: dict[str, str]) -> None:
+        self._scope = scope
+        self._receive = receive
+        self.parameters = parameters
+        self.identity = NOBODY
+
+    @property
+    def query_string(self) -> bytes:
+        query: bytes = self._scope["query_string"]
+        return query
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of a header, whose name is given in lower case."""
+        for key, value in self._scope["headers"]:
+            if key == name:
+                found: bytes = value
+                return found
+        return None
+
+    async def body(self, limit: int, timeout_s: float) -> bytes:
+        """The whole body. One that is too long is refused before it is read, or as soon as that shows."""
+        said = self.header(b"content-length")
+        if said is not None and (not said.isdigit() or int(said) > limit):
+            raise body_too_large(limit)
+        if self.header(b"content-encoding") not in (None, b"identity"):
+            raise Refusal(415, "unsupported_encoding", "send the body without a Content-Encoding", closes=True)
+        chunks: list[bytes] = []
+        size, more = 0, True
+        try:
+            async with asyncio.timeout(timeout_s):
+                while more:
+                    message = await self._receive()
+                    more = message.get("more_body", False)
+                    chunks.append(self._chunk(message, limit - size))
+                    size += len(chunks[-1])
+        except TimeoutError:
+            raise Refusal(408, "slow_body", f"the body did not arrive in {timeout_s:g} s", closes=True) from None
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def _chunk(self, message: Message, left: int) -> bytes:
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        if len(chunk) > left:
+            raise body_too_large(left)
+        return chunk
+
+    def watch(self, gone: Callable[[], object]) -> asyncio.Task[None]:
+        """Calls `gone` if the client leaves before the task is cancelled. Only once the body has been read."""
+        return asyncio.get_running_loop().create_task(_watch(self._receive, gone))
+
+
+async def _watch(receive: Receive, gone: Callable[[], object]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone()
+
+
+class ClientGone(Exception):
+    """The client went away; nobody is left to answer."""
+
+
+def body_too_large(limit: int) -> Refusal:
+    return Refusal(413, "body_too_large", f"the body is over the limit of {limit} bytes", closes=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+    media_type: bytes = JSON
+    headers: tuple[Header, ...] = ()
+
+    async def send(self, send: Send) -> None:
+        headers = [
+            (b"content-type", self.media_type),
+            (b"content-length", b"%d" % len(self.body)),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer that goes on until its source ends or its client leaves."""
+
+    chunks: AsyncIterator[bytes]
+    media_type: bytes
+    headers: tuple[Header, ...] = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+    on_end: Callable[[], object] = lambda: None
+    """Called once the stream is over, also when it never began."""
+
+    async def send_to(self, request: Request, send: Send) -> None:
+        start: Message = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", self.media_type), *self.headers],
+        }
+        sender = asyncio.get_running_loop().create_task(self._pour(send, start))
+        watch = request.watch(sender.cancel)
+        try:
+            await asyncio.wait([sender])
+        finally:
+            watch.cancel()
+            sender.cancel()
+            self.on_end()
+        if not sender.cancelled() and (error := sender.exception()) is not None:
+            raise error
+
+    async def _pour(self, send: Send, start: Message) -> None:
+        await send(start)
+        async for chunk in self.chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,171 @@
+"""A route table as data, and the one way every request goes: route, key, rate, body, handler, answer.
+
+The same table makes the OpenAPI document, so what is told is what is done: the input's type is what decodes it, the
+scope is what the key is checked against.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from euterpe.model.errors import EuterpeError, StoreUnavailable
+from euterpe.runtime.outage import Outage
+from euterpe.server.auth import Gatekeeper
+from euterpe.server.http.asgi import Answer, AsgiScope, ClientGone, Receive, Request, Send, Stream
+from euterpe.server.http.decoding import decode_body, decode_query
+from euterpe.server.http.limits import Limits
+from euterpe.server.http.problems import PROBLEM_JSON, Refusal, internal_error, refusal_of
+from euterpe.stores.sql.accounts.keys import Scope
+
+Input = TypeVar("Input", bound=msgspec.Struct)
+Handler = Callable[[Request, Input], Awaitable[Answer | Stream]]
+
+logger: Final = logging.getLogger("euterpe.api")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One possible answer of a route, for the document: a type, a tuple of alternatives, or None for plain text."""
+
+    says: str
+    type: Any = None
+    media_type: str = "application/json"
+    example: Any = None
+    headers: tuple[str, ...] = ()
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        if self.type is None:
+            return ()
+        return self.type if isinstance(self.type, tuple) else (self.type,)
+
+
+@dataclass(frozen=True, slots=True)
+class Route(Generic[Input]):
+    """A method and path, what they take and give. GET takes its input from the query, POST from the body."""
+
+    method: str
+    path: str
+    handler: Handler[Input]
+    takes: type[Input]
+    summary: str
+    replies: Mapping[int, Reply]
+    scope: Scope | None
+    """None: open to everybody."""
+    tag: str
+    says: str = ""
+    problems: Mapping[int, str] = field(default_factory=dict)
+    """Refusals of this route's own, besides those that every route of its kind may answer."""
+    example: Any = None
+    request_headers: tuple[str, ...] = ()
+    decoder: msgspec.json.Decoder[Input] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decoder", msgspec.json.Decoder(self.takes))
+
+    @property
+    def has_body(self) -> bool:
+        return self.method != "GET" and bool(self.takes.__struct_fields__)
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        return tuple(self.path.split("/"))
+
+
+AnyRoute = Route[Any]
+
+
+class Router:
+    """The table, ready for lookups. Paths without parameters are found by one dictionary."""
+
+    def __init__(self, routes: Sequence[AnyRoute], gatekeeper: Gatekeeper, limits: Limits) -> None:
+        self.routes = tuple(routes)
+        self._gatekeeper = gatekeeper
+        self._limits = limits
+        self._outage = Outage(logger, "the API")
+        self._fixed: dict[str, dict[str, AnyRoute]] = {}
+        self._open: dict[tuple[str, ...], dict[str, AnyRoute]] = {}
+        for route in routes:
+            if "{" in route.path:
+                self._open.setdefault(route.segments, {})[route.method] = route
+            else:
+                self._fixed.setdefault(route.path, {})[route.method] = route
+
+    async def serve(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        answer: Answer | Stream
+        request = Request(scope, receive, {})
+        route: AnyRoute | None = None
+        try:
+            route = self._find(scope["method"], scope["path"], request)
+            answer = await self._handle(route, request)
+            if route.scope is not None:
+                self._outage.over()
+        except ClientGone:
+            return
+        except Refusal as refusal:
+            answer = problem_answer(refusal)
+        except EuterpeError as error:
+            answer = problem_answer(self._refuse(error, route))
+        except Exception:  # noqa: BLE001  # a bug of ours must still be answered, and logged
+            _log_failure(route)
+            answer = problem_answer(internal_error())
+        if isinstance(answer, Stream):
+            await answer.send_to(request, send)
+        else:
+            await answer.send(send)
+
+    def _find(self, method: str, path: str, request: Request) -> AnyRoute:
+        methods = self._fixed.get(path)
+        if methods is None:
+            methods = self._match(path, request)
+        if methods is None:
+            raise Refusal(404, "no_such_route", "nothing is here; /docs shows what there is")
+        route = methods.get(method)
+        if route is None:
+            allowed = ", ".join(sorted(methods))
+            headers = ((b"allow", allowed.encode()),)
+            raise Refusal(405, "method_not_allowed", f"this takes {allowed}", headers=headers)
+        return route
+
+    def _match(self, path: str, request: Request) -> dict[str, AnyRoute] | None:
+        parts = path.split("/")
+        for segments, methods in self._open.items():
+            if len(segments) != len(parts):
+                continue
+            differing = [(s, part) for s, part in zip(segments, parts, strict=True) if s != part]
+            if all(s.startswith("{") and part for s, part in differing):
+                request.parameters = {s[1:-1]: part for s, part in differing}
+                return methods
+        return None
+
+    async def _handle(self, route: AnyRoute, request: Request) -> Answer | Stream:
+        if route.scope is not None:
+            request.identity = await self._gatekeeper.admit(request, route.scope)
+        if route.method != "GET":
+            body = await request.body(self._limits.max_body_bytes, self._limits.body_timeout_s)
+            said = decode_body(body, route.decoder)
+        else:
+            said = decode_query(request.query_string, route.takes)
+        return await route.handler(request, said)
+
+    def _refuse(self, error: EuterpeError, route: AnyRoute | None) -> Refusal:
+        refusal = refusal_of(error)
+        if isinstance(error, StoreUnavailable):
+            self._outage.pause_after(error)
+        elif refusal.status >= 500:
+            _log_failure(route)
+        return refusal
+
+
+def problem_answer(refusal: Refusal) -> Answer:
+    return Answer(refusal.status, refusal.body, PROBLEM_JSON, refusal.headers)
+
+
+def _log_failure(route: AnyRoute | None) -> None:
+    where = {"path": route.path, "method": route.method} if route is not None else {}
+    logger.exception("a request failed", extra=where)

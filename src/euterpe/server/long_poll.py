@@ -1,0 +1,281 @@
+"""One claim for many: HTTP workers that wait for the same work share the statements that look for it.
+
+Workers that name the same queues and types form a group. The group claims for all who wait in one transaction, each
+job with a token of its own, at once when work is announced and otherwise every few hundred milliseconds, so that a
+hundred waiting workers cost no more than one. Who left while a claim was under way gets nothing: what was claimed for
+it is released unharmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence, Set
+from contextvars import Context  # a task that outlives its request carries none of its keys
+from typing import Final
+
+from euterpe.model.errors import StoreUnavailable
+from euterpe.model.job import Claim
+from euterpe.model.outcome import Released
+from euterpe.ports import ClaimRequest, Finished, Wakeups
+from euterpe.server.http.problems import Refusal
+
+CLAIM_LIMIT: Final = 1000
+IDLE_GROWTH: Final = 1.5
+LINGER_S: Final = 5.0
+"""A group without waiters stays for the next one: busy workers come back within milliseconds."""
+RELEASE_TRIES: Final = 3
+GROUPS_AT_FULL_PACE: Final = 50
+"""Beyond so many groups each one polls less often, so that all of them together cost no more than these. Announced work
+is looked for at once whatever their number."""
+GROUP_LIMIT: Final = 1_000
+
+ClaimFor = Callable[[ClaimRequest, Sequence[str]], Awaitable[list[Claim]]]
+Release = Callable[[Sequence[Finished]], Awaitable[object]]
+GroupKey = tuple[tuple[str, ...], tuple[str, ...] | None]
+
+log: Final = logging.getLogger("euterpe.api")
+
+
+class Waiter:
+    """A worker's open claim request."""
+
+    __slots__ = ("future", "gone", "late", "wants", "worker_id")
+
+    def __init__(self, worker_id: str, wants: int) -> None:
+        self.worker_id = worker_id
+        self.wants = wants
+        self.future: asyncio.Future[list[Claim]] = asyncio.get_running_loop().create_future()
+        self.gone = False
+        self.late = False
+
+    def leave(self) -> None:
+        """The client went away."""
+        self.gone = True
+        self.answer([])
+
+    def answer(self, claims: list[Claim]) -> bool:
+        """Whether somebody is still there to take them."""
+        if self.future.done():
+            return False
+        self.future.set_result(claims)
+        return True
+
+
+class Coordinator:
+    """All groups of one process."""
+
+    def __init__(
+        self,
+        claim_for: ClaimFor,
+        release: Release,
+        wakeups: Wakeups,
+        *,
+        lease_ttl_us: int,
+        poll_s: tuple[float, float],
+        rng: random.Random | None = None,
+    ) -> None:
+        self.claim_for = claim_for
+        self.wakeups = wakeups
+        self.lease_ttl_us = lease_ttl_us
+        self.poll_s = poll_s
+        self.rng = rng or random.Random()
+        self._release = release
+        self._groups: dict[GroupKey, _Group] = {}
+        self._releases: set[asyncio.Task[None]] = set()
+        self.draining = False
+
+    async def claim(self, waiter: Waiter, queues: Sequence[str], types: Sequence[str] | None, wait_s: float) -> None:
+        """Resolves the waiter's future: with jobs, or with none when the time is up."""
+        if self.draining:
+            waiter.answer([])
+            return
+        key = (tuple(dict.fromkeys(queues)), None if types is None else tuple(sorted(set(types))))
+        group = self._groups.get(key)
+        if group is None:
+            if len(self._groups) >= GROUP_LIMIT:
+                detail = f"workers wait for {GROUP_LIMIT} different sets of queues and types here already"
+                raise Refusal(503, "too_many_groups", detail, headers=((b"retry-after", b"5"),))
+            group = self._groups[key] = _Group(key, self)
+        group.join(waiter)
+        timer = asyncio.get_running_loop().call_later(wait_s, group.expire, waiter)
+        try:
+            await waiter.future
+        finally:
+            timer.cancel()
+            group.part(waiter)
+
+    @property
+    def pace(self) -> float:
+        """By how much polls are stretched."""
+        return max(1.0, len(self._groups) / GROUPS_AT_FULL_PACE)
+
+    def wake_all(self) -> None:
+        """Work may have appeared anywhere."""
+        for group in self._groups.values():
+            group.wake()
+
+    def _wake_those_who_want(self, queues: Set[str]) -> None:
+        for group in self._groups.values():
+            if not queues.isdisjoint(group.queues):
+                group.wake()
+
+    def drain(self) -> None:
+        """Answer everybody who waits with nothing, now and from here on: the process is about to stop."""
+        self.draining = True
+        for group in list(self._groups.values()):
+            group.dismiss()
+
+    async def close(self) -> None:
+        self.drain()
+        for group in list(self._groups.values()):
+            await group.close()
+        await asyncio.gather(*self._releases, return_exceptions=True)
+
+    def forget(self, key: GroupKey) -> None:
+        self._groups.pop(key, None)
+
+    def give_back(self, claims: Sequence[Claim]) -> None:
+        """Release what nobody took. If that fails the lease runs out, and the sweep does it."""
+        if claims:
+            task = asyncio.get_running_loop().create_task(self._give_back(claims))
+            self._releases.add(task)
+            task.add_done_callback(self._releases.discard)
+
+    async def _give_back(self, claims: Sequence[Claim]) -> None:
+        for attempt in range(RELEASE_TRIES):
+            try:
+                await self._release([Finished(claim, Released()) for claim in claims])
+            except StoreUnavailable:
+                await asyncio.sleep(0.1 * 2**attempt)
+            else:
+                self._wake_those_who_want({claim.job.queue for claim in claims})
+                return
+        log.warning("claims could not be released; their leases will expire", extra={"count": len(claims)})
+
+
+class _Group:
+    """Waiters for the same queues and types, and the loop that serves them while there are any."""
+
+    def __init__(self, key: GroupKey, coordinator: Coordinator) -> None:
+        self._key = key
+        self._coordinator = coordinator
+        self._waiters: dict[Waiter, None] = {}
+        self._claiming: frozenset[Waiter] = frozenset()
+        self._woken = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._serve(), context=Context())
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return self._key[0]
+
+    def join(self, waiter: Waiter) -> None:
+        self._waiters[waiter] = None
+        self._woken.set()
+
+    def part(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+
+    def wake(self) -> None:
+        if self._waiters:
+            self._woken.set()
+
+    def expire(self, waiter: Waiter) -> None:
+        """Time is up. Who has a claim under way, or had none yet, is answered after it."""
+        waiter.late = True
+        if waiter not in self._claiming and not self._woken.is_set():
+            waiter.answer([])
+
+    def dismiss(self) -> None:
+        for waiter in list(self._waiters):
+            if waiter not in self._claiming:
+                waiter.answer([])
+            waiter.late = True
+        self._woken.set()
+
+    async def close(self) -> None:
+        await asyncio.wait([self._task])
+
+    async def _serve(self) -> None:
+        soon_s, later_s = self._coordinator.poll_s
+        idle_s = soon_s
+        unsubscribe = self._coordinator.wakeups.subscribe(self._woken.set, self._key[0])
+        try:
+            while not (self._coordinator.draining and not self._waiters):
+                self._woken.clear()
+                slots = self._slots()
+                if slots:
+                    taken = await self._claim(slots)
+                    if taken == len(slots):
+                        idle_s = soon_s
+                        continue  # There may be more where these came from.
+                    pause_s = idle_s * self._coordinator.pace * self._coordinator.rng.uniform(0.75, 1.25)
+                else:
+                    pause_s = LINGER_S
+                woken = await self._pause(pause_s)
+                if not woken and not self._waiters:
+                    return
+                idle_s = soon_s if woken else min(idle_s * IDLE_GROWTH, later_s)
+        finally:
+            unsubscribe()
+            self._coordinator.forget(self._key)
+            for waiter in self._waiters:  # only a loop that was cancelled leaves any
+                waiter.future.cancel()
+
+    def _slots(self) -> list[Waiter]:
+        """A place for each job that could be taken now: one for everybody, then a second one, and so on."""
+        open_waiters = [w for w in self._waiters if not w.future.done()]
+        slots: list[Waiter] = []
+        most = max((w.wants for w in open_waiters), default=0)
+        for turn in range(most):
+            slots += [w for w in open_waiters if w.wants > turn]
+            if len(slots) >= CLAIM_LIMIT:
+                break
+        return slots[:CLAIM_LIMIT]
+
+    async def _claim(self, slots: Sequence[Waiter]) -> int:
+        queues, types = self._key
+        self._claiming = frozenset(slots)
+        request = ClaimRequest(
+            worker_id=slots[0].worker_id,
+            limit=len(slots),
+            queues=queues,
+            types=types,
+            lease_ttl_us=self._coordinator.lease_ttl_us,
+        )
+        try:
+            claims = await self._coordinator.claim_for(request, [w.worker_id for w in slots])
+        except Exception as error:  # noqa: BLE001  # whatever it was, everybody who waits must get it
+            for waiter in self._claiming:
+                if not waiter.future.done():
+                    waiter.future.set_exception(error)
+            return 0
+        finally:
+            asked, self._claiming = self._claiming, frozenset()
+        self._deal(slots, asked, claims)
+        return len(claims)
+
+    def _deal(self, slots: Sequence[Waiter], asked: frozenset[Waiter], claims: Sequence[Claim]) -> None:
+        dealt: dict[Waiter, list[Claim]] = {}
+        for waiter, claim in zip(slots, claims, strict=False):
+            dealt.setdefault(waiter, []).append(claim)
+        unwanted: list[Claim] = []
+        for waiter, own in dealt.items():
+            if not waiter.answer(own):
+                unwanted += own
+        self._coordinator.give_back(unwanted)
+        for waiter in asked:
+            if waiter.late:
+                waiter.answer([])
+
+    async def _pause(self, pause_s: float) -> bool:
+        """Until there is a reason to look again; True when somebody said so."""
+        if self._woken.is_set():
+            return True
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        return True

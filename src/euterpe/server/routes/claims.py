@@ -1,0 +1,64 @@
+"""A claim as a worker sees it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.document import rfc3339
+from euterpe.model.job import Claim
+from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.ports import Address
+from euterpe.wire.worker import ClaimedJob, OneClaimed, StreamRef
+
+_SECOND_US: Final = 1_000_000
+
+
+def one_of_many(claim: Claim, message: Address | None) -> ClaimedJob:
+    return ClaimedJob(**_fields(claim, message))
+
+
+def the_only_one(claim: Claim, message: Address | None) -> OneClaimed:
+    return OneClaimed(claimed=True, **_fields(claim, message))
+
+
+def _fields(claim: Claim, message: Address | None) -> dict[str, Any]:
+    job, lease = claim.job, claim.lease
+    ttl_s = (lease.expires_at - (job.started_at or 0)) / _SECOND_US
+    attempt_id = lease.attempt_id
+    fields: dict[str, Any] = {
+        "job_id": job.id,
+        "attempt_id": attempt_id,
+        "lease_token": lease.token,
+        # Without a transport there is no message; the attempt's id stands in, stable and used once.
+        "stream": StreamRef(*message) if message is not None else StreamRef(job.queue, attempt_id),
+        "queue": job.queue,
+        "payload": _json_or_base64(job.payload, job.payload_format),
+        "lease_ttl_seconds": ttl_s,
+        "heartbeat_interval_seconds": ttl_s / 3,
+        "type": job.type,
+        "attempt": job.attempt_count,
+        "max_attempts": job.max_attempts,
+        "timeout_seconds": job.execution_timeout_us / _SECOND_US,
+        "lease_expires_at": rfc3339(lease.expires_at),
+        "priority": PRIORITY_NAMES[job.priority],
+        "created_at": rfc3339(job.created_at),
+        "previous_attempt_id": job.previous_attempt_id,
+        "correlation_id": job.correlation_id,
+    }
+    if job.payload_format != "json":
+        fields["payload_format"] = job.payload_format
+    if job.tags_json:
+        fields["tags"] = job.tags
+    if job.stages_json:
+        fields["stages"] = list(job.stages)
+    if job.checkpoint:
+        form = "bytes" if job.checkpoint[:1] == b"b" else "json"
+        fields["checkpoint"] = _json_or_base64(job.checkpoint[1:], form)
+        fields["checkpoint_format"] = form
+    return fields
+
+
+def _json_or_base64(stored: bytes, form: str) -> msgspec.Raw | dict[str, bytes]:
+    return msgspec.Raw(stored) if form == "json" else {"base64": stored}

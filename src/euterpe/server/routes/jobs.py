@@ -1,0 +1,198 @@
+"""The jobs API: submit, look, cancel, retry. Every look and every act is bound to the requester of the key."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, cast
+
+import msgspec
+from msgspec import UNSET
+
+from euterpe.model.changes import Changes
+from euterpe.model.document import job_document, rfc3339
+from euterpe.model.errors import JobNotFound
+from euterpe.model.job import Attempt, Job, read_error
+from euterpe.model.priority import parse_priority
+from euterpe.model.state import State
+from euterpe.model.submission import KEY_LIMIT
+from euterpe.ports import Wakeups
+from euterpe.server.http.asgi import Answer, Header, Request
+from euterpe.server.http.problems import Refusal
+from euterpe.server.job_types import JobTypes
+from euterpe.server.quotas import Quotas
+from euterpe.server.routes.submissions import batch_key, canonical_dependency, drafts_of_batch, job_id_of, submission_of
+from euterpe.server.traceparent import traceparent_of, with_parent
+from euterpe.stores.sql.accounts.keys import Scope
+from euterpe.stores.sql.reads.search import Search, Stats
+from euterpe.stores.sql.store import SqlStore
+from euterpe.wire.jobs import (
+    AttemptDocument,
+    BatchBody,
+    CancelAnswer,
+    CancelBody,
+    DeadLetterBody,
+    ErrorDocument,
+    JobQuery,
+    RetryBody,
+    StatsDocument,
+    SubmissionBody,
+    UpdateBody,
+    Whose,
+)
+
+REPLAYED: Final[Header] = (b"idempotency-replayed", b"true")
+EVERYBODY: Final = "*"
+
+
+class JobRoutes:
+    """Handlers over one store."""
+
+    def __init__(self, store: SqlStore, wakeups: Wakeups, quotas: Quotas, types: JobTypes) -> None:
+        self._store = store
+        self._quotas = quotas
+        self._wakeups = wakeups
+        self._types = types
+
+    async def submit(self, request: Request, body: SubmissionBody) -> Answer:
+        submission = submission_of(
+            body,
+            request.identity.requester_id,
+            self._store.payload_limit,
+            key=_key_header(request),
+            types=self._types,
+        )
+        submission = with_parent(submission, traceparent_of(request))
+        if submission.depends_on:
+            known = tuple(canonical_dependency(d, "/depends_on") for d in submission.depends_on)
+            submission = msgspec.structs.replace(submission, depends_on=known)
+        await self._quotas.admit(submission.requester_id, [submission])
+        receipt = await self._store.submit(submission)
+        location = (b"location", b"/jobs/" + receipt.job_id.encode())
+        return Answer(202, receipt.response, headers=(location, REPLAYED) if receipt.replayed else (location,))
+
+    async def submit_batch(self, request: Request, body: BatchBody) -> Answer:
+        key = batch_key(body.idempotency_key, _key_header(request))
+        drafts = drafts_of_batch(
+            body.jobs,
+            request.identity.requester_id,
+            self._store.payload_limit,
+            traceparent_of(request),
+            self._types,
+        )
+        await self._quotas.admit(request.identity.requester_id, [draft.submission for draft in drafts], key)
+        receipts = await self._store.submit_graph(drafts, key=key)
+        answer = b'{"jobs":[' + b",".join(receipt.response for receipt in receipts) + b"]}"
+        return Answer(202, answer, headers=(REPLAYED,) if all(r.replayed for r in receipts) else ())
+
+    async def get(self, request: Request, whose: Whose) -> Answer:
+        job = await self._store.get(_job_id(request), whose_jobs(request, whose))
+        return Answer(200, msgspec.json.encode(job_document(job)))
+
+    async def search(self, request: Request, query: JobQuery) -> Answer:
+        name, _, value = (query.tag or "").partition(":")
+        page = await self._store.search(
+            Search(
+                requester_id=whose_jobs(request, query),
+                state=None if query.state is None else State(query.state),
+                type=query.type,
+                queue=query.queue,
+                tag=(name, value) if query.tag else None,
+                cursor=query.cursor,
+                limit=query.limit,
+            )
+        )
+        return Answer(200, _page(page.jobs, page.cursor))
+
+    async def attempts(self, request: Request, whose: Whose) -> Answer:
+        attempts = await self._store.attempts(_job_id(request), whose_jobs(request, whose))
+        return Answer(200, msgspec.json.encode({"attempts": [_attempt_document(a) for a in attempts]}))
+
+    async def cancel(self, request: Request, body: CancelBody) -> Answer:
+        job_id = _job_id(request)
+        state = await self._store.cancel(job_id, whose_jobs(request, body), force=body.force)
+        answer = CancelAnswer(job_id, state.value, cancel_requested=state is State.RUNNING)
+        return Answer(200, msgspec.json.encode(answer))
+
+    async def retry(self, request: Request, body: RetryBody) -> Answer:
+        job_id, key = _job_id(request), _key_header(request)
+        if key is not None:
+            # Of its own kind: the same text may be the key of a submission, or of another job's retry.
+            key = f"retry:{job_id}:{hashlib.sha256(key.encode()).hexdigest()}"
+        job = await self._store.retry(job_id, whose_jobs(request, body), key)
+        self._wakeups.announce([job.queue])
+        location = (b"location", b"/jobs/" + job.id.encode())
+        return Answer(202, msgspec.json.encode(job_document(job)), headers=(location,))
+
+    async def dead_letter(self, request: Request, body: DeadLetterBody) -> Answer:
+        job_id = _job_id(request)
+        whose = whose_jobs(request, body)
+        await self._store.bury(job_id, whose)
+        return Answer(200, msgspec.json.encode(job_document(await self._store.get(job_id, whose))))
+
+    async def update(self, request: Request, body: UpdateBody) -> Answer:
+        changes = Changes(
+            priority=UNSET if body.priority is UNSET else parse_priority(body.priority),
+            tags=body.tags,
+            correlation_id=body.correlation_id,
+            callback_url=body.callback_url,
+        )
+        job = await self._store.update(_job_id(request), changes, whose_jobs(request, body))
+        return Answer(200, msgspec.json.encode(job_document(job)))
+
+    async def stats(self, request: Request, whose: Whose) -> Answer:
+        stats = await self._store.stats(whose_jobs(request, whose))
+        return Answer(200, msgspec.json.encode(_stats_document(stats)))
+
+
+def whose_jobs(request: Request, said: Whose) -> str | None:
+    """The requester to look for; None means everybody's, which only an admin may say."""
+    own = request.identity.requester_id
+    if said.requester is None or said.requester == own:
+        return own
+    if Scope.ADMIN not in request.identity.scopes:
+        raise Refusal(403, "forbidden", "other requesters' jobs need scope admin", pointer="/requester")
+    return None if said.requester == EVERYBODY else said.requester
+
+
+def _key_header(request: Request) -> str | None:
+    said = request.header(b"idempotency-key")
+    if said is None:
+        return None
+    try:
+        key = said.decode("utf-8")
+    except UnicodeDecodeError:
+        key = ""
+    if not 1 <= len(key) <= KEY_LIMIT or "\x00" in key:
+        detail = f"the Idempotency-Key header must have 1 to {KEY_LIMIT} characters of UTF-8"
+        raise Refusal(422, "invalid_input", detail, pointer="/idempotency_key")
+    return key
+
+
+def _job_id(request: Request) -> str:
+    said = request.parameters["job_id"]
+    job_id = job_id_of(said)
+    if job_id is None:
+        raise JobNotFound(said[:100])
+    return job_id
+
+
+def _page(jobs: list[Job], cursor: str | None) -> bytes:
+    encoded = b",".join(msgspec.json.encode(job_document(job)) for job in jobs)
+    return b'{"jobs":[' + encoded + b'],"cursor":' + msgspec.json.encode(cursor) + b"}"
+
+
+def _attempt_document(attempt: Attempt) -> AttemptDocument:
+    return AttemptDocument(
+        attempt_id=attempt.attempt_id,
+        attempt=attempt.attempt,
+        worker_id=attempt.worker_id,
+        started_at=rfc3339(attempt.started_at) or "",
+        ended_at=rfc3339(attempt.ended_at),
+        outcome=attempt.outcome,
+        error=None if attempt.error is None else cast(ErrorDocument, read_error(attempt.error)),
+    )
+
+
+def _stats_document(stats: Stats) -> StatsDocument:
+    ages = {queue: age_us / 1_000_000 for queue, age_us in stats.oldest_age_us.items()}
+    return StatsDocument(stats.by_state, stats.by_queue, stats.by_type, ages, stats.per_minute, stats.outbox)

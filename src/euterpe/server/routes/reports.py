@@ -1,0 +1,120 @@
+"""What a worker tells, checked and turned into what the store is told: ends of attempts, heartbeats, news.
+
+Each function takes one entry, alone or of a turn; `at` is the pointer to it inside the request. None stands for a
+lease that can be nobody's: the attempt's id is not that of the job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from euterpe.model.duration import parse_duration_us
+from euterpe.model.errors import InvalidInput
+from euterpe.model.failure import Category, Failure, category_of_status
+from euterpe.model.job import parse_attempt_id
+from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.submission import RESULT_LIMIT
+from euterpe.server.http.decoding import canonical_json
+from euterpe.server.http.problems import Refusal, pointer_of
+from euterpe.server.routes.submissions import bytes_of
+from euterpe.stores.sql.jobs.claim import hash_token
+from euterpe.stores.sql.worker_protocol.values import News, Report, TokenBeat
+from euterpe.wire.worker import ABSENT, Beating, Completion, Failing, ProgressSaid, StreamRef, WorkerError
+
+FIRST_REFUSAL: Final = 400
+_NOTHING: Final = (b"null", None)
+
+
+def completion_report(said: Completion, at: str = "") -> Report | None:
+    spelled, result = _NOTHING if bytes(said.result) in ABSENT else _result(said.result, f"{at}/result")
+    return _report(said, Success(result), b"complete" + spelled)
+
+
+def _result(raw: msgspec.Raw, pointer: str) -> tuple[bytes, bytes]:
+    """In the one spelling that is hashed, and as it came."""
+    result, spelled = bytes(raw), canonical_json(raw, pointer)
+    if len(result) > RESULT_LIMIT:
+        detail = f"{len(result)} bytes; the limit is {RESULT_LIMIT}. Store it elsewhere and send a pointer"
+        raise Refusal(413, "payload_too_large", detail, pointer=pointer)
+    return spelled, result
+
+
+def failure_report(said: Failing, at: str = "") -> Report | None:
+    if said.released:
+        outcome: Outcome = Released()
+    elif said.error is None:
+        raise Refusal(422, "invalid_input", "say what went wrong, or `released`", pointer=f"{at}/error")
+    else:
+        outcome = _failed(said.error, f"{at}/error")
+    return _report(said, outcome, b"fail" + msgspec.json.encode((said.released, said.error)))
+
+
+def _report(said: Completion | Failing, outcome: Outcome, hashed: bytes) -> Report | None:
+    job_id = str(said.job_id)
+    version = _claim_version(job_id, said.attempt_id)
+    if version is None:
+        return None
+    digest = hashlib.sha256(hashed).digest()
+    return Report(job_id, version, hash_token(said.lease_token), outcome, digest, _message(said))
+
+
+def _message(said: Completion | Failing) -> tuple[str, str] | None:
+    if isinstance(said.stream, StreamRef):
+        return said.stream.name, said.stream.message_id
+    return None if said.stream is None or said.message_id is None else (said.stream, said.message_id)
+
+
+def _failed(error: WorkerError, at: str) -> Outcome:
+    """The category says it best, then the HTTP status by the contract's table, then `retryable`."""
+    if error.category is not None:
+        category = Category(error.category)
+    elif error.http_status is not None and error.http_status >= FIRST_REFUSAL:
+        category = category_of_status(error.http_status)
+    else:
+        category = Category.TEMPORARY if error.retryable else Category.PERMANENT
+    if category is Category.CANCELLED:
+        return Cancelled(error.message)
+    try:
+        retry_after_us = None if error.retry_after is None else parse_duration_us(error.retry_after, "retry_after")
+    except InvalidInput as wrong:
+        raise Refusal(422, "invalid_input", wrong.reason, pointer=at + pointer_of(wrong.field)) from None
+    return Failed(Failure(category, error.message, error.code, error.stack, retry_after_us, error.http_status))
+
+
+def beat_of(said: Beating) -> TokenBeat | None:
+    job_id = str(said.job_id)
+    version = None
+    if said.attempt_id is not None:
+        version = _claim_version(job_id, said.attempt_id)
+        if version is None:
+            return None
+    return TokenBeat(job_id, hash_token(said.lease_token), version)
+
+
+def news_of(said: Beating, at: str = "") -> News | None:
+    """What a heartbeat tells beside being one; None: nothing."""
+    has_checkpoint = bytes(said.checkpoint) not in ABSENT
+    if said.stage is None and said.progress is None and not has_checkpoint:
+        return None
+    progress = said.progress
+    percent = progress.percent if isinstance(progress, ProgressSaid) else progress
+    checkpoint = None
+    if has_checkpoint:
+        mark = b"j" if said.checkpoint_format == "json" else b"b"
+        checkpoint = mark + bytes_of(said.checkpoint, said.checkpoint_format, f"{at}/checkpoint")
+        if len(checkpoint) > RESULT_LIMIT:
+            detail = f"{len(checkpoint)} bytes; the limit is {RESULT_LIMIT}"
+            raise Refusal(413, "payload_too_large", detail, pointer=f"{at}/checkpoint")
+    message = progress.message if isinstance(progress, ProgressSaid) else None
+    return News(stage=said.stage, progress=percent, message=message, checkpoint=checkpoint)
+
+
+def _claim_version(job_id: str, attempt_id: str) -> int | None:
+    """The fence inside an attempt's id."""
+    parsed = parse_attempt_id(attempt_id)
+    if parsed is None or parsed[0].lower() != job_id or parsed[1] >= 2**63:
+        return None
+    return parsed[1]

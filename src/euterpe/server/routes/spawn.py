@@ -1,0 +1,59 @@
+"""Children of a running job: stored all or none, under the lease that their parent runs under.
+
+They belong to the parent's requester, whoever's worker runs it. Safe to repeat: with a key, the same request of the
+same attempt gets the first answer, also when the attempt is over by then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from euterpe.model.batch import Parent, Receipt, Unit
+from euterpe.model.errors import JobNotFound, StaleLease
+from euterpe.model.job import parse_attempt_id
+from euterpe.server.http.asgi import Answer, Request
+from euterpe.server.http.problems import refused_lease
+from euterpe.server.job_types import JobTypes
+from euterpe.server.routes.submissions import drafts_of_batch
+from euterpe.stores.sql.jobs.claim import hash_token
+from euterpe.stores.sql.store import SqlStore
+from euterpe.wire.worker import SpawnAnswer, SpawnBody, SpawnedJob
+
+_STALE: Final = "this lease is over, or was never yours; nothing was stored"
+
+
+class SpawnRoutes:
+    """Spawning over one store."""
+
+    def __init__(self, store: SqlStore, types: JobTypes) -> None:
+        self._store = store
+        self._types = types
+
+    async def spawn(self, _: Request, body: SpawnBody) -> Answer:
+        job_id = str(body.job_id)
+        parsed = parse_attempt_id(body.attempt_id)
+        if parsed is None or parsed[0].lower() != job_id or parsed[1] >= 2**63:
+            raise refused_lease(_STALE)
+        try:
+            parent = await self._store.get(job_id)
+            drafts = drafts_of_batch(body.jobs, parent.requester_id, self._store.payload_limit, types=self._types)
+            unit = Unit(tuple(drafts), key=_key(body), parent=Parent(job_id, parsed[1], hash_token(body.lease_token)))
+            receipts = await self._store.submit_unit(unit)
+        except (StaleLease, JobNotFound):
+            raise refused_lease(_STALE) from None
+        return Answer(200, msgspec.json.encode(SpawnAnswer(ok=True, jobs=[*map(_spawned, receipts)])))
+
+
+def _key(body: SpawnBody) -> str | None:
+    """Of this attempt and token alone: who has another token cannot ask for the answer."""
+    if body.idempotency_key is None:
+        return None
+    said = msgspec.json.encode((body.lease_token, body.idempotency_key))
+    return f"spawn:{body.attempt_id.lower()}:{hashlib.sha256(said).hexdigest()}"
+
+
+def _spawned(receipt: Receipt) -> SpawnedJob:
+    return msgspec.convert(receipt, SpawnedJob, from_attributes=True)

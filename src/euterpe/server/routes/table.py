@@ -1,0 +1,296 @@
+"""Every route there is. The router serves this table and OpenAPI describes it; nothing else adds a route."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from euterpe.server.http.router import AnyRoute, Reply, Route
+from euterpe.server.routes.events import Feed
+from euterpe.server.routes.jobs import JobRoutes
+from euterpe.server.routes.operations import OperationsRoutes
+from euterpe.server.routes.outbox import OutboxRoutes
+from euterpe.server.routes.spawn import SpawnRoutes
+from euterpe.server.routes.worker import WorkerRoutes
+from euterpe.stores.sql.accounts.keys import Scope
+from euterpe.wire import examples as e
+from euterpe.wire import jobs as wire_jobs
+from euterpe.wire import worker as wire_worker
+
+_NO_JOB: Final = {404: "No such job, or another requester's.", 410: "The job ended and its record was pruned."}
+_NO_EVENT: Final = {404: "No such event, or another requester's."}
+_SAME_KEY: Final = {409: "The idempotency key was used for another request."}
+_STALE: Final = {409: "The lease is not, or no longer, this worker's: `ok` is false and nothing was written."}
+_ENDED: Final = {409: "The job's state does not allow it."}
+
+
+def _get(path: str, handler: Any, takes: Any, summary: str, reply: Reply, tag: str, **more: Any) -> AnyRoute:
+    scope = more.pop("scope", Scope.READ)
+    return Route("GET", path, handler, takes, summary, {200: reply}, scope, tag, **more)
+
+
+def _post(path: str, handler: Any, takes: Any, summary: str, reply: tuple[int, Reply], **more: Any) -> AnyRoute:
+    scope, tag = more.pop("scope", Scope.SUBMIT), more.pop("tag", "Jobs")
+    return Route("POST", path, handler, takes, summary, dict([reply]), scope, tag, **more)
+
+
+def job_routes(jobs: JobRoutes) -> list[AnyRoute]:
+    return [*_submitting(jobs), *_looking(jobs), *_steering(jobs)]
+
+
+def _submitting(jobs: JobRoutes) -> list[AnyRoute]:
+    accepted = Reply("Stored.", wire_jobs.Accepted, example=e.ACCEPTED, headers=("Location", "Idempotency-Replayed"))
+    batch_accepted = Reply(
+        "All stored.", wire_jobs.BatchAccepted, example=e.BATCH_ACCEPTED, headers=("Idempotency-Replayed",)
+    )
+    return [
+        _post(
+            "/jobs",
+            jobs.submit,
+            wire_jobs.SubmissionBody,
+            "Submit a job",
+            (202, accepted),
+            says="With an idempotency key (header or field) the same request gets the same answer, byte for byte.",
+            example=e.SUBMISSION,
+            request_headers=("Idempotency-Key", "traceparent"),
+            problems=_SAME_KEY,
+        ),
+        _post(
+            "/jobs/batch",
+            jobs.submit_batch,
+            wire_jobs.BatchBody,
+            "Submit jobs together, or a whole graph",
+            (202, batch_accepted),
+            says="All are stored or none. A job may depend on another of the batch by `#` and its `ref`.",
+            example=e.BATCH,
+            request_headers=("Idempotency-Key", "traceparent"),
+            problems=_SAME_KEY,
+        ),
+    ]
+
+
+def _looking(jobs: JobRoutes) -> list[AnyRoute]:
+    return [
+        _get(
+            "/jobs",
+            jobs.search,
+            wire_jobs.JobQuery,
+            "Find jobs",
+            Reply("A page.", wire_jobs.JobPage, example=e.PAGE),
+            "Jobs",
+        ),
+        _get(
+            "/jobs/{job_id}",
+            jobs.get,
+            wire_jobs.Whose,
+            "One job",
+            Reply("The job.", wire_jobs.JobDocument, example=e.JOB),
+            "Jobs",
+            problems=_NO_JOB,
+        ),
+        _get(
+            "/jobs/{job_id}/attempts",
+            jobs.attempts,
+            wire_jobs.Whose,
+            "Its executions",
+            Reply("First to last.", wire_jobs.Attempts, example=e.ATTEMPTS),
+            "Jobs",
+            problems=_NO_JOB,
+        ),
+        _get(
+            "/stats",
+            jobs.stats,
+            wire_jobs.Whose,
+            "Counts, ages and rates",
+            Reply("Of one's own jobs.", wire_jobs.StatsDocument, example=e.STATS),
+            "Jobs",
+        ),
+    ]
+
+
+def _steering(jobs: JobRoutes) -> list[AnyRoute]:
+    again = Reply("The job, scheduled again, or the new job that replays it.", wire_jobs.JobDocument, example=e.JOB)
+    return [
+        _post(
+            "/jobs/{job_id}/cancel",
+            jobs.cancel,
+            wire_jobs.CancelBody,
+            "Cancel a job",
+            (200, Reply("Where it is now.", wire_jobs.CancelAnswer, example=e.CANCELLED)),
+            says="A waiting job ends at once. A running one is asked to stop, or with `force` taken away.",
+            example={"force": False},
+            problems=_NO_JOB | _ENDED,
+        ),
+        _post(
+            "/jobs/{job_id}/retry",
+            jobs.retry,
+            wire_jobs.RetryBody,
+            "Run an ended job again",
+            (202, again),
+            says="A failed job with budget left goes on; any other ended job is replayed as a new one, "
+            "and with a key only once.",
+            example={},
+            request_headers=("Idempotency-Key",),
+            problems=_NO_JOB | _ENDED,
+        ),
+        _post(
+            "/jobs/{job_id}/dead-letter",
+            jobs.dead_letter,
+            wire_jobs.DeadLetterBody,
+            "Send a failed job to the dead letter",
+            (200, Reply("The job.", wire_jobs.JobDocument, example=e.JOB)),
+            says="For a failure that nothing will mend: it is kept as long as dead letters are.",
+            example={},
+            problems=_NO_JOB | _ENDED,
+        ),
+        Route(
+            "PATCH",
+            "/jobs/{job_id}",
+            jobs.update,
+            wire_jobs.UpdateBody,
+            "Change a job's priority, tags, correlation id or callback URL",
+            {200: Reply("The job.", wire_jobs.JobDocument, example=e.JOB)},
+            Scope.SUBMIT,
+            "Jobs",
+            says="What is left out stays; null takes a value away. The priority changes only while the job waits; "
+            "type and payload never do.",
+            example={"priority": "high", "tags": {"team": "a"}},
+            problems=_NO_JOB | _ENDED,
+        ),
+    ]
+
+
+def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
+    return [
+        _get(
+            "/events",
+            feed.events,
+            wire_jobs.NoInput,
+            "State changes as they happen",
+            Reply("Server-sent events named `job.<state>`.", media_type="text/event-stream"),
+            "Events",
+            says="Of states passed within half a second only the last is told.",
+            request_headers=("Last-Event-ID",),
+        ),
+        _get(
+            "/outbox",
+            outbox.search,
+            wire_jobs.OutboxQuery,
+            "Webhook events",
+            Reply("A page.", wire_jobs.OutboxPage, example=e.OUTBOX),
+            "Events",
+        ),
+        _get(
+            "/outbox/{event_id}",
+            outbox.get,
+            wire_jobs.Whose,
+            "One webhook event and its deliveries",
+            Reply("The event.", wire_jobs.OutboxEventDetail, example=e.EVENT_DETAIL),
+            "Events",
+            problems=_NO_EVENT,
+        ),
+        _post(
+            "/outbox/{event_id}/redeliver",
+            outbox.redeliver,
+            wire_jobs.NoInput,
+            "Send a webhook event again",
+            (202, Reply("It will be sent: same id, same body.", wire_jobs.OutboxEventDocument, example=e.EVENT)),
+            tag="Events",
+            problems=_NO_EVENT,
+        ),
+    ]
+
+
+def worker_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute]:
+    claim_reply = Reply("A job, jobs, or nothing.", wire_worker.CLAIM_ANSWERS, example=e.CLAIMED)
+    beat_reply = Reply("The lease lives on.", wire_worker.HeartbeatAnswer, example=e.HEARTBEAT_ANSWER)
+    done_reply = Reply("Written, now or before.", wire_worker.CompleteAnswer, example=e.COMPLETE_ANSWER)
+    fail_reply = Reply("Written, now or before.", wire_worker.FailAnswer, example=e.FAIL_ANSWER)
+    turn_reply = Reply("An answer for each entry.", wire_worker.TurnAnswer, example=e.TURN_ANSWER)
+    worker: dict[str, Any] = {"scope": Scope.WORKER, "tag": "Worker protocol"}
+    return [
+        _post(
+            "/internal/worker/claim",
+            workers.claim,
+            wire_worker.ClaimBody,
+            "Ask for work",
+            (200, claim_reply),
+            says="Waits up to `max_wait_ms`. `streams` are queues, the preferred one first.",
+            example=e.CLAIM,
+            **worker,
+        ),
+        _post(
+            "/internal/worker/heartbeat",
+            workers.heartbeat,
+            wire_worker.HeartbeatBody,
+            "Keep a lease",
+            (200, beat_reply),
+            says="Every third of the lease. May tell stage, progress and checkpoint.",
+            example=e.HEARTBEAT,
+            problems=_STALE,
+            **worker,
+        ),
+        _post(
+            "/internal/worker/complete",
+            workers.complete,
+            wire_worker.CompleteBody,
+            "The job is done",
+            (200, done_reply),
+            says="Safe to repeat: the same report gets the first answer.",
+            example=e.COMPLETE,
+            problems=_STALE,
+            **worker,
+        ),
+        _post(
+            "/internal/worker/fail",
+            workers.fail,
+            wire_worker.FailBody,
+            "The attempt failed",
+            (200, fail_reply),
+            says="Safe to repeat. `retryable` false ends the job; `released` gives it back unharmed.",
+            example=e.FAIL,
+            problems=_STALE,
+            **worker,
+        ),
+        _post(
+            "/internal/worker/spawn",
+            spawning.spawn,
+            wire_worker.SpawnBody,
+            "Children of a running job",
+            (200, Reply("All stored, now or before.", wire_worker.SpawnAnswer, example=e.SPAWN_ANSWER)),
+            says="All or none, for the parent's requester; fan-ins on it wait for them. Safe to repeat with a key.",
+            example=e.SPAWN,
+            problems=_STALE,
+            **worker,
+        ),
+        _post(
+            "/internal/worker/turn",
+            workers.turn,
+            wire_worker.TurnBody,
+            "Many at once: reports, heartbeats and the next claim",
+            (200, turn_reply),
+            says="Each entry is safe to repeat. One that is refused has `ok` false; the others are written.",
+            example=e.TURN,
+            **worker,
+        ),
+    ]
+
+
+def operations_routes(operations: OperationsRoutes, *, with_metrics: bool) -> list[AnyRoute]:
+    open_to_all: dict[str, Any] = {"takes": wire_jobs.NoInput, "tag": "Operations", "scope": None}
+    ready = {
+        200: Reply("Ready.", wire_jobs.Readiness, example=e.READY),
+        503: Reply("Not ready; the body names what fails.", wire_jobs.Readiness, example=e.UNREADY),
+    }
+    alive = Reply("Alive.", wire_jobs.Alive, example={"status": "ok"})
+    document = Reply("This document.", dict[str, Any])
+    page = Reply("A page for people.", media_type="text/html")
+    routes: list[AnyRoute] = [
+        _get("/healthz", operations.alive, summary="Is it alive", reply=alive, **open_to_all),
+        Route("GET", "/readyz", operations.ready, summary="Can it work", replies=ready, **open_to_all),
+        _get("/openapi.json", operations.openapi_document, summary="OpenAPI 3.1", reply=document, **open_to_all),
+        _get("/docs", operations.docs_page, summary="The same for people", reply=page, **open_to_all),
+    ]
+    if with_metrics:
+        text = Reply("Prometheus text.", media_type="text/plain")
+        routes.append(_get("/metrics", operations.metrics, summary="Metrics", reply=text, **open_to_all))
+    return routes

@@ -1,0 +1,279 @@
+"""Claim, heartbeat, complete, fail: the contract that a worker in any language can keep with plain HTTP.
+
+Completion is idempotent by job and attempt and guarded by the lease token: the same report again gets the first
+answer, any other 409, and then nothing was written. A turn is all of it at once, with an answer for each entry. A
+worker key runs the jobs of every requester.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from euterpe.model.document import rfc3339
+from euterpe.model.errors import IllegalTransition
+from euterpe.model.job import Claim
+from euterpe.model.outcome import Success
+from euterpe.model.state import State
+from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, Telemetry, Trace, Wakeups
+from euterpe.server.attempt_spans import AttemptSpans
+from euterpe.server.batcher import Gathering
+from euterpe.server.http.asgi import Answer, ClientGone, Request
+from euterpe.server.http.problems import Refusal, refused_lease
+from euterpe.server.long_poll import Coordinator, Waiter
+from euterpe.server.routes.claims import one_of_many, the_only_one
+from euterpe.server.routes.reports import beat_of, completion_report, failure_report, news_of
+from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.values import REFUSED, News, Renewed, Reply, Report, TokenBeat
+from euterpe.wire.worker import (
+    BeatingAnswer,
+    ClaimBody,
+    CompleteAnswer,
+    CompleteBody,
+    CompletionAnswer,
+    FailAnswer,
+    FailBody,
+    FailingAnswer,
+    HeartbeatAnswer,
+    HeartbeatBody,
+    ManyClaimed,
+    NothingClaimed,
+    TurnAnswer,
+    TurnBody,
+    Wanted,
+)
+from euterpe.worker.job_log import report_attempt
+from euterpe.worker.telemetry import reason_of
+
+COMPLETED: Final = msgspec.json.encode(CompleteAnswer(ok=True, ack=True))
+_NOTHING: Final = Answer(200, msgspec.json.encode(NothingClaimed()))
+_NO_JOBS: Final = Answer(200, msgspec.json.encode(ManyClaimed(claimed=False, jobs=[])))
+_SECOND_US: Final = 1_000_000
+_STALE: Final = "this lease is over, or was never yours; abort, nothing was written"
+_NOT_THE_SAME: Final = "this attempt is closed with another result, or the token is not its own; nothing was written"
+
+
+class WorkerRoutes:
+    """Handlers over the wire store. Reports and beats that wait together are written together."""
+
+    def __init__(
+        self,
+        claims: WireClaims,
+        coordinator: Coordinator,
+        wakeups: Wakeups,
+        telemetry: Telemetry | None,
+        *,
+        max_wait_ms: int,
+        lease_ttl_us: int,
+        trace: Trace | None = None,
+    ) -> None:
+        self._spans = AttemptSpans(trace)
+        self._claims = claims
+        self._coordinator = coordinator
+        self._wakeups = wakeups
+        self._transport = wakeups if isinstance(wakeups, MessageTransport) else None
+        self._telemetry = telemetry
+        self._max_wait_ms = max_wait_ms
+        self._lease_ttl_us = lease_ttl_us
+        self._reports: Gathering[Report, Reply] = Gathering(self._finish)
+        self._beats: Gathering[TokenBeat, Renewed | None] = Gathering(lambda beats: claims.beat(beats, lease_ttl_us))
+
+    async def claim(self, request: Request, body: ClaimBody) -> Answer:
+        claims = await self._claimed(request, body.worker_id, body)
+        if body.max_jobs is not None:
+            if not claims:
+                return _NO_JOBS
+            jobs = [*map(one_of_many, claims, await self._messages_of(claims))]
+            return Answer(200, msgspec.json.encode(ManyClaimed(claimed=True, jobs=jobs)))
+        if not claims:
+            return _NOTHING
+        (message,) = await self._messages_of(claims[:1])
+        return Answer(200, msgspec.json.encode(the_only_one(claims[0], message)))
+
+    async def heartbeat(self, _: Request, body: HeartbeatBody) -> Answer:
+        beat = beat_of(body)
+        if beat is None:
+            raise refused_lease(_STALE)
+        news = news_of(body)
+        renewed = await (self._beats.ask(beat) if news is None else self._tell(beat, news))
+        if renewed is None:
+            raise refused_lease(_STALE)
+        answer = HeartbeatAnswer(True, rfc3339(renewed.expires_at) or "", renewed.cancel_requested)
+        return Answer(200, msgspec.json.encode(answer))
+
+    async def complete(self, _: Request, body: CompleteBody) -> Answer:
+        await self._ended(completion_report(body))
+        return Answer(200, COMPLETED)
+
+    async def fail(self, _: Request, body: FailBody) -> Answer:
+        state = await self._ended(failure_report(body))
+        answer = FailAnswer(ok=True, ack=True, requeued=_goes_on(state), dlq=state is State.DEAD_LETTER)
+        return Answer(200, msgspec.json.encode(answer))
+
+    async def turn(self, request: Request, body: TurnBody) -> Answer:
+        """In this order: what ended, what goes on, what comes next. All entries are checked before any is written."""
+        completions = [completion_report(said, f"/complete/{i}") for i, said in enumerate(body.complete)]
+        failures = [failure_report(said, f"/fail/{i}") for i, said in enumerate(body.fail)]
+        beats = [(beat_of(said), news_of(said, f"/heartbeat/{i}")) for i, said in enumerate(body.heartbeat)]
+        replies = await self._replies([*completions, *failures])
+        kept = await self._kept(beats)
+        claims = [] if body.claim is None else await self._claimed(request, body.worker_id, body.claim)
+        answer = TurnAnswer(
+            complete=[_completion_answer(reply) for reply in replies[: len(completions)]],
+            fail=[_failing_answer(reply.state) for reply in replies[len(completions) :]],
+            heartbeat=kept,
+            claimed=bool(claims),
+            jobs=[*map(one_of_many, claims, await self._messages_of(claims))],
+        )
+        return Answer(200, msgspec.json.encode(answer))
+
+    async def _claimed(self, request: Request, worker_id: str, wanted: Wanted) -> list[Claim]:
+        waiter = Waiter(worker_id, wanted.max_jobs or 1)
+        watch = request.watch(waiter.leave)
+        try:
+            wait_s = min(wanted.max_wait_ms, self._max_wait_ms) / 1000
+            await self._coordinator.claim(waiter, wanted.streams, wanted.types, wait_s)
+        finally:
+            watch.cancel()
+        claims = waiter.future.result()
+        if waiter.gone:
+            self._coordinator.give_back(claims)
+            raise ClientGone
+        self._tell_outbox(claim.job.callback_url is not None for claim in claims)
+        self._count_claims(claims)
+        self._spans.begin(request, claims)
+        return claims
+
+    async def _messages_of(self, claims: Sequence[Claim]) -> Sequence[Address | None]:
+        if self._transport is None or not claims:
+            return [None] * len(claims)
+        return await self._transport.messages_of([claim.job for claim in claims])
+
+    async def _ended(self, report: Report | None) -> State:
+        if report is None:
+            raise refused_lease(_STALE)
+        reply = await self._reports.ask(report)
+        if reply.why is not None:
+            raise Refusal(409, "illegal_transition", reply.why, ok=False, ack=False)
+        if reply.state is None:
+            raise refused_lease(_NOT_THE_SAME)
+        return reply.state
+
+    async def _replies(self, reports: Sequence[Report | None]) -> list[Reply]:
+        asked = [report for report in reports if report is not None]
+        replies = iter(await self._reports.ask_all(asked) if asked else ())
+        return [REFUSED if report is None else next(replies) for report in reports]
+
+    async def _kept(self, beats: Sequence[tuple[TokenBeat | None, News | None]]) -> list[BeatingAnswer]:
+        plain = [beat for beat, news in beats if beat is not None and news is None]
+        renewed = iter(await self._beats.ask_all(plain) if plain else ())
+        answers = []
+        for beat, news in beats:
+            if beat is None:
+                answers.append(_LEASE_OVER)
+            elif news is None:
+                answers.append(_beating_answer(next(renewed)))
+            else:
+                answers.append(await self._told(beat, news))
+        return answers
+
+    async def _told(self, beat: TokenBeat, news: News) -> BeatingAnswer:
+        try:
+            return _beating_answer(await self._claims.beat_with_news(beat, news, self._lease_ttl_us))
+        except IllegalTransition as error:
+            return BeatingAnswer(ok=False, code="illegal_transition", detail=str(error))
+
+    async def _finish(self, reports: Sequence[Report]) -> list[Reply]:
+        replies = await self._claims.finish(reports)
+        if self._transport is not None:  # After the commit, and never before.
+            settled = zip(reports, replies, strict=True)
+            self._transport.acknowledge([(r.job_id, r.message) for r, reply in settled if reply.state is not None])
+        if any(reply.stirs for reply in replies):
+            self._coordinator.wake_all()
+        self._tell_outbox(reply.settled is not None and reply.settled.has_callback for reply in replies)
+        self._spans.end(reports, replies)
+        _log_failures(reports, replies)
+        if self._telemetry is not None:
+            _count_ends(self._telemetry, reports, replies)
+        return replies
+
+    async def _tell(self, beat: TokenBeat, news: News) -> Renewed | None:
+        try:
+            return await self._claims.beat_with_news(beat, news, self._lease_ttl_us)
+        except IllegalTransition as error:
+            raise Refusal(422, "illegal_transition", str(error), pointer="/stage") from None
+
+    def _tell_outbox(self, have_callbacks: Iterable[bool]) -> None:
+        """Events were written beside these changes; their delivery need not wait for a poll."""
+        if any(have_callbacks):
+            self._wakeups.announce([OUTBOX_CHANNEL])
+
+    def _count_claims(self, claims: Sequence[Claim]) -> None:
+        if self._telemetry is None:
+            return
+        latencies: dict[str, list[float]] = defaultdict(list)
+        for claim in claims:
+            job = claim.job
+            waited_us = (job.started_at or 0) - max(job.scheduled_at or 0, job.run_at)
+            latencies[job.queue].append(max(0, waited_us) / _SECOND_US)
+        for queue, seconds in latencies.items():
+            self._telemetry.claimed(queue, seconds)
+
+
+_COMPLETED: Final = CompletionAnswer(ok=True, ack=True)
+_NOT_COMPLETED: Final = CompletionAnswer(ok=False, ack=False, code="stale_lease", detail=_NOT_THE_SAME)
+_LEASE_OVER: Final = BeatingAnswer(ok=False, code="stale_lease", detail=_STALE)
+
+
+def _completion_answer(reply: Reply) -> CompletionAnswer:
+    if reply.why is not None:
+        return CompletionAnswer(ok=False, ack=False, code="illegal_transition", detail=reply.why)
+    return _COMPLETED if reply.state else _NOT_COMPLETED
+
+
+def _failing_answer(state: State | None) -> FailingAnswer:
+    if state is None:
+        return FailingAnswer(False, False, False, False, code="stale_lease", detail=_NOT_THE_SAME)
+    return FailingAnswer(True, True, _goes_on(state), state is State.DEAD_LETTER, state=state.value)
+
+
+def _goes_on(state: State) -> bool:
+    return state in (State.RETRYING, State.SCHEDULED)
+
+
+def _beating_answer(renewed: Renewed | None) -> BeatingAnswer:
+    if renewed is None:
+        return _LEASE_OVER
+    expires_at = rfc3339(renewed.expires_at) or ""
+    return BeatingAnswer(ok=True, lease_expires_at=expires_at, cancel_requested=renewed.cancel_requested)
+
+
+def _log_failures(reports: Sequence[Report], replies: Sequence[Reply]) -> None:
+    """As a worker beside the database tells them; a report that comes again tells nothing new."""
+    for report, reply in zip(reports, replies, strict=True):
+        if isinstance(report.outcome, Success) or reply.settled is None or reply.settled.job is None:
+            continue
+        settled, job = reply.settled, reply.settled.job
+        took_s = max(0, time.time_ns() // 1000 - (job.started_at or 0)) / _SECOND_US
+        report_attempt(job, report.outcome, reply.state, settled.delay_us, took_s)
+
+
+def _count_ends(telemetry: Telemetry, reports: Sequence[Report], replies: Sequence[Reply]) -> None:
+    now_us = time.time_ns() // 1000
+    ended: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    stale = 0
+    for report, reply in zip(reports, replies, strict=True):
+        if reply.state is None:
+            stale += 1
+        elif reply.settled is not None:
+            reason = reason_of(report.outcome)
+            duration_s = max(0, now_us - (reply.settled.started_at or now_us)) / _SECOND_US
+            ended[(reply.settled.queue, str(reply.state), reason)].append(duration_s)
+    for (queue, state, reason), durations_s in ended.items():
+        telemetry.settled(queue, state, len(durations_s), durations_s, reason)
+    if stale:
+        telemetry.stale_write(stale)

@@ -1,0 +1,304 @@
+"""A role is a choice of parts; the parts run side by side until the process is told to stop.
+
+A part that has work in hand (API, worker, outbox) ends by itself when it has drained; a part that helps them (sweeps,
+samples) goes on until they are done. When one fails, the rest drains, and that failure is what the process ends with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from euterpe.backends.engines import connect, is_control_plane, make_room, redis_tuning_of, transport_of
+from euterpe.config import Config
+from euterpe.model.errors import EuterpeError
+from euterpe.model.hosts import AllowedHosts
+from euterpe.observe.job_spans import job_spans
+from euterpe.observe.metrics import Metrics
+from euterpe.ports import MessageTransport, Trace
+from euterpe.queue.queue import Queue
+from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
+from euterpe.service.bootstrap import Welcome, welcome
+from euterpe.service.health import Health
+from euterpe.service.outbox import deliver
+from euterpe.service.readiness import until_ready
+from euterpe.service.sampling import sample_forever
+from euterpe.service.signals import Stop
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.stores.sql.program import Program, one
+from euterpe.worker.identity import worker_id
+from euterpe.worker.maintenance import sweep_forever
+
+log: Final = logging.getLogger("euterpe.system")
+
+API_GRACE_S: Final = 10.0
+Part = Coroutine[Any, Any, None]
+
+
+class CannotStart(EuterpeError):
+    """A part of the system could not start. The process exits with 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Which parts run in this process."""
+
+    name: str
+    serves: bool
+    works: bool
+
+
+ALL: Final = Role("all", serves=True, works=True)
+API: Final = Role("api", serves=True, works=False)
+WORKER: Final = Role("worker", serves=False, works=True)
+OUTBOX: Final = Role("outbox", serves=False, works=False)
+"""Only what every role does: the sweeps and the webhooks."""
+ROLES: Final = {role.name: role for role in (ALL, API, WORKER, OUTBOX)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the worker part works: from the configuration, unless the command line says otherwise."""
+
+    concurrency: int
+    queues: tuple[str, ...]
+    grace_us: int
+    metrics_port: int
+    metrics_needed: bool = True
+    """Whether a taken metrics port stops the start; else it is a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a process can tell once its parts are up. `port` is the API's, or that of health and metrics."""
+
+    role: Role
+    url: str
+    port: int | None
+    welcome: Welcome
+    types: tuple[str, ...]
+    """The job types that this process runs."""
+
+
+def tuning_of(config: Config) -> Tuning:
+    worker = config.worker
+    return Tuning(worker.count, worker.consume, worker.grace_us, config.observability.metrics_port)
+
+
+async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, ready: Callable[[Started], None]) -> None:
+    """Start the parts of this role on the queue's database, and run until told to stop.
+
+    On an `http://` queue only a worker can run: its control plane sweeps, delivers and measures on its own side."""
+    remote = is_control_plane(queue.url)
+    if remote and role is not WORKER:
+        raise CannotStart(
+            f"--role={role.name} needs the database itself, and this queue is a control plane over HTTP; "
+            "only --role=worker runs on it"
+        )
+    use_configured_transport(config, queue)
+    stop = Stop()
+    metrics = Metrics(dict.fromkeys((*config.queue_labels, *tuning.queues)))
+    make_room(queue.url)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(stop.on_signals())
+        if not await until_ready(queue, config.engine.start_timeout_us / 1e6, stop.draining):
+            return
+        stack.push_async_exit(queue)
+        queue.store.telemetry = metrics
+        if not remote:
+            keep_as_said(config, queue)
+        parts = Parts(stop)
+        trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
+        greeting, port = Welcome(), None
+        if role.serves:
+            greeting = await welcome(queue.backend_url, queue.store.engine, os.environ)
+            port = await parts.start_api(config, queue, tuning, metrics, trace)
+        elif tuning.metrics_port:
+            port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
+        if role.works:
+            parts.start(_work(config, queue, tuning, stop, metrics, trace))
+            log.info(
+                "working on jobs of %d types, %d at a time",
+                len(queue.handlers.types),
+                tuning.concurrency,
+                extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
+            )
+        else:
+            parts.start_helper(
+                sweep_forever(queue.store, queue.wakeups, metrics, config.worker.sweep_interval_us / 1e6)
+            )
+        if not remote:
+            parts.start(deliver(config, queue, metrics, stop))
+            interval_s = config.observability.queue_sample_interval_us / 1e6
+            parts.start_helper(sample_forever(queue.store, metrics, interval_s))
+        ready(Started(role, queue.url, port, greeting, queue.handlers.types if role.works else ()))
+        await parts.until_done()
+        queue.shutdown.set_in(CLOSE_S - WRITE_S)
+    log.info("stopped")
+
+
+def use_configured_transport(config: Config, queue: Queue) -> None:
+    """The Redis Streams that the configuration names carry this queue's wake-ups, unless it names some of its own."""
+    transport = transport_of(config)
+    if transport is None or is_control_plane(queue.url) or isinstance(queue.wakeups, MessageTransport):
+        return
+    queue.exchange_backend(
+        connect(queue.url, payload_limit=queue.payload_limit, transport=transport, redis=redis_tuning_of(config))
+    )
+
+
+def keep_as_said(config: Config, queue: Queue) -> None:
+    """The sweeps of this process remove what the configuration no longer keeps; its keys last as long as said."""
+    said = config.retention
+    sweeps = queue.store.sweeps
+    sweeps.retention = Retention(
+        completed_us=said.completed_us,
+        cancelled_us=said.cancelled_us,
+        failed_us=said.failed_us,
+        dead_letter_us=said.dead_letter_us,
+        events_us=said.events_us,
+        tombstones_us=said.tombstones_us,
+    )
+    queue.store.key_window_us = said.idempotency_us
+
+
+class Parts:
+    """The tasks of a running system. Parts that work end by themselves; helpers are ended after them."""
+
+    def __init__(self, stop: Stop) -> None:
+        self._stop = stop
+        self._working: set[asyncio.Task[None]] = set()
+        self._helpers: set[asyncio.Task[None]] = set()
+
+    def start(self, part: Part) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(part)
+        self._working.add(task)
+        return task
+
+    def start_helper(self, part: Part) -> None:
+        self._helpers.add(asyncio.get_running_loop().create_task(part))
+
+    async def start_api(
+        self, config: Config, queue: Queue, tuning: Tuning, metrics: Metrics, trace: Trace | None
+    ) -> int:
+        """Start the API and wait until it listens; the port it got, should the configuration say 0."""
+        from euterpe.server.app import create_app
+        from euterpe.server.http.connections import ConnectionLimits, OpenConnections
+        from euterpe.server.http.limits import Limits
+        from euterpe.server.http.serving import serve
+        from euterpe.server.quotas import Quota
+        from euterpe.stores.sql.accounts.keys import ApiKeys
+
+        app = create_app(
+            queue.store,
+            ApiKeys(queue.store.engine),
+            metrics_render=metrics.render,
+            telemetry=metrics,
+            trace=trace,
+            job_types=queue.jobtypes,
+            limits=Limits(
+                max_body_bytes=config.api.max_body_bytes,
+                rate_per_s=config.api.rate_limit,
+                rate_burst=config.api.rate_burst,
+                requester_rate_per_s=config.quotas.requests,
+                quota=Quota(
+                    waiting_jobs=config.quotas.waiting_jobs,
+                    waiting_bytes=config.quotas.waiting_bytes,
+                    idempotency_keys=config.quotas.idempotency_keys,
+                ),
+                lease_ttl_us=config.worker.heartbeat_ttl_us,
+            ),
+        )
+        host, wanted = config.api.host, config.api.port
+        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        serving = self.start(
+            serve(
+                app,
+                host,
+                wanted,
+                stop=self._stop.draining,
+                started=listening.set_result,
+                grace_s=min(API_GRACE_S, tuning.grace_us / 1e6),
+                at_once=self._stop.at_once,
+                connections=OpenConnections(ConnectionLimits(max_connections=config.api.max_connections)),
+                allowed_hosts=config.api.allowed_hosts,
+            )
+        )
+        await asyncio.wait({listening, cast(asyncio.Future[Any], serving)}, return_when=asyncio.FIRST_COMPLETED)
+        if listening.done():
+            return listening.result()
+        self._working.clear()
+        try:
+            await serving
+        except OSError as error:
+            raise _taken("API", host, wanted, error, "API_PORT") from error
+        raise CannotStart("the API ended before it had begun")
+
+    async def until_done(self) -> None:
+        """Until every working part has ended. A part that fails makes the others drain, and is raised at the end."""
+        everything = self._working | self._helpers
+        failure: BaseException | None = None
+        while self._working:
+            done, everything = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
+            ended_by_itself = bool(self._working & done)
+            self._working -= done
+            for task in done:
+                error = None if task.cancelled() else task.exception()
+                if error is not None:
+                    failure = failure or error
+                    log.error("a part of the system failed", exc_info=error)
+            if failure is not None or ended_by_itself:
+                self._stop.draining.set()
+        for helper in self._helpers:
+            helper.cancel()
+        await asyncio.gather(*self._helpers, return_exceptions=True)
+        if failure is not None:
+            raise failure
+
+
+async def _work(
+    config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics, trace: Trace | None
+) -> None:
+    await queue.work(
+        tuning.concurrency,
+        queues=tuning.queues,
+        lease=config.worker.heartbeat_ttl_us / 1e6,
+        grace=tuning.grace_us / 1e6,
+        poll=config.worker.poll_interval_us / 1e6,
+        sweep_interval_s=config.worker.sweep_interval_us / 1e6,
+        webhooks=False,  # a part of its own, in every role
+        stop=stop.draining,
+        at_once=stop.at_once,
+        telemetry=metrics,
+        trace=trace,
+    )
+
+
+async def _listen_for_health(
+    stack: AsyncExitStack, config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics
+) -> int | None:
+    host, port = config.api.host, tuning.metrics_port
+    hosts = AllowedHosts(host, config.api.allowed_hosts)
+    check = queue.store.ping if is_control_plane(queue.url) else lambda: queue.store.engine.read(_clock)
+    health = Health(metrics.render, check, stop.draining, hosts)
+    try:
+        return await stack.enter_async_context(health.serving(host, port))
+    except OSError as error:
+        if tuning.metrics_needed:
+            raise _taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
+        log.warning("the metrics port is taken: this worker serves no metrics", extra={"host": host, "port": port})
+        return None
+
+
+def _clock() -> Program[object]:
+    return (yield one("clock"))
+
+
+def _taken(what: str, host: str, port: int, error: OSError, variable: str) -> CannotStart:
+    reason = (error.strerror or str(error)).lower()
+    return CannotStart(f"the {what} cannot listen on {host}:{port} ({reason}); choose another port with {variable}")

@@ -1,0 +1,47 @@
+"""Looking at the queues now and then, so that metrics show lengths and ages and not only events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from euterpe.model.state import State
+from euterpe.observe.metrics import Metrics
+from euterpe.runtime.outage import Outage
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.reads.search import QueueDepth
+from euterpe.stores.sql.store import SqlStore
+
+log: Final = logging.getLogger("euterpe.system")
+UNDELIVERED: Final = frozenset({"scheduled", "running", "retrying"})
+
+
+async def sample_forever(store: SqlStore, metrics: Metrics, interval_s: float) -> None:
+    """One look every `interval_s`, the first at once. A database that is away costs a sample."""
+    outage = Outage(log, "the sampling of queues")
+    while True:
+        try:
+            await sample(store, metrics)
+        except Exception as error:  # noqa: BLE001  # a gauge is worth less than the process
+            outage.pause_after(error)
+        else:
+            outage.over()
+        await asyncio.sleep(interval_s)
+
+
+async def sample(store: SqlStore, metrics: Metrics) -> None:
+    waiting = [depth for depth in await store.depths() if depth.state is State.SCHEDULED]
+    metrics.sample_queues(lengths_of(waiting), {depth.queue: depth.oldest_age_us / 1e6 for depth in waiting})
+    metrics.sample_outbox(await store.engine.read(undelivered))
+
+
+def lengths_of(waiting: Iterable[QueueDepth]) -> dict[str, int]:
+    return {depth.queue: depth.count for depth in waiting}
+
+
+def undelivered() -> Program[int]:
+    """Webhook events that still wait for their delivery."""
+    rows = yield one("outbox_depth")
+    return sum(row[1] for row in rows if row[0] in UNDELIVERED)

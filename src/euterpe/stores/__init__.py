@@ -1,0 +1,1 @@
+"""The engines that keep jobs: SQL databases, and the control plane over HTTP."""

@@ -1,0 +1,1 @@
+"""A control plane as a store: every call is an HTTP request."""

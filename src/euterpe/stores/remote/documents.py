@@ -1,0 +1,322 @@
+"""The API's words on the client's side: submissions into request bodies, documents back into jobs."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.backoff import Backoff
+from euterpe.model.duration import LONGEST_US, format_duration
+from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
+from euterpe.model.job import Attempt, Claim, Job, Lease, parse_attempt_id
+from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy
+from euterpe.model.state import PLAIN_STAGES, State
+from euterpe.model.submission import EXECUTION_TIMEOUT_US, NAME_LIMIT, VISIBILITY_US, Submission
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_SECOND_US: Final = 1_000_000
+_NULL: Final = b"null"
+Blank = msgspec.Raw(_NULL)
+
+
+class Timed(msgspec.Struct, frozen=True, kw_only=True):
+    """The times of a job's document."""
+
+    created_at: datetime
+    updated_at: datetime | None = None
+    run_at: datetime | None = None
+    scheduled_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    expires_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    lease_expires_at: datetime | None = None
+
+
+class ProgressSaid(msgspec.Struct, frozen=True):
+    percent: float
+    message: str | None = None
+
+
+class JobDocument(Timed, frozen=True, kw_only=True):
+    """What `GET /jobs/{id}` answers. Payload and result stay the bytes that they were."""
+
+    job_id: str
+    type: str
+    queue: str
+    state: State
+    stage: str | None
+    priority: str
+    attempt: int
+    max_attempts: int
+    claim_version: int
+    worker_id: str | None = None
+    progress: ProgressSaid | None = None
+    tags: dict[str, str] = {}
+    correlation_id: str | None = None
+    callback_url: str | None = None
+    parent_id: str | None = None
+    replay_of: str | None = None
+    payload: msgspec.Raw = Blank
+    payload_format: str = "json"
+    result: msgspec.Raw = Blank
+    error: msgspec.Raw = Blank
+    dependency: str | None = None
+    pending_dependencies: int = 0
+
+
+class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a claim's answer."""
+
+    job_id: str
+    attempt_id: str
+    lease_token: str
+    stream: dict[str, str]
+    queue: str | None = None
+    payload: msgspec.Raw
+    lease_ttl_seconds: float
+    type: str
+    attempt: int
+    max_attempts: int
+    timeout_seconds: float
+    lease_expires_at: datetime
+    priority: str
+    created_at: datetime
+    payload_format: str = "json"
+    tags: dict[str, str] | None = None
+    correlation_id: str | None = None
+    stages: list[str] | None = None
+    checkpoint: msgspec.Raw = Blank
+    checkpoint_format: str = "json"
+
+
+class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
+    attempt_id: str
+    attempt: int
+    worker_id: str | None
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: str | None
+    error: msgspec.Raw = Blank
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    jobs: list[JobDocument]
+    cursor: str | None
+
+
+def microseconds(at: datetime | None) -> int | None:
+    return None if at is None else (at - _EPOCH) // _MICROSECOND
+
+
+def body_of(submission: Submission) -> dict[str, Any]:
+    """A submission as `POST /jobs` takes it; what is the default anyway is left out."""
+    s = submission
+    body: dict[str, Any] = {
+        "type": s.type,
+        "payload": stored_to_wire(s.payload, s.payload_format),
+        "payload_format": s.payload_format,
+        "queue": s.queue,
+        "priority": PRIORITY_NAMES[s.priority],
+        "max_attempts": s.max_attempts,
+        "timeout": _duration(s.execution_timeout_us),
+        "visibility": _duration(s.visibility_us),
+        "lifetime": _duration(s.lifetime_us),
+        "callback_events": s.callback_events,
+        "dependency": str(s.dependency),
+    }
+    for name in ("idempotency_key", "correlation_id", "callback_url", "concurrency_key", "concurrency_limit", "tags"):
+        if (value := getattr(s, name)) is not None:
+            body[name] = value
+    if s.idempotency_window_us is not None:
+        body["idempotency_window"] = _duration(s.idempotency_window_us)
+    if s.delay_us:
+        body["delay"] = _duration(s.delay_us)
+    if s.run_at is not None:
+        body["run_at"] = (_EPOCH + s.run_at * _MICROSECOND).isoformat()
+    if s.retry != DEFAULT_RETRY:
+        body["backoff"] = _backoff(s.retry)
+    if s.stages is not PLAIN_STAGES:
+        body["stages"] = s.stages
+    if s.depends_on:
+        body["depends_on"] = s.depends_on
+    return body
+
+
+def _backoff(retry: RetryPolicy) -> dict[str, Any]:
+    backoff: Backoff = retry.backoff
+    said: dict[str, Any] = {
+        "strategy": str(backoff.strategy),
+        "initial": _duration(backoff.initial_us),
+        "max": _duration(backoff.max_us),
+        "multiplier": backoff.multiplier,
+        "jitter": backoff.jitter,
+        "on_timeout": retry.on_timeout,
+        "on_system": retry.on_system,
+    }
+    if backoff.name is not None:
+        said["name"] = backoff.name
+    return said
+
+
+def _duration(duration_us: int) -> str:
+    return format_duration(duration_us) if duration_us else "0s"
+
+
+def stored_to_wire(stored: bytes, form: str) -> Any:
+    """JSON as it is, bytes as {"base64": "..."}."""
+    return msgspec.Raw(stored) if form == "json" else {"base64": base64.b64encode(stored).decode()}
+
+
+def wire_to_stored(said: msgspec.Raw, form: str) -> bytes:
+    if form == "json":
+        return bytes(said)
+    return base64.b64decode(msgspec.json.decode(said)["base64"])
+
+
+def error_body(failure: Failure) -> dict[str, Any]:
+    """A failure as `fail` takes it: within its limits, and without what JSON or a database would refuse."""
+    said: dict[str, Any] = {
+        "message": _clean(failure.message[:MESSAGE_LIMIT]),
+        "code": _clean(failure.code[:NAME_LIMIT]) or "error",
+        "category": str(failure.category),
+    }
+    if failure.stack:
+        said["stack"] = _clean(failure.stack[-STACK_LIMIT:])
+    if failure.retry_after_us is not None:
+        said["retry_after"] = _duration(min(failure.retry_after_us, LONGEST_US))
+    if failure.http_status is not None and 100 <= failure.http_status <= 599:
+        said["http_status"] = failure.http_status
+    return said
+
+
+def _clean(text: str) -> str:
+    return text.encode(errors="replace").decode().replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
+def job_of(document: JobDocument) -> Job:
+    """A job as far as its document tells; the rest, which only an engine uses, is at its default."""
+    d = document
+    created_at = microseconds(d.created_at) or 0
+    return _job(
+        id=d.job_id,
+        queue=d.queue,
+        type=d.type,
+        state=d.state,
+        stage=d.stage,
+        priority=PRIORITY_NAMES.index(d.priority),
+        payload=wire_to_stored(d.payload, d.payload_format),
+        payload_format=d.payload_format,
+        attempt_count=d.attempt,
+        max_attempts=d.max_attempts,
+        claim_version=d.claim_version,
+        worker_id=d.worker_id,
+        lease_expires_at=microseconds(d.lease_expires_at),
+        heartbeat_at=microseconds(d.heartbeat_at),
+        run_at=microseconds(d.run_at) or created_at,
+        created_at=created_at,
+        updated_at=microseconds(d.updated_at) or created_at,
+        scheduled_at=microseconds(d.scheduled_at),
+        started_at=microseconds(d.started_at),
+        completed_at=microseconds(d.completed_at),
+        expires_at=microseconds(d.expires_at) or 0,
+        result=_or_none(d.result),
+        error=_text_or_none(d.error),
+        progress=None if d.progress is None else d.progress.percent,
+        progress_message=None if d.progress is None else d.progress.message,
+        tags_json=msgspec.json.encode(d.tags).decode() if d.tags else None,
+        correlation_id=d.correlation_id,
+        callback_url=d.callback_url,
+        dependency=d.dependency,
+        pending_dependencies=d.pending_dependencies,
+        parent_id=d.parent_id,
+        replay_of=d.replay_of,
+    )
+
+
+def claim_of(document: ClaimedDocument, worker_id: str) -> Claim:
+    """A claim as a worker knows it. Its lease lasts as long as the control plane says, whatever was asked for."""
+    d = document
+    _, version = parse_attempt_id(d.attempt_id) or ("", 0)
+    ttl_us = round(d.lease_ttl_seconds * _SECOND_US)
+    expires_at = microseconds(d.lease_expires_at) or 0
+    created_at = microseconds(d.created_at) or 0
+    checkpoint = None
+    if bytes(d.checkpoint) != _NULL:
+        mark = b"j" if d.checkpoint_format == "json" else b"b"
+        checkpoint = mark + wire_to_stored(d.checkpoint, d.checkpoint_format)
+    job = _job(
+        id=d.job_id,
+        queue=d.queue or d.stream.get("name", "default"),
+        type=d.type,
+        state=State.RUNNING,
+        stage="claimed",
+        priority=PRIORITY_NAMES.index(d.priority),
+        payload=wire_to_stored(d.payload, d.payload_format),
+        payload_format=d.payload_format,
+        attempt_count=d.attempt,
+        max_attempts=d.max_attempts,
+        claim_version=version,
+        worker_id=worker_id,
+        lease_expires_at=expires_at,
+        run_at=created_at,
+        created_at=created_at,
+        updated_at=created_at,
+        started_at=expires_at - ttl_us,
+        execution_timeout_us=round(d.timeout_seconds * _SECOND_US),
+        visibility_us=ttl_us,
+        stages_json=None if d.stages is None else msgspec.json.encode(d.stages).decode(),
+        checkpoint=checkpoint,
+        tags_json=msgspec.json.encode(d.tags).decode() if d.tags else None,
+        correlation_id=d.correlation_id,
+    )
+    return Claim(job, Lease(d.job_id, version, expires_at, d.lease_token))
+
+
+def attempt_of(job_id: str, document: AttemptDocument) -> Attempt:
+    _, version = parse_attempt_id(document.attempt_id) or (job_id, 0)
+    return Attempt(
+        job_id,
+        version,
+        document.attempt,
+        document.worker_id,
+        microseconds(document.started_at) or 0,
+        microseconds(document.ended_at),
+        document.outcome,
+        _text_or_none(document.error),
+    )
+
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(Job.__struct_fields__),
+    "seq": 0,
+    "requester_id": "",
+    "release_count": 0,
+    "expires_at": 0,
+    "execution_timeout_us": EXECUTION_TIMEOUT_US,
+    "visibility_us": VISIBILITY_US,
+    "callback_events": "all",
+    "pending_dependencies": 0,
+    "depth": 0,
+    "has_dependents": False,
+    "transitions": 0,
+}
+_UNTOLD: Final = Job(**_DEFAULTS)
+
+
+def _job(**told: Any) -> Job:
+    return msgspec.structs.replace(_UNTOLD, **told)
+
+
+def _or_none(raw: msgspec.Raw) -> bytes | None:
+    return None if bytes(raw) == _NULL else bytes(raw)
+
+
+def _text_or_none(raw: msgspec.Raw) -> str | None:
+    return None if bytes(raw) == _NULL else bytes(raw).decode()

@@ -1,0 +1,224 @@
+"""A worker's side of the protocol: whatever it has to say goes out in one request, `turn`, and claims come back.
+
+Every entry can be told again after a lost answer: the control plane answers as it did the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.errors import PayloadTooLarge
+from euterpe.model.failure import Category, Failure
+from euterpe.model.job import Claim, Lease
+from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.state import State
+from euterpe.ports import Advance, Beat, ClaimRequest, Finished, Verdict
+from euterpe.stores.remote.documents import Blank, ClaimedDocument, claim_of, error_body, microseconds, stored_to_wire
+from euterpe.stores.remote.session import ControlPlaneSession, illegal_move
+
+TURN: Final = "/internal/worker/turn"
+TURN_LIMIT: Final = 1_000
+TURN_BYTES: Final = 1_000_000
+"""How much of results and errors one request carries; a control plane may refuse bodies over its own limit."""
+ANSWER_S: Final = 30.0
+NAMELESS: Final = "lease-keeper"
+NO_TOKEN: Final = "none"  # noqa: S105  # a lease without one is refused, which is the answer it deserves
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One attempt of which something is told; only what is said is sent."""
+
+    job_id: str
+    attempt_id: str
+    lease_token: str
+    result: msgspec.Raw = Blank
+    error: dict[str, Any] | None = None
+    released: bool = False
+    stage: str | None = None
+    progress: dict[str, Any] | None = None
+    checkpoint: Any = None
+    checkpoint_format: str = "json"
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """The answer to a completion or a failure."""
+
+    ok: bool
+    state: State = State.COMPLETED
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The answer to a heartbeat."""
+
+    ok: bool
+    lease_expires_at: datetime | None = None
+    cancel_requested: bool = False
+    code: str = ""
+    detail: str = ""
+
+
+class TurnAnswer(msgspec.Struct, frozen=True):
+    complete: list[Ended]
+    fail: list[Ended]
+    heartbeat: list[Kept]
+    jobs: list[ClaimedDocument]
+
+
+_ANSWER: Final = msgspec.json.Decoder(TurnAnswer)
+
+
+class Turns:
+    """The requests of a worker and of its lease keeper."""
+
+    def __init__(self, session: ControlPlaneSession) -> None:
+        self._session = session
+
+    async def take(
+        self, finished: Sequence[Finished], request: ClaimRequest | None, wait_ms: int = 0
+    ) -> tuple[list[Verdict], list[Claim]]:
+        """Not one transaction: what was reported stays reported when the claim fails, and can be reported again."""
+        *earlier, last = _portions(finished) or [()]
+        verdicts: list[Verdict] = []
+        for portion in earlier:
+            verdicts += (await self._take(portion, None, 0))[0]
+        rest, claims = await self._take(last, request, wait_ms)
+        return verdicts + rest, claims
+
+    async def _take(
+        self, finished: Sequence[Finished], request: ClaimRequest | None, wait_ms: int
+    ) -> tuple[list[Verdict], list[Claim]]:
+        said: dict[str, Any] = {"worker_id": _name(finished, request)}
+        said["complete"] = [_completed(f.claim, f.outcome) for f in finished if isinstance(f.outcome, Success)]
+        said["fail"] = [_failed(f.claim, f.outcome) for f in finished if not isinstance(f.outcome, Success)]
+        if request is not None:
+            said["claim"] = _wanted(request, wait_ms)
+        try:
+            answer = await self._ask(said, ANSWER_S + wait_ms / 1000)
+        except PayloadTooLarge:
+            if len(finished) < 2:
+                raise
+            half = len(finished) // 2
+            verdicts, _ = await self._take(finished[:half], None, 0)
+            rest, claims = await self._take(finished[half:], request, wait_ms)
+            return verdicts + rest, claims
+        verdicts = _verdicts(finished, answer)
+        worker_id = said["worker_id"]
+        return verdicts, [claim_of(job, worker_id) for job in answer.jobs]
+
+    async def beat(self, leases: Sequence[Lease]) -> list[Beat]:
+        beats: list[Beat] = []
+        for at in range(0, len(leases), TURN_LIMIT):
+            portion = leases[at : at + TURN_LIMIT]
+            said = {"worker_id": NAMELESS, "heartbeat": [_entry(lease) for lease in portion]}
+            kept = (await self._ask(said)).heartbeat
+            beats += [
+                Beat(lease, k.ok, microseconds(k.lease_expires_at) or 0, k.cancel_requested)
+                for lease, k in zip(portion, kept, strict=True)
+            ]
+        return beats
+
+    async def tell(self, news: Sequence[Advance]) -> list[bool]:
+        """Whether each of them still owned its job."""
+        worker_id = news[0].claim.job.worker_id or NAMELESS
+        answer = await self._ask({"worker_id": worker_id, "heartbeat": [*map(_news, news)]})
+        for kept in answer.heartbeat:
+            if kept.code == "illegal_transition":
+                raise illegal_move(kept.detail)
+        return [kept.ok for kept in answer.heartbeat]
+
+    async def _ask(self, said: dict[str, Any], answer_s: float = ANSWER_S) -> TurnAnswer:
+        return _ANSWER.decode((await self._session.post(TURN, said, answer_s=answer_s)).body)
+
+
+def _portions(finished: Sequence[Finished]) -> list[Sequence[Finished]]:
+    return list(_cut(finished))
+
+
+def _cut(finished: Sequence[Finished]) -> Iterator[Sequence[Finished]]:
+    start = size = 0
+    for i, f in enumerate(finished):
+        weight = _weight(f.outcome)
+        if i > start and (i - start >= TURN_LIMIT or size + weight > TURN_BYTES):
+            yield finished[start:i]
+            start, size = i, 0
+        size += weight
+    if start < len(finished):
+        yield finished[start:]
+
+
+def _weight(outcome: Outcome) -> int:
+    match outcome:
+        case Success(result):
+            return len(result or b"")
+        case Failed(failure):
+            return len(failure.message) + len(failure.stack or "")
+        case _:
+            return 0
+
+
+def _name(finished: Sequence[Finished], request: ClaimRequest | None) -> str:
+    if request is not None:
+        return request.worker_id
+    return (finished[0].claim.job.worker_id if finished else None) or NAMELESS
+
+
+def _wanted(request: ClaimRequest, wait_ms: int) -> dict[str, Any]:
+    wanted: dict[str, Any] = {
+        "streams": request.queues,
+        "max_jobs": min(request.limit, TURN_LIMIT),
+        "max_wait_ms": wait_ms,
+    }
+    if request.types is not None:
+        wanted["types"] = request.types
+    return wanted
+
+
+def _entry(lease: Lease, **more: Any) -> Entry:
+    return Entry(lease.job_id, lease.attempt_id, lease.token or NO_TOKEN, **more)
+
+
+def _completed(claim: Claim, outcome: Success) -> Entry:
+    lease = claim.lease
+    token = lease.token or NO_TOKEN
+    if outcome.result is None:
+        return Entry(lease.job_id, lease.attempt_id, token)
+    return Entry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))
+
+
+def _failed(claim: Claim, outcome: Outcome) -> Entry:
+    match outcome:
+        case Released():
+            return _entry(claim.lease, released=True)
+        case Cancelled(reason):
+            return _entry(claim.lease, error=error_body(Failure(Category.CANCELLED, reason, code="cancelled")))
+        case Failed(failure):
+            return _entry(claim.lease, error=error_body(failure))
+        case _:
+            raise TypeError(f"{outcome!r} is no failure")
+
+
+def _news(news: Advance) -> Entry:
+    said: dict[str, Any] = {"stage": news.stage}
+    if news.progress is not None or news.message is not None:
+        said["progress"] = {"percent": news.progress or 0.0, "message": news.message}
+    if news.checkpoint is not None:
+        form = "json" if news.checkpoint[:1] == b"j" else "bytes"
+        said["checkpoint"] = stored_to_wire(news.checkpoint[1:], form)
+        said["checkpoint_format"] = form
+    return _entry(news.claim.lease, **said)
+
+
+def _verdicts(finished: Sequence[Finished], answer: TurnAnswer) -> list[Verdict]:
+    completed, failed = iter(answer.complete), iter(answer.fail)
+    verdicts = []
+    for f in finished:
+        ended = next(completed if isinstance(f.outcome, Success) else failed)
+        verdicts.append(Verdict(True, ended.state) if ended.ok else _STALE)
+    return verdicts
+
+
+_STALE: Final = Verdict(False)

@@ -1,0 +1,346 @@
+"""A control plane as a store: `Queue("http://control-plane", token=...)` submits and works over plain HTTP.
+
+A worker reports and claims in batches, one request for both. One claim at a time waits at the server for work to come.
+What HTTP cannot carry raises `Unsupported`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from euterpe.model.batch import Draft, Receipt, Unit, as_stored, drafts_of
+from euterpe.model.changes import Changes, check_changes
+from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
+from euterpe.model.job import Attempt, Claim, Job, Lease
+from euterpe.model.state import State, stage_ordinal
+from euterpe.model.submission import LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
+from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Telemetry, Verdict, Wakeups
+from euterpe.server.attempt_spans import OWN_SPANS
+from euterpe.stores.remote.documents import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
+from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, Turns
+from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, with_token
+from euterpe.stores.sql.maintenance.sweeper import Swept
+from euterpe.stores.sql.reads import search as reads_search
+from euterpe.stores.sql.reads.search import Page, Search, Stats
+
+__all__ = ["AccessRefused", "HttpStore", "with_token"]
+
+WAIT_MS: Final = 1_000
+"""How long a claim waits for work. A worker that stops waits for it to return, so it is short."""
+PAGE_LIMIT: Final = 200
+AT_ONCE: Final = 24
+"""News under way: some connections stay free for claims and reports."""
+PATIENCE_S: Final = 10.0
+SPAWN: Final = "/internal/worker/spawn"
+JOIN: Final = "join the transaction of a connection"
+
+
+def _cannot(what: str) -> NoReturn:
+    raise Unsupported(f"a queue over HTTP cannot {what}; do it where the control plane's database is")
+
+
+def _refuse_other_requesters(submissions: Iterable[Submission]) -> None:
+    """The key says whose the jobs are. Another requester would be lost on the way, and the job be somebody else's."""
+    if any(submission.requester_id != LOCAL_REQUESTER for submission in submissions):
+        _cannot("submit for another requester than its key's")
+
+
+def _unsupported(what: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    async def refuse(*_: Any, **__: Any) -> NoReturn:
+        _cannot(what)
+
+    return refuse
+
+
+class HttpStore:
+    """The port `Claims`, and the jobs API behind the methods of a store."""
+
+    def __init__(self, url: str, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
+        self.payload_limit = payload_limit
+        self.sweeps = RemoteSweeps()
+        self.outbox = None
+        """The control plane delivers its webhooks itself."""
+        self.wakeups: Wakeups | None = None
+        self.telemetry: Telemetry | None = None
+        """As every store has one; what the control plane does, it counts itself."""
+        self._session = ControlPlaneSession(url)
+        self._turns = Turns(self._session)
+        self._waiting: set[str] = set()
+        """Workers that have a claim waiting at the server."""
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def open(self) -> None:
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        await self._session.open()
+
+    def expect_leases_of(self, seconds: float) -> None:
+        """The control plane has said itself how long a lease is."""
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    def tell_of_own_spans(self) -> None:
+        """The worker on this store traces its attempts: the control plane need not."""
+        name, value = OWN_SPANS
+        self._session.say_always(name.decode(), value.decode())
+
+    async def ping(self) -> None:
+        """Raises StoreUnavailable when the control plane, or its database, does not answer."""
+        await self._session.get("/readyz", {})
+
+    # --- submit ---------------------------------------------------------------------------------------
+
+    async def submit(self, submission: Submission) -> Receipt:
+        check(submission, self.payload_limit)
+        return (await self.submit_unit(Unit(drafts_of([submission]))))[0]
+
+    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
+        return await self.submit_graph(drafts_of(submissions), key)
+
+    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
+        if key is not None:
+            check_key(key)
+        for draft in drafts:
+            check(draft.submission, self.payload_limit)
+        return await self.submit_unit(Unit(tuple(drafts), key=key)) if drafts else []
+
+    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+        if unit.parent is not None:
+            _cannot("spawn jobs without the lease of their parent")
+        _refuse_other_requesters(draft.submission for draft in unit.drafts)
+        if len(unit.drafts) == 1 and unit.key is None:
+            submission = unit.drafts[0].submission
+            path, said, key = "/jobs", body_of(submission), submission.idempotency_key
+        else:
+            path, said, key = "/jobs/batch", _batch(unit), unit.key
+        reply = await self._submit(path, said, key)
+        replayed = "idempotency-replayed" in reply.headers
+        answer = msgspec.json.decode(reply.body)
+        receipts = [
+            msgspec.structs.replace(msgspec.convert(one, Receipt), replayed=replayed)
+            for one in (answer["jobs"] if path == "/jobs/batch" else [answer])
+        ]
+        self._announce_ready(receipts)
+        return receipts
+
+    def _announce_ready(self, receipts: Sequence[Receipt]) -> None:
+        ready = {receipt.queue for receipt in receipts if receipt.state == State.SCHEDULED and not receipt.replayed}
+        if self.wakeups is not None and ready:
+            self.wakeups.announce(ready)
+
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+        """Children of a running job, for its requester; StaleLease when the lease is over."""
+        for submission in submissions:
+            check(submission, self.payload_limit)
+        if not submissions:
+            return []
+        _refuse_other_requesters(submissions)
+        said = _batch(Unit(drafts_of(submissions), key=secrets.token_hex(16))) | {
+            "worker_id": NAMELESS,
+            "job_id": parent.job_id,
+            "attempt_id": parent.attempt_id,
+            "lease_token": parent.token or NO_TOKEN,
+        }
+        reply = await self._submit(SPAWN, said, "", Subject(parent.job_id, parent.attempt_id))
+        receipts = msgspec.json.decode(reply.body, type=Spawned).jobs
+        self._announce_ready(receipts)
+        return receipts
+
+    async def _submit(self, path: str, said: Any, key: str | None, about: Subject | None = None) -> Any:
+        """A request with a key can be sent again after a lost answer; without one nobody knows what became of it."""
+        give_up_at = time.monotonic() + PATIENCE_S
+        pause_s = 0.05
+        while True:
+            try:
+                return await self._session.post(path, said, about or Subject(key=key or ""))
+            except AccessRefused:
+                raise
+            except StoreUnavailable:
+                if key is None or time.monotonic() + pause_s > give_up_at:
+                    raise
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
+
+    # --- Claims ---------------------------------------------------------------------------------------
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        return (await self._turns.take((), request))[1] if _asks(request) else []
+
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:  # noqa: ARG002
+        """The control plane decides how long a lease lasts."""
+        return await self._turns.beat(leases)
+
+    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+        for n in news:
+            if n.stage is not None:
+                stage_ordinal(n.claim.job.stages, n.stage)
+        if not news:
+            return []
+        async with self._slots:
+            return await self._turns.tell(news)
+
+    async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
+        """Safe to repeat: the same report gets the first answer."""
+        return (await self.turn(finished, None))[0]
+
+    async def turn(
+        self, finished: Sequence[Finished], request: ClaimRequest | None
+    ) -> tuple[list[Verdict], list[Claim]]:
+        """What ended and the next claim in one request. Who has nothing to report waits at the server for work."""
+        if request is not None and not _asks(request):
+            request = None
+        if request is None and not finished:
+            return [], []
+        if request is None:
+            return await self._turns.take(finished, None)
+        if finished or request.worker_id in self._waiting:
+            verdicts, claims = await self._turns.take(finished, request)
+            self._ask_for_more(request, claims)
+            return verdicts, claims
+        return [], await self._claim_waiting(request)
+
+    async def _claim_waiting(self, request: ClaimRequest) -> list[Claim]:
+        """One claim of a worker waits at the server; its other lane stays free to report."""
+        self._waiting.add(request.worker_id)
+        began = time.monotonic()
+        try:
+            _, claims = await self._turns.take((), request, WAIT_MS)
+        finally:
+            self._waiting.discard(request.worker_id)
+        waited_ms = (time.monotonic() - began) * 1000
+        if claims or waited_ms > WAIT_MS / 2:
+            # A server that does not wait (it drains) is asked again at the worker's own pace.
+            self._ask_for_more(request, claims)
+        return claims
+
+    def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
+        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way."""
+        if self.wakeups is not None and len(claims) < request.limit and request.worker_id not in self._waiting:
+            self.wakeups.announce(request.queues)
+
+    # --- look and steer -------------------------------------------------------------------------------
+
+    async def get(self, job_id: str, requester_id: str | None = None) -> Job:
+        reply = await self._session.get(_path(job_id), _whose(requester_id), Subject(job_id))
+        return job_of(msgspec.json.decode(reply.body, type=JobDocument))
+
+    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[Attempt]:
+        reply = await self._session.get(_path(job_id, "/attempts"), _whose(requester_id), Subject(job_id))
+        documents = msgspec.json.decode(reply.body, type=dict[str, list[AttemptDocument]])["attempts"]
+        return [attempt_of(job_id, document) for document in documents]
+
+    async def search(self, query: Search) -> Page:
+        """Pages of the server are put together up to the limit that was asked for."""
+        next(
+            reads_search.search(query)
+        )  # It checks the query before its first statement; the rest of it runs over there.
+        jobs: list[Job] = []
+        params = _whose(query.requester_id)
+        for name in ("state", "type", "queue", "cursor"):
+            if (value := getattr(query, name)) is not None:
+                params[name] = str(value)
+        if query.tag is not None:
+            params["tag"] = ":".join(query.tag)
+        while True:
+            params["limit"] = str(min(query.limit - len(jobs), PAGE_LIMIT))
+            page = msgspec.json.decode((await self._session.get("/jobs", params)).body, type=JobPage)
+            jobs += map(job_of, page.jobs)
+            if page.cursor is None or len(jobs) >= query.limit:
+                return Page(jobs, page.cursor)
+            params["cursor"] = page.cursor
+
+    async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
+        said = {"force": force} | _whose(requester_id)
+        reply = await self._session.post(_path(job_id, "/cancel"), said, Subject(job_id))
+        return State(msgspec.json.decode(reply.body)["state"])
+
+    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
+        reply = await self._session.post(_path(job_id, "/dead-letter"), _whose(requester_id), Subject(job_id))
+        return State(msgspec.json.decode(reply.body)["state"])
+
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> Job:
+        check_changes(changes)
+        said = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
+        reply = await self._session.patch(_path(job_id), _whose(requester_id) | said, Subject(job_id))
+        return job_of(msgspec.json.decode(reply.body, type=JobDocument))
+
+    async def retry(self, job_id: str, requester_id: str | None = None) -> Job:
+        reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id))
+        return job_of(msgspec.json.decode(reply.body, type=JobDocument))
+
+    async def stats(self, requester_id: str | None = None) -> Stats:
+        said = msgspec.json.decode((await self._session.get("/stats", _whose(requester_id))).body)
+        ages = {queue: round(age_s * 1_000_000) for queue, age_s in said["oldest_age_seconds"].items()}
+        return Stats(said["by_state"], said["by_queue"], said["by_type"], ages, said["per_minute"], said["outbox"])
+
+    # --- what HTTP cannot carry -----------------------------------------------------------------------
+
+    def submit_unit_on_sync(self, *_: Any) -> NoReturn:
+        _cannot(JOIN)
+
+    submit_unit_on = _unsupported(JOIN)
+    pause = _unsupported("pause a queue or a type")
+    resume = _unsupported("resume a queue or a type")
+    paused = _unsupported("tell what is paused")
+    depths = _unsupported("tell the depths of all queues; stats() counts your own jobs")
+    unknown_types = _unsupported("tell which types wait for a worker")
+
+
+class Spawned(msgspec.Struct, frozen=True):
+    """What spawning is answered."""
+
+    jobs: list[Receipt]
+
+
+class RemoteSweeps:
+    """The control plane sweeps; a worker over HTTP has nothing to do."""
+
+    async def promote(self) -> list[str]:
+        return []
+
+    async def recover(self) -> Swept:
+        return Swept([], 0, 0, 0, 0, 0)
+
+    async def next_due_in_us(self) -> int | None:
+        return None
+
+    async def prune(self) -> int:
+        return 0
+
+    async def expire_keys(self) -> int:
+        return 0
+
+
+def _path(job_id: str, action: str = "") -> str:
+    """Text that can be no id stays out of a path."""
+    stored_id = as_stored(job_id)
+    if stored_id is None:
+        raise JobNotFound(job_id)
+    return f"/jobs/{stored_id}{action}"
+
+
+def _whose(requester_id: str | None) -> dict[str, str]:
+    return {} if requester_id is None else {"requester": requester_id}
+
+
+def _batch(unit: Unit) -> dict[str, Any]:
+    """Jobs of a unit depend on each other by their draft ids, which serve as names here; the server gives new ids."""
+    inside = {draft.id for draft in unit.drafts}
+    jobs = []
+    for draft in unit.drafts:
+        body = body_of(draft.submission) | {"ref": draft.id}
+        if draft.submission.depends_on:
+            body["depends_on"] = [f"#{d}" if d in inside else d for d in draft.submission.depends_on]
+        jobs.append(body)
+    return {"jobs": jobs} if unit.key is None else {"jobs": jobs, "idempotency_key": unit.key}
+
+
+def _asks(request: ClaimRequest) -> bool:
+    """Whether there can be an answer to it."""
+    return request.limit >= 1 and bool(request.queues) and request.types != ()

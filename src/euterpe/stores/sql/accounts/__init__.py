@@ -1,0 +1,1 @@
+"""Requesters, their API keys and their webhook secrets."""

@@ -1,0 +1,198 @@
+"""A program on the caller's connection, as one series of calls for blocking and asynchronous drivers alike.
+
+The series sets a savepoint, runs the program and releases it, or rolls back to it: whatever goes wrong, a cancel or a
+KeyboardInterrupt included, the caller's transaction is as it was and can go on. Where even that fails, the connection
+is broken on purpose: a commit that stores half and says nothing would be the worst end. It never commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, Final, TypeVar
+
+from euterpe.model.errors import InvalidInput, SchemaMismatch
+from euterpe.stores.sql.caller.calls import Call, Calls
+from euterpe.stores.sql.caller.drive import Interruption, to_the_end
+from euterpe.stores.sql.caller.target import Home
+from euterpe.stores.sql.json_rows import rows_of
+from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
+from euterpe.stores.sql.statements import Family, Text
+
+T = TypeVar("T")
+
+SAVEPOINT: Final = "SAVEPOINT euterpe_submit"
+RELEASE: Final = "RELEASE SAVEPOINT euterpe_submit"
+ROLL_BACK: Final = "ROLLBACK TO SAVEPOINT euterpe_submit"
+NO_TRANSACTION: Final = "25P01"
+NO_TABLE: Final = "42P01"
+QUERY_CANCELED: Final = "57014"
+LATE_CANCELS: Final = 3
+
+
+class Joined(ABC):
+    """A caller's connection. `run` is for coroutines, `run_sync` for blocking connections in code without them."""
+
+    is_async: ClassVar[bool]
+    how_to_begin: ClassVar[str]
+    """Completes "open a transaction first: "."""
+    may_change_thread: bool = False
+    sqlite_library: str | None = None
+    """Which SQLite library it belongs to, for SQLite."""
+
+    @property
+    @abstractmethod
+    def family(self) -> Family: ...
+
+    @abstractmethod
+    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+        """The calls that a statement makes: one, or one a row where the engine takes no arrays."""
+
+    def begin(self) -> Calls[bool]:
+        """Look for the open transaction, where a savepoint would not tell. True: it had to be begun here."""
+        yield from ()
+        return False
+
+    async def run(self, make: MakeProgram[T], home: Home) -> T:
+        """From a coroutine. A blocking connection blocks the loop, as any use of it does, unless it may be used from
+        a thread: then the loop stays free to end the very transaction whose lock this one waits for."""
+        if not self.may_change_thread:
+            return self.run_sync(make, home)
+        interruption = Interruption()
+        visit = asyncio.to_thread(self.run_sync, make, home, interruption)
+        return await to_the_end(asyncio.ensure_future(visit), interruption)
+
+    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:  # noqa: ARG002  # the asynchronous ones have only run()
+        raise InvalidInput("connection", "is asynchronous; submit with `await`, or join a blocking connection")
+
+    def calls(self, make: MakeProgram[T], home: Home) -> Calls[T]:
+        """The whole visit, from the first check to the released savepoint."""
+        if self.family != home.family:
+            raise InvalidInput("connection", f"is to {_WORDS[self.family]}, but the queue is on {_WORDS[home.family]}")
+        if home.file is not None:
+            yield from self._check_file(home)
+        begun = yield from self.begin()
+        try:
+            yield Call(SAVEPOINT, whole=True)
+        except Exception as error:
+            if sqlstate_of(error) == NO_TRANSACTION:
+                raise self.no_transaction() from error
+            raise
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            # Set or not, nothing was written; but the interrupt may have cost the caller's transaction.
+            yield from self._make_sure([SAVEPOINT, RELEASE], error)
+            raise
+        try:
+            answer = yield from self._bound(make(), home)
+            yield Call(RELEASE, whole=True)
+        except GeneratorExit:
+            raise  # Nobody drives us any more.
+        except BaseException as error:
+            yield from self._undo(error, begun=begun)
+            if is_missing_table(error):
+                raise SchemaMismatch(
+                    "the connection's database has no Euterpe tables, or not those of this release. Run "
+                    "`euterpe migrate` on it, or open the queue once (`async with queue: ...`), before the "
+                    "transaction begins. If that was done: is it the queue's own database, and does its "
+                    "search_path (or the queue's ?schema=) lead to them?"
+                ) from error
+            raise
+        return answer
+
+    @abstractmethod
+    def break_connection(self) -> None:
+        """Make the caller's commit() raise: its transaction is not what the caller believes it to be."""
+
+    def _undo(self, error: BaseException, *, begun: bool) -> Calls[None]:
+        yield from self._make_sure(["ROLLBACK"] if begun else [ROLL_BACK, RELEASE], error)
+
+    def _make_sure(self, sqls: Sequence[str], error: BaseException) -> Calls[None]:
+        try:
+            for sql in sqls:
+                yield from _insist(sql)
+        except GeneratorExit:
+            raise
+        except BaseException as lost:
+            # On Postgres a COMMIT would now roll back, and on SQLite do nothing, and neither would say so.
+            with suppress(Exception):
+                self.break_connection()
+            raise error from lost
+
+    def no_transaction(self) -> InvalidInput:
+        return InvalidInput(
+            "connection", f"has no open transaction, so there is nothing to join; open one first: {self.how_to_begin}"
+        )
+
+    def _check_file(self, home: Home) -> Calls[None]:
+        assert home.file is not None
+        if home.open_library is not None and self.sqlite_library != home.open_library:
+            raise InvalidInput(
+                "connection",
+                f"uses the SQLite library of {self.sqlite_library}, but this process has {home.file} open by that of "
+                f"{home.open_library}; two libraries on one file do not see each other's locks, and would damage it. "
+                "See docs/transactions.md, SQLite",
+            )
+        rows = yield Call("PRAGMA database_list")
+        file = next((row[2] for row in rows if row[1] == "main"), "")
+        if not file or os.path.realpath(file) != os.path.realpath(home.file):
+            raise InvalidInput("connection", f"is to {file or 'memory'}, but the queue is in {home.file}")
+
+    def _bound(self, program: Program[T], home: Home) -> Calls[T]:
+        try:
+            statement = next(program)
+            while True:
+                rows: list[Row] = []
+                for call in self.bind(statement, home):
+                    rows += yield call
+                statement = program.send(rows)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+
+
+_WORDS: Final = {"sqlite": "SQLite", "postgres": "Postgres"}
+
+
+def _insist(sql: str) -> Calls[None]:
+    """Again, if the server refuses it for a cancel that was meant for the statement before."""
+    for _ in range(LATE_CANCELS):
+        try:
+            yield Call(sql, whole=True)
+        except Exception as error:
+            if sqlstate_of(error) != QUERY_CANCELED:
+                raise
+        else:
+            return
+    yield Call(sql, whole=True)
+
+
+def is_missing_table(error: BaseException) -> bool:
+    return sqlstate_of(error) == NO_TABLE or "no such table" in str(error)
+
+
+def sqlstate_of(error: BaseException | None) -> str | None:
+    """Through the wrappers that SQLAlchemy and Django put around a driver's error."""
+    while error is not None:
+        state = getattr(error, "sqlstate", None)
+        if isinstance(state, str):
+            return state
+        error = getattr(error, "orig", None) or error.__cause__
+    return None
+
+
+def rows_of_values(statement: Statement, text: Text, home: Home) -> Iterator[Mapping[str, Any]]:
+    """The values of each call by name: all at once for a statement that takes arrays, else row by row."""
+    given = statement.columns if isinstance(statement, Each) else statement.params
+    if text.row_names:
+        rest = {name: value for name, value in given.items() if name not in text.row_names}
+        yield {**rest, **rows_of(given, text.row_names), "now": home.now()}
+    elif text.batched or not isinstance(statement, Each):
+        yield {**given, "now": home.now()}
+    else:
+        names = list(statement.columns)
+        for values in zip(*statement.columns.values(), strict=True):
+            yield {**dict(zip(names, values, strict=True)), "now": home.now()}

@@ -1,0 +1,126 @@
+"""Taking jobs: one statement claims for all free slots; keys over their concurrency limit are parked."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter
+from typing import Final
+
+from euterpe.model.job import Claim, Job, Lease
+from euterpe.ports import ClaimRequest
+from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.program import Program, Row, each, one
+from euterpe.stores.sql.rows import URGENCY, jobs_from, limit_key_of
+from euterpe.stores.sql.statements import Family
+
+FOLDED_LIMIT: Final = 8_000_000
+"""Jobs with more bytes than this in all are fetched row by row: SQLite has a limit for one value."""
+
+
+def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Program[list[Claim]]:
+    """Queues in the worker's order of preference; inside each, priority, then submission order.
+
+    `may_wait` is false in a transaction that may hold the locks of concurrency keys already.
+    """
+    taken: list[Job] = []
+    held: set[str] = set()
+    for queue in request.queues:
+        # Again after a batch in which some were parked: the jobs behind them may be free to go.
+        again = True
+        while again and (asked := request.limit - len(taken)) > 0:
+            take = _take if family == "postgres" else _take_in_steps
+            rows = yield from take(request, queue, asked)
+            # An UPDATE returns rows in any order.
+            jobs = sorted(jobs_from(rows), key=URGENCY)
+            again = len(jobs) == asked
+            if any(job.concurrency_key is not None for job in jobs):
+                busy = yield from _hold_keys(jobs, held, may_wait=may_wait and not held)
+                again = again and not busy
+                jobs = yield from _within_limits(jobs, busy)
+            taken += jobs
+    if any(job.callback_url is not None for job in taken):
+        yield from tell(taken)
+    tokens = (yield from _seal(taken)) if request.with_tokens and taken else [None] * len(taken)
+    return [
+        Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0, token))
+        for job, token in zip(taken, tokens, strict=True)
+    ]
+
+
+def _take(request: ClaimRequest, queue: str, limit: int) -> Program[list[Row]]:
+    rows = yield one(
+        "claim",
+        queue=queue,
+        types=None if request.types is None else list(request.types),
+        limit=limit,
+        worker_id=request.worker_id,
+        lease_ttl_us=request.lease_ttl_us,
+    )
+    return rows
+
+
+def _take_in_steps(request: ClaimRequest, queue: str, limit: int) -> Program[list[Row]]:
+    """SQLite's one writer may look first and write then; in one statement, it would hand out row by row."""
+    types = None if request.types is None else list(request.types)
+    ((seqs, size),) = yield one("pick", queue=queue, types=types, limit=limit)
+    if seqs == "[]":
+        return []
+    yield one("take", seqs=seqs, worker_id=request.worker_id, lease_ttl_us=request.lease_ttl_us)
+    rows = yield one("taken" if size < FOLDED_LIMIT else "taken_large", seqs=seqs)
+    return rows
+
+
+def _hold_keys(jobs: list[Job], held: set[str], *, may_wait: bool) -> Program[set[str]]:
+    """Lock the keys of these jobs; returns those that are busy. Only the first round waits: who waits for a key while
+    holding another can wait for ever."""
+    wanted = {key for job in jobs if (key := limit_key_of(job)) is not None} - held
+    if wanted:
+        locked = yield one("lock_keys" if may_wait else "try_lock_keys", keys=sorted(wanted))
+        held |= {row[0] for row in locked}
+    return wanted - held
+
+
+def _within_limits(jobs: list[Job], busy: set[str]) -> Program[list[Job]]:
+    """Park what is over its key's limit, the youngest first, and leave alone what is busy; neither costs an attempt."""
+    keys = sorted({key for job in jobs if (key := limit_key_of(job)) is not None} - busy)
+    counted = (yield one("running_by_key", keys=keys)) if keys else []
+    running = Counter({row[0]: row[1] for row in counted})
+    kept: list[Job] = []
+    parked: list[Job] = []
+    for job in reversed(jobs):
+        key, limit = limit_key_of(job), job.concurrency_limit
+        if key in busy:
+            parked.append(job)
+        elif key is not None and limit is not None and running[key] > limit:
+            running[key] -= 1
+            parked.append(job)
+        else:
+            kept.append(job)
+    if parked:
+        yield each(
+            "park",
+            id=[j.id for j in parked],
+            claim_version=[j.claim_version for j in parked],
+            parked=[int(limit_key_of(j) not in busy) for j in parked],
+        )
+        full = {key for j in parked if (key := limit_key_of(j)) is not None} - busy
+        if full:
+            yield each("park_rest", limit_key=sorted(full))
+    return kept[::-1]
+
+
+def _seal(jobs: list[Job]) -> Program[list[str]]:
+    tokens = [secrets.token_urlsafe(32) for _ in jobs]
+    yield each(
+        "seal_lease",
+        id=[job.id for job in jobs],
+        claim_version=[job.claim_version for job in jobs],
+        token_hash=[hash_token(token) for token in tokens],
+    )
+    return tokens
+
+
+def hash_token(token: str) -> bytes:
+    """Only the hash of a lease token is stored; it has 256 random bits, so a plain digest is enough."""
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,145 @@
+"""Telling of ends that no worker reported: lost workers, lifetimes, spent budgets, operators, dependencies.
+
+A worker's process counts and logs the attempts that it reports. Everything else that ends a job happens inside some
+transaction of the store, so the rows of that transaction are read on their way, and told once it is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from typing import Final, TypeVar
+
+import msgspec
+
+from euterpe.model.state import State
+from euterpe.ports import Telemetry
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
+
+T = TypeVar("T")
+log = logging.getLogger("euterpe.store")
+
+LINES_AT_ONCE: Final = 20
+"""Of a thousand jobs that end together, so many get a line of their own; the rest is a number."""
+ENDS: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED, State.RETRYING})
+_STATES: Final = {str(state): state for state in ENDS}
+_QUEUE, _TYPE = 7, 8
+"""Columns behind `moved_columns` and the claim version."""
+
+
+class EndedBy(Enum):
+    """Who ends jobs in a transaction."""
+
+    SWEEP = "sweep"
+    OPERATOR = "operator"
+    WORKER = "worker"
+    """Its own attempts are told by whoever took its report; only the dependents that end with them are told here."""
+
+
+class Ended(msgspec.Struct, frozen=True, gc=False):
+    """A job that ended, or lost an attempt, without a worker's report."""
+
+    job_id: str
+    queue: str
+    type: str
+    state: State
+    category: str = "other"
+    code: str = "error"
+    had_failed: bool = False
+    """Whether it had ended before, as failed, and was only moved to the dead letter now."""
+
+
+class _Error(msgspec.Struct):
+    category: str = "other"
+    code: str = "error"
+
+
+_read_error: Final = msgspec.json.Decoder(_Error).decode
+
+
+class EndReports:
+    """Runs programs, and tells metrics and log what ended in them, once that is committed."""
+
+    def __init__(self, engine: Engine, telemetry: Callable[[], Telemetry | None] = lambda: None) -> None:
+        self._engine = engine
+        self._telemetry = telemetry
+
+    async def write(self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0) -> T:
+        """`Engine.write`, told."""
+        result, ends = await self.write_quietly(make, by, patience_s=patience_s)
+        log_ends(ends, by)
+        return result
+
+    async def write_quietly(self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0) -> tuple[T, list[Ended]]:
+        """Counted, and returned for a line in the log."""
+        result, ends = await self._engine.write(lambda: with_ends(make(), by), patience_s=patience_s)
+        self.count(ends)
+        return result, ends
+
+    def count(self, ends: Sequence[Ended]) -> None:
+        telemetry = self._telemetry()
+        if telemetry is None or not ends:
+            return
+        told = Counter((e.queue, e.state, e.category, e.had_failed) for e in ends)
+        for (queue, state, category, had_failed), count in told.items():
+            if had_failed:
+                telemetry.dead_lettered(queue, count)
+            else:
+                telemetry.settled(queue, state, count, (), category)
+
+
+def with_ends(program: Program[T], by: EndedBy) -> Program[tuple[T, list[Ended]]]:
+    """The same program; its result, and what ended in it."""
+    ends: list[Ended] = []
+    watched = _BESIDE_REPORTS if by is EndedBy.WORKER else _ALL
+    try:
+        statement = next(program)
+        while True:
+            rows = yield statement
+            if rows and statement.name in watched:
+                ends += _ends_in(statement, rows)
+            statement = program.send(rows)
+    except StopIteration as stop:
+        return stop.value, ends
+
+
+_BESIDE_REPORTS: Final = frozenset({"resolve_dependent"})
+_ALL: Final = _BESIDE_REPORTS | {"settle", "end_waiting", "bury_failed"}
+
+
+def _ends_in(statement: Statement, rows: Sequence[Row]) -> Iterator[Ended]:
+    errors: dict[str, str | None] = {}
+    if isinstance(statement, Each):
+        errors = dict(zip(statement.columns["id"], statement.columns["error"], strict=True))
+    for row in rows:
+        state = _STATES.get(row[1])
+        if state is not None:
+            error = errors.get(row[0])
+            why = _read_error(error) if error else _Error()
+            had_failed = statement.name == "bury_failed"
+            yield Ended(row[0], row[_QUEUE], row[_TYPE], state, why.category, why.code, had_failed)
+
+
+def log_ends(ends: Sequence[Ended], by: EndedBy) -> None:
+    """A line each, while they are few."""
+    for ended in ends[:LINES_AT_ONCE]:
+        keys = {
+            "job_id": ended.job_id,
+            "queue": ended.queue,
+            "type": ended.type,
+            "state": ended.state,
+            "error_code": ended.code,
+        }
+        if by is EndedBy.OPERATOR:
+            log.info("a job was ended on request", extra=keys)
+        elif ended.state is State.RETRYING:
+            log.warning("an attempt was ended without its worker; the job is tried again", extra=keys)
+        elif ended.state is State.CANCELLED:
+            log.info("a job was cancelled without its worker", extra=keys)
+        else:
+            log.error("a job was ended without its worker, and is not tried again", extra=keys)
+    if len(ends) > LINES_AT_ONCE:
+        log.warning("%d more jobs were ended without their workers", len(ends) - LINES_AT_ONCE)

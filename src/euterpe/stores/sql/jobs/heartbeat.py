@@ -1,0 +1,111 @@
+"""Keeping a claim alive and telling how far it got."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from euterpe.model.job import Job, Lease
+from euterpe.model.readable import unreadable_columns
+from euterpe.model.state import State, check_advance
+from euterpe.ports import Advance, Beat
+from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.program import Program, each, one
+from euterpe.stores.sql.rows import jobs_from
+
+HEARTBEAT_WAIT_MS: Final = 200
+"""How long a heartbeat waits for a row that somebody holds, when all the others are renewed."""
+HELD_AT_MOST: Final = 5
+"""How many such rows one heartbeat waits for: the next round of all leases must not be late."""
+
+
+def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[Beat]]:
+    # In the order of ids, as settlements: two statements that lock the same rows in two orders wait for each other.
+    ordered = sorted(leases, key=lambda lease: lease.job_id)
+    rows = yield each(
+        "heartbeat",
+        id=[lease.job_id for lease in ordered],
+        claim_version=[lease.claim_version for lease in ordered],
+        lease_ttl_us=[lease_ttl_us] * len(ordered),
+    )
+    alive = {(row[0], row[1]): (row[2], bool(row[3]), bool(row[4])) for row in rows}
+    beats = []
+    for lease in leases:
+        renewed = alive.get((lease.job_id, lease.claim_version))
+        beats.append(Beat(lease, False) if renewed is None else Beat(lease, True, *renewed))
+    return beats
+
+
+def heartbeat_of_held(lease: Lease, lease_ttl_us: int) -> Program[Beat]:
+    """Renew a lease whose row somebody holds, if they let go in time; else the lock's timeout is raised."""
+    yield one("bound_lock_waits", wait_ms=HEARTBEAT_WAIT_MS)
+    yield one("await_rows", ids=[lease.job_id])
+    (beat,) = yield from heartbeat([lease], lease_ttl_us)
+    return beat
+
+
+def advance(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[list[bool]]:
+    """Write news in order. A stage that would move back raises, and then nothing of the batch is written."""
+    transitions = yield from _check_stages([n for n in news if n.stage is not None])
+    written = [False] * len(news)
+    for turn in _turns(news):
+        jobs = yield from _write_news([news[i] for i in turn], [ordinals[i] for i in turn])
+        moved = []
+        for i in turn:
+            job = jobs.get(_key(news[i]))
+            written[i] = job is not None
+            if job is not None and job.transitions > transitions.get(job.id, job.transitions):
+                # A stage move is a status of its own at the edge; mere progress is not worth an event.
+                moved.append(job)
+                transitions[job.id] = job.transitions
+        yield from tell(moved)
+    return written
+
+
+def _key(n: Advance) -> tuple[str, int]:
+    return n.claim.job.id, n.claim.job.claim_version
+
+
+def _turns(news: Sequence[Advance]) -> list[list[int]]:
+    """One statement changes a row once, so several news of one claim take several turns."""
+    turns: list[list[int]] = []
+    seen: Counter[tuple[str, int]] = Counter()
+    for i, n in enumerate(news):
+        turn = seen[_key(n)]
+        seen[_key(n)] += 1
+        if turn == len(turns):
+            turns.append([])
+        turns[turn].append(i)
+    return turns
+
+
+def _check_stages(staged: Sequence[Advance]) -> Program[dict[str, int]]:
+    """Check stage moves against the rows and not against what the worker saw at its claim; returns how many
+    transitions each job has had."""
+    if not staged:
+        return {}
+    rows = yield one("get_jobs_for_update", ids=sorted({n.claim.job.id for n in staged}))
+    jobs = {(job.id, job.claim_version): job for job in jobs_from(rows) if job.state is State.RUNNING}
+    stages = {key: job.current_stage for key, job in jobs.items()}
+    for n in staged:
+        if n.stage is not None and (job := jobs.get(_key(n))) is not None:
+            # Those that the claim saw were checked already; the row's may have been spoilt since.
+            declared = n.claim.job.stages if "stages" in unreadable_columns(job) else job.stages
+            check_advance(declared, stages[_key(n)], n.stage)
+            stages[_key(n)] = n.stage
+    return {job.id: job.transitions for job in jobs.values()}
+
+
+def _write_news(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[dict[tuple[str, int], Job]]:
+    rows = yield each(
+        "advance",
+        id=[n.claim.job.id for n in news],
+        claim_version=[n.claim.job.claim_version for n in news],
+        stage=[n.stage for n in news],
+        stage_ordinal=list(ordinals),
+        progress=[n.progress for n in news],
+        progress_message=[n.message for n in news],
+        checkpoint=[n.checkpoint for n in news],
+    )
+    return {(job.id, job.claim_version): job for job in jobs_from(rows)}

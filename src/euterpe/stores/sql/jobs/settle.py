@@ -1,0 +1,208 @@
+"""Ending attempts: batches of settlements, each fenced by id and claim version, with all that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from euterpe.model.job import Job
+from euterpe.model.outcome import Settlement, stages_unfinished
+from euterpe.model.state import State
+from euterpe.stores.sql.jobs.effects import follow
+from euterpe.stores.sql.program import Each, Program, Row, each, one
+from euterpe.stores.sql.rows import jobs_from
+from euterpe.stores.sql.statements import Family
+
+ClaimKey = tuple[str, int]
+"""job_id and claim_version: what fences, and what an answer belongs to."""
+
+
+class Locked(Enum):
+    """A row that somebody holds, so that it could be neither settled nor said to be stale."""
+
+    LOCKED = "locked"
+
+
+LOCKED: Final = Locked.LOCKED
+SettledAs = State | Locked | None
+"""What a settlement made of its job; None: it was stale."""
+LOCK_WAIT_MS: Final = 1000
+"""How long a settle waits for a row that somebody holds, when all the others are settled."""
+
+
+def settle(
+    settlements: Sequence[Settlement],
+    family: Family,
+    hashes: Sequence[bytes | None] = (),
+    moved: list[Row] | None = None,
+) -> Program[set[str]]:
+    """Write them; returns the ids whose claim still owned the job. The others were stale, or their rows are held by
+    somebody (`claims_held` tells), and changed nothing."""
+    if not settlements:
+        return set()
+    outcome_hashes = list(hashes) or [None] * len(settlements)
+    all_completed = all(s.state is State.COMPLETED for s in settlements)
+    if hashes or not all_completed:
+        rows = yield _settle_any(settlements, outcome_hashes)
+    elif family == "sqlite":
+        # One writer may look first and write then; in one statement, SQLite would answer row by row.
+        rows = yield each(
+            "completing", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
+        )
+        yield complete(settlements, plain=False)
+    else:
+        rows = yield each(
+            "settle_completed",
+            id=[s.job_id for s in settlements],
+            claim_version=[s.claim_version for s in settlements],
+            result=[s.result for s in settlements],
+        )
+    if moved is not None:
+        moved += rows
+    if family == "sqlite" and not all_completed:
+        # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
+        yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
+    yield from follow(rows)
+    return {row[0] for row in rows}
+
+
+def complete(settlements: Sequence[Settlement], *, plain: bool) -> Each:
+    """`plain`: what has got dependents meanwhile is left out."""
+    return each(
+        "complete",
+        id=[s.job_id for s in settlements],
+        claim_version=[s.claim_version for s in settlements],
+        result=[s.result for s in settlements],
+        plain=[plain] * len(settlements),
+    )
+
+
+def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[bytes | None]) -> Each:
+    return each(
+        "settle",
+        id=[s.job_id for s in settlements],
+        claim_version=[s.claim_version for s in settlements],
+        state=[s.state for s in settlements],
+        outcome=[s.outcome for s in settlements],
+        result=[s.result for s in settlements],
+        error=[s.error for s in settlements],
+        delay_us=[s.delay_us for s in settlements],
+        refund=[int(s.refund) for s in settlements],
+        take_away=[int(s.take_away) for s in settlements],
+        outcome_hash=outcome_hashes,
+    )
+
+
+def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Program[list[SettledAs]]:
+    """Settle; what bounced but was closed by this very attempt before (a lost answer) counts as settled.
+
+    Returns what each of them made of its job, in order. One batch may hold two claims of a job,
+    when a worker lost it and took it again, so the answers go by claim and not by job."""
+    if not settlements:
+        return []
+    first: dict[ClaimKey, Settlement] = {}
+    # In the order of ids, as heartbeats: two statements that lock the same rows in two orders wait for each other.
+    for s in sorted(settlements, key=lambda s: s.job_id):
+        first.setdefault((s.job_id, s.claim_version), s)
+    rows: list[Row] = []
+    yield from settle((yield from _walked_to_the_end(list(first.values()))), family, moved=rows)
+    moved = {(row[0], row[6]): State(row[1]) for row in rows}
+    # One look at all that are left: somebody may hold hundreds of rows, and to confirm takes a round trip each.
+    left = [s for claim, s in first.items() if claim not in moved]
+    held = (yield from claims_held(left)) if left and family == "postgres" else set()
+    states: list[SettledAs] = []
+    for s in settlements:
+        claim = (s.job_id, s.claim_version)
+        if claim in held:
+            states.append(LOCKED)
+        elif claim in moved and first[claim] is s:
+            states.append(moved[claim])
+        else:
+            states.append((yield from _confirmed(s)))
+    return states
+
+
+def settle_held(settlement: Settlement, family: Family) -> Program[SettledAs]:
+    """Settle a job whose row somebody holds, if they let go in time; else the lock's timeout is raised."""
+    yield from await_row(settlement.job_id)
+    (state,) = yield from settle_or_confirm([settlement], family)
+    return state
+
+
+def await_row(job_id: str) -> Program[None]:
+    yield one("bound_lock_waits", wait_ms=LOCK_WAIT_MS)
+    yield one("await_rows", ids=[job_id])
+
+
+def claims_held(settlements: Sequence[Settlement]) -> Program[set[ClaimKey]]:
+    """Which of these could not be settled only because somebody holds their rows."""
+    rows = yield each(
+        "claims_held", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
+    )
+    return {(row[0], row[1]) for row in rows}
+
+
+def _walked_to_the_end(settlements: list[Settlement]) -> Program[list[Settlement]]:
+    """What completed, but not from the last of its declared stages, has failed. The row tells where it is, and
+    only its own claim moves it on, so it need not be held."""
+    if all(s.last_stage is None for s in settlements):
+        return settlements
+    rows = yield one("get_jobs", ids=[s.job_id for s in settlements if s.last_stage is not None])
+    jobs = {(job.id, job.claim_version): job for job in jobs_from(rows)}
+    decided = []
+    for s in settlements:
+        job = jobs.get((s.job_id, s.claim_version))
+        if job is not None and s.last_stage is not None and job.current_stage != s.last_stage:
+            decided.append(stages_unfinished(job, s.last_stage))
+        else:
+            decided.append(s)
+    return decided
+
+
+def _confirmed(s: Settlement) -> Program[State | None]:
+    closed = yield one(
+        "confirmed_attempt", id=s.job_id, claim_version=s.claim_version, outcome=s.outcome, error=s.error
+    )
+    return State(closed[0][0]) if closed else None
+
+
+def _close_attempts(
+    settlements: Sequence[Settlement], hashes: Sequence[bytes | None], accepted: set[ClaimKey]
+) -> Program[None]:
+    pairs = zip(settlements, hashes, strict=True)
+    closed = [(s, h) for s, h in pairs if s.state is not State.COMPLETED and (s.job_id, s.claim_version) in accepted]
+    if closed:
+        yield each(
+            "close_attempt",
+            id=[s.job_id for s, _ in closed],
+            claim_version=[s.claim_version for s, _ in closed],
+            refund=[int(s.refund) for s, _ in closed],
+            outcome=[s.outcome for s, _ in closed],
+            error=[s.error for s, _ in closed],
+            outcome_hash=[h for _, h in closed],
+        )
+
+
+def end_waiting(pairs: Sequence[tuple[Job, Settlement]]) -> Program[set[str]]:
+    """End jobs that are not running: compare-and-set on the version and state that were seen."""
+    if not pairs:
+        return set()
+    rows: list[Row] = yield each(
+        "end_waiting",
+        id=[job.id for job, _ in pairs],
+        claim_version=[job.claim_version for job, _ in pairs],
+        from_state=[job.state for job, _ in pairs],
+        state=[s.state for _, s in pairs],
+        error=[s.error for _, s in pairs],
+    )
+    yield from follow(rows)
+    return {row[0] for row in rows}
+
+
+def take_away(pairs: Sequence[tuple[Job, Settlement]], family: Family) -> Program[set[str]]:
+    """End jobs wherever they are: running ones are fenced off, waiting ones simply end."""
+    running = [s for job, s in pairs if job.state is State.RUNNING]
+    waiting = [(job, s) for job, s in pairs if job.state is not State.RUNNING]
+    ended = yield from settle(running, family)
+    return ended | (yield from end_waiting(waiting))

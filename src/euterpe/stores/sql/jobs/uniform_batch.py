@@ -1,0 +1,52 @@
+"""Storing jobs of one kind: a single one, or a batch that differs in ids and payloads only.
+
+What they share is read once and sent once. That is a third of the time of a single submit on Postgres, and two thirds
+of a batch's on SQLite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
+
+from euterpe.model.batch import Draft
+from euterpe.model.submission import Submission
+from euterpe.stores.sql.program import One, Program, one
+from euterpe.stores.sql.statements import Family
+
+AS_SAID: Final = (
+    "requester_id", "queue", "type", "payload_format", "max_attempts", "run_at", "delay_us", "lifetime_us",
+    "execution_timeout_us", "visibility_us", "correlation_id", "callback_url", "callback_events", "replay_of",
+    "concurrency_key", "concurrency_limit",
+)  # fmt: skip
+"""Columns that take a submission's word as it is."""
+_as_said: Final = attrgetter(*AS_SAID)
+_said: Final = attrgetter(*(name for name in Submission.__struct_fields__ if name != "payload"))
+
+
+def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -> One | None:
+    """The statement that stores them all; None where they differ in more. With a channel, a lone job's notifies."""
+    shared = drafts[0].submission
+    if len(drafts) > 1 and any(map(_said(shared).__ne__, [_said(draft.submission) for draft in drafts])):
+        return None
+    said = {
+        "priority": shared.priority,
+        "stages": shared.stages_json,
+        "retry_policy": shared.retry_json,
+        "tags": shared.tags_json,
+        **dict(zip(AS_SAID, _as_said(shared), strict=True)),
+    }
+    if len(drafts) == 1 and family == "postgres":
+        return one("insert_one", id=drafts[0].id, payload=shared.payload, channel=channel, **said)
+    ids, payloads = [draft.id for draft in drafts], [draft.submission.payload for draft in drafts]
+    return one("insert_alike", id=ids, payload=payloads, **said)
+
+
+def insert_alike(statement: One, family: Family) -> Program[tuple[str, int]]:
+    """Their state and the time of their creation, which are the same for all."""
+    rows = yield statement
+    if family == "sqlite":
+        # A RETURNING would come back row by row.
+        rows = yield one("stored_as", id=statement.params["id"][0])
+    return rows[0][0], rows[0][1]

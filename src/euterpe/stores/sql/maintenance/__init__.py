@@ -1,0 +1,1 @@
+"""What keeps the tables right without a worker's word: sweeps, purges, and an operator's hand."""

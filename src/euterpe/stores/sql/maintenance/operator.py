@@ -1,0 +1,147 @@
+"""What operators do to jobs: cancel, retry, bury, pause."""
+
+from __future__ import annotations
+
+from euterpe.model.batch import as_stored
+from euterpe.model.changes import Changes, changed
+from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned
+from euterpe.model.failure import Category, Failure
+from euterpe.model.job import Job
+from euterpe.model.outcome import taken_away
+from euterpe.model.state import PLAIN_STAGES, TERMINAL, By, State, check_move
+from euterpe.model.submission import Submission, check_name
+from euterpe.stores.sql.jobs import settle
+from euterpe.stores.sql.jobs.effects import follow
+from euterpe.stores.sql.program import Program, Row, one
+from euterpe.stores.sql.rows import job_from
+from euterpe.stores.sql.statements import Family
+
+CANCELLED_BY_REQUEST = Failure(Category.CANCELLED, "cancelled on request", code="cancelled")
+CANCELLED_BY_FORCE = Failure(Category.CANCELLED, "cancelled by force while it ran", code="cancelled")
+
+
+def hold(job_id: str, requester_id: str | None) -> Program[Job]:
+    """The job, held against other writers; JobNotFound also for another requester's."""
+    stored_id = possible_id(job_id)
+    rows = yield one("get_jobs_for_update", ids=[stored_id])
+    return (yield from found(rows, stored_id, requester_id))
+
+
+def possible_id(job_id: str) -> str:
+    """The id as it is stored; JobNotFound for text that can be no id."""
+    stored_id = as_stored(job_id)
+    if stored_id is None:
+        raise JobNotFound(job_id, f"{job_id[:100]!r} is not the id of a job")
+    return stored_id
+
+
+def found(rows: list[Row], job_id: str, requester_id: str | None) -> Program[Job]:
+    """The job of these rows, or the error that says why there is none for this requester."""
+    if rows:
+        job = job_from(rows[0])
+        if requester_id is None or job.requester_id == requester_id:
+            return job
+        raise JobNotFound(job_id)
+    tombstones = yield one("get_tombstone", id=job_id)
+    if tombstones and requester_id in (None, tombstones[0][0]):
+        raise JobPruned(job_id)
+    raise JobNotFound(job_id)
+
+
+def cancel(job_id: str, requester_id: str | None, family: Family, *, force: bool) -> Program[State]:
+    """Not running: ends at once. Running: the worker is asked, or with `force` fenced off and the job ended.
+
+    Returns the job's state afterwards; `running` means that the request is on its way to the worker."""
+    job = yield from hold(job_id, requester_id)
+    if job.state in TERMINAL:
+        if job.state is State.CANCELLED:
+            return State.CANCELLED
+        raise IllegalTransition(job.state, State.CANCELLED, "it has already ended")
+    if job.state is State.RUNNING and not force:
+        yield one("request_cancel", id=job.id, claim_version=job.claim_version)
+        return State.RUNNING
+    reason = CANCELLED_BY_FORCE if job.state is State.RUNNING else CANCELLED_BY_REQUEST
+    settlement = taken_away(job, State.CANCELLED, reason, By.OPERATOR)
+    yield from settle.take_away([(job, settlement)], family)
+    return State.CANCELLED
+
+
+def retry(job_id: str, requester_id: str | None) -> Program[Job | Submission]:
+    """A failed job with budget left is scheduled again. For every other ended job: the submission that replays it as a
+    new one, since terminal stays terminal."""
+    job = yield from hold(job_id, requester_id)
+    if job.state not in TERMINAL:
+        raise IllegalTransition(job.state, State.SCHEDULED, "only an ended job can be retried")
+    if job.state is State.FAILED and job.attempt_count < job.max_attempts:
+        check_move(job.state, State.SCHEDULED, By.OPERATOR)
+        rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
+        return job_from(rows[0])
+    return replay_of(job)
+
+
+def replay_of(job: Job) -> Submission:
+    """The same request again; dependencies are not waited for a second time."""
+    return Submission(
+        type=job.type,
+        payload=job.payload,
+        payload_format=job.payload_format,
+        requester_id=job.requester_id,
+        queue=job.queue,
+        priority=job.priority,
+        max_attempts=job.max_attempts,
+        execution_timeout_us=job.execution_timeout_us,
+        visibility_us=job.visibility_us,
+        lifetime_us=job.expires_at - job.created_at,
+        retry=job.retry,
+        stages=job.stages if job.stages_json else PLAIN_STAGES,
+        correlation_id=job.correlation_id,
+        tags=job.tags or None,
+        callback_url=job.callback_url,
+        callback_events=job.callback_events,
+        concurrency_key=job.concurrency_key,
+        concurrency_limit=job.concurrency_limit,
+        replay_of=job.id,
+    )
+
+
+def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[Job]:
+    """Change what may be changed; the job as it is then."""
+    job = yield from hold(job_id, requester_id)
+    after = changed(job, changes)
+    rows = yield one(
+        "update_metadata",
+        id=job.id,
+        claim_version=job.claim_version,
+        state=job.state,
+        priority=after.priority,
+        tags=after.tags_json,
+        correlation_id=after.correlation_id,
+        callback_url=after.callback_url,
+    )
+    return job_from(rows[0])
+
+
+def bury(job_id: str, requester_id: str | None) -> Program[State]:
+    """Unrecoverable policy: a failed job goes to the dead letter."""
+    job = yield from hold(job_id, requester_id)
+    check_move(job.state, State.DEAD_LETTER, By.OPERATOR)
+    rows = yield one("bury_failed", id=job.id, claim_version=job.claim_version)
+    # Its dependents were ended when it failed; only the event is new.
+    yield from follow(rows)
+    return State.DEAD_LETTER
+
+
+def pause(kind: str, name: str) -> Program[None]:
+    if kind not in ("queue", "type"):
+        raise InvalidInput("kind", f"{kind!r} is not queue or type")
+    check_name("name", name)
+    yield one("pause", kind=kind, name=name)
+
+
+def resume(kind: str, name: str) -> Program[None]:
+    yield one("resume", kind=kind, name=name)
+
+
+def paused() -> Program[list[tuple[str, str]]]:
+    rows = yield one("paused")
+    return [(row[0], row[1]) for row in rows]

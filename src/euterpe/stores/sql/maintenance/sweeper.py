@@ -1,0 +1,157 @@
+"""The sweeps as methods: bounded batches, repeated until a pass finds nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+import msgspec
+
+from euterpe.model.state import State
+from euterpe.model.submission import DAY_US, KEY_KEPT_AFTER_END_US
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.jobs import late_dependencies
+from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
+from euterpe.stores.sql.maintenance import sweep
+from euterpe.stores.sql.outbox import events
+from euterpe.stores.sql.program import Program, one
+
+BATCH: Final = 500
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long ended jobs, events and tombstones are kept."""
+
+    completed_us: int = 7 * DAY_US
+    cancelled_us: int = 7 * DAY_US
+    failed_us: int = 30 * DAY_US
+    dead_letter_us: int = 90 * DAY_US
+    events_us: int = 7 * DAY_US
+    tombstones_us: int = 90 * DAY_US
+
+
+KEEP: Final = Retention()
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What one pass over the urgent sweeps did."""
+
+    promoted: list[str]
+    reclaimed: int
+    buried: int
+    lifetimes: int
+    unparked: int
+    events_reclaimed: int
+
+
+class Sweeps:
+    """Any process may run any of these at any time."""
+
+    def __init__(self, engine: Engine, rng: Random, ends: EndReports) -> None:
+        self._engine = engine
+        self._rng = rng
+        self._ends = ends
+        self.retention = KEEP
+
+    async def promote(self) -> list[str]:
+        """Queues of the jobs that became scheduled, one entry a job."""
+        queues: list[str] = []
+        while True:
+            found = await self._engine.write(lambda: sweep.promote(BATCH))
+            queues += found
+            if len(found) < BATCH:
+                return queues
+
+    async def reclaim(self) -> int:
+        return await self._all_told(lambda: sweep.reclaim(BATCH, self._engine.family, self._rng))
+
+    async def reclaim_events(self) -> int:
+        return await self._all(lambda: events.reclaim_events(BATCH))
+
+    async def end_lifetimes(self) -> int:
+        return await self._all_told(lambda: sweep.end_lifetimes(BATCH, self._engine.family))
+
+    async def bury_spent(self) -> int:
+        return await self._all_told(lambda: sweep.bury_spent(BATCH))
+
+    async def watch_dependencies(self) -> int:
+        """Only Postgres leaves any: on SQLite nobody else writes while a caller's transaction is open."""
+        if self._engine.family == "sqlite":
+            return 0
+        return await self._all_told(lambda: late_dependencies.watch_dependencies(BATCH))
+
+    async def unpark_idle(self) -> int:
+        return await self._all(lambda: sweep.unpark_idle(BATCH))
+
+    async def urgent(self) -> Swept:
+        """Everything at once: promote, then recover."""
+        promoted = await self.promote()
+        return msgspec.structs.replace(await self.recover(), promoted=promoted)
+
+    async def recover(self) -> Swept:
+        """What recovery time depends on; run every few seconds."""
+        await self.watch_dependencies()
+        return Swept(
+            [],
+            await self.reclaim(),
+            await self.bury_spent(),
+            await self.end_lifetimes(),
+            await self.unpark_idle(),
+            await self.reclaim_events(),
+        )
+
+    async def next_due_in_us(self) -> int | None:
+        """How long until the next delayed or retrying job is due; None when there is none."""
+        rows = await self._engine.read(_next_due)
+        return None if rows is None else max(0, rows)
+
+    async def prune(self, retention: Retention | None = None) -> int:
+        """Remove what retention no longer keeps; returns how many jobs went."""
+        retention = retention or self.retention
+        keep = {
+            State.COMPLETED: retention.completed_us,
+            State.CANCELLED: retention.cancelled_us,
+            State.FAILED: retention.failed_us,
+            State.DEAD_LETTER: retention.dead_letter_us,
+        }
+        jobs = 0
+        for state, keep_us in keep.items():
+            jobs += await self._all(lambda s=state, k=keep_us: sweep.prune(s, k, BATCH))  # type: ignore[misc]
+        for state in (State.COMPLETED, State.DEAD_LETTER):
+            await self._all(lambda s=state: sweep.prune_events(s, retention.events_us, BATCH))  # type: ignore[misc]
+        # The key of a pruned job is kept by its tombstone.
+        keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
+        await self._all(lambda: sweep.prune_tombstones(keep_us, BATCH))
+        return jobs
+
+    async def expire_keys(self) -> int:
+        return await self._all(lambda: sweep.expire_keys(BATCH))
+
+    async def _all_told(self, make: Callable[[], Program[int]]) -> int:
+        """For sweeps that end jobs. However many batches it takes, the log gets a few lines and a number."""
+        ended: list[Ended] = []
+        total = 0
+        try:
+            while True:
+                count, ends = await self._ends.write_quietly(make, EndedBy.SWEEP)
+                ended += ends
+                total += count
+                if count < BATCH:
+                    return total
+        finally:
+            log_ends(ended, EndedBy.SWEEP)
+
+    async def _all(self, make: Callable[[], Program[int]]) -> int:
+        total = 0
+        while True:
+            count = await self._engine.write(make)
+            total += count
+            if count < BATCH:
+                return total
+
+
+def _next_due() -> Program[int | None]:
+    rows = yield one("next_due")
+    due, now = rows[0]
+    return None if due is None else due - now

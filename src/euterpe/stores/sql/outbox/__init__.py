@@ -1,0 +1,1 @@
+"""Webhook events under the same ownership protocol as jobs."""

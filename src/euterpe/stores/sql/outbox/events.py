@@ -1,0 +1,183 @@
+"""Events under the same protocol as jobs: claim, lease, heartbeat, reclaim, fencing by claim_version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.batch import as_stored
+from euterpe.model.errors import JobNotFound
+from euterpe.stores.sql.program import Program, each, one
+
+
+class OutboxEvent(msgspec.Struct, frozen=True):
+    """A row of `job_outbox_events`, in the order of `event_columns.sql`. Its id and body never change."""
+
+    id: str
+    job_id: str
+    requester_id: str
+    sequence: int
+    type: str
+    url: str
+    origin: str
+    body: bytes
+    state: str
+    attempt_count: int
+    claim_version: int
+    worker_id: str | None
+    lease_expires_at: int | None
+    run_at: int
+    created_at: int
+    updated_at: int
+    completed_at: int | None
+    error: str | None
+
+
+_BODY: Final = OutboxEvent.__struct_fields__.index("body")
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One POST and what came of it. `state` is completed, retrying or dead_letter."""
+
+    event_id: str
+    claim_version: int
+    state: str
+    outcome: str
+    delay_us: int = 0
+    refund: bool = False
+    http_status: int | None = None
+    answer: str | None = None
+    error: str | None = None
+
+
+class DeliveryRecord(msgspec.Struct, frozen=True):
+    """A row of the delivery log."""
+
+    claim_version: int
+    attempt: int
+    worker_id: str | None
+    started_at: int
+    ended_at: int
+    outcome: str
+    http_status: int | None
+    answer: str | None
+    error: str | None
+
+
+def claim_events(
+    worker_id: str, limit: int, lease_ttl_us: int, skip_origins: Sequence[str], requester_id: str | None = None
+) -> Program[list[OutboxEvent]]:
+    """Due events, oldest first; of each job only the first undelivered one, so that order holds."""
+    asked = {"worker_id": worker_id, "limit": limit, "lease_ttl_us": lease_ttl_us, "skip_origins": list(skip_origins)}
+    if requester_id is None:
+        rows = yield one("claim_events", **asked)
+    else:
+        rows = yield one("claim_events_of", requester_id=requester_id, **asked)
+    return sorted((OutboxEvent(*row) for row in rows), key=lambda e: (e.run_at, e.created_at, e.sequence))
+
+
+def waiting_requesters(after: str, limit: int) -> Program[list[str]]:
+    """Who has events that are due, from this name on."""
+    rows = yield one("waiting_requesters", after=after, limit=limit)
+    return [row[0] for row in rows]
+
+
+def heartbeat_events(leases: Sequence[tuple[str, int]], lease_ttl_us: int) -> Program[set[str]]:
+    """Renew; returns the ids that are still ours."""
+    if not leases:
+        return set()
+    rows = yield each(
+        "heartbeat_event",
+        id=[event_id for event_id, _ in leases],
+        claim_version=[version for _, version in leases],
+        lease_ttl_us=[lease_ttl_us] * len(leases),
+    )
+    return {row[0] for row in rows}
+
+
+def settle_events(deliveries: Sequence[Delivery]) -> Program[set[str]]:
+    """End deliveries and log them; returns the ids whose claim still owned the event."""
+    deliveries = list({(d.event_id, d.claim_version): d for d in reversed(deliveries)}.values())[::-1]
+    if not deliveries:
+        return set()
+    rows = yield each(
+        "settle_event",
+        id=[d.event_id for d in deliveries],
+        claim_version=[d.claim_version for d in deliveries],
+        state=[d.state for d in deliveries],
+        error=[d.error for d in deliveries],
+        delay_us=[d.delay_us for d in deliveries],
+        refund=[int(d.refund) for d in deliveries],
+    )
+    accepted = {(row[0], row[1]) for row in rows}
+    logged = [d for d in deliveries if (d.event_id, d.claim_version) in accepted]
+    if logged:
+        yield each(
+            "log_delivery",
+            id=[d.event_id for d in logged],
+            refund=[int(d.refund) for d in logged],
+            outcome=[d.outcome for d in logged],
+            http_status=[d.http_status for d in logged],
+            answer=[d.answer for d in logged],
+            error=[d.error for d in logged],
+        )
+    return {event_id for event_id, _ in accepted}
+
+
+def reclaim_events(limit: int) -> Program[int]:
+    """Deliveries whose dispatcher stopped renewing are tried again at once; the receiver may see the event twice."""
+    rows = yield one("expired_event_leases", limit=limit)
+    lost = [OutboxEvent(*row) for row in rows]
+    again = [
+        Delivery(
+            event_id=e.id,
+            claim_version=e.claim_version,
+            state="retrying",
+            outcome="lost_lease",
+            error="the dispatcher stopped renewing its lease",
+        )
+        for e in lost
+    ]
+    return len((yield from settle_events(again)))
+
+
+def has_waiting() -> Program[bool]:
+    rows = yield one("next_event_due")
+    return rows[0][0] is not None
+
+
+def redeliver(event_id: str, requester_id: str | None) -> Program[OutboxEvent]:
+    stored_id = as_stored(event_id)
+    rows = (yield one("redeliver_event", id=stored_id, requester_id=requester_id)) if stored_id else []
+    if not rows:
+        raise JobNotFound(event_id, f"no event {event_id} that could be sent again")
+    return OutboxEvent(*rows[0])
+
+
+def get_event(event_id: str) -> Program[OutboxEvent]:
+    stored_id = as_stored(event_id)
+    rows = (yield one("get_event", id=stored_id)) if stored_id else []
+    if not rows:
+        raise JobNotFound(event_id, f"no event {event_id}")
+    return OutboxEvent(*rows[0])
+
+
+def search_events(
+    requester_id: str | None, state: str | None, job_id: str | None, before: int, limit: int
+) -> Program[list[tuple[int, OutboxEvent]]]:
+    """(cursor, event) pairs, newest first. Their bodies stay where they are; `get_event` has one."""
+    rows = yield one("search_events", requester_id=requester_id, state=state, job_id=job_id, before=before, limit=limit)
+    return [(row[0], _without_body(list(row)[1:])) for row in rows]
+
+
+def _without_body(values: list[Any]) -> OutboxEvent:
+    values[_BODY] = b""
+    return OutboxEvent(*values)
+
+
+def deliveries(event_id: str) -> Program[list[DeliveryRecord]]:
+    stored_id = as_stored(event_id)
+    rows = (yield one("deliveries", id=stored_id)) if stored_id else []
+    return [DeliveryRecord(*row) for row in rows]

@@ -1,0 +1,1 @@
+"""Postgres through asyncpg."""

@@ -1,0 +1,334 @@
+"""Postgres through asyncpg: READ COMMITTED, SKIP LOCKED, the database's clock.
+
+Held connections, and a pool whose release costs no round trip. Deadlocks and serialization failures are run again;
+a broken connection is told apart by whether the commit had been sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from euterpe.model.errors import CommitUnknown, EuterpeError, OpenedBeforeFork, SchemaMismatch, StoreUnavailable
+from euterpe.ports import Clock
+from euterpe.stores.sql.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing, no_rights
+from euterpe.stores.sql.postgres import session as postgres_session
+from euterpe.stores.sql.postgres.connections import Connection, Connections
+from euterpe.stores.sql.postgres.errors import (
+    FAILURES,
+    LOCK_TIMEOUT,
+    LOST,
+    Conflict,
+    cannot_connect,
+    is_lost,
+    is_useless,
+    meaning,
+    message,
+)
+from euterpe.stores.sql.postgres.session import plan_of, split_url
+from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
+from euterpe.stores.sql.statements import Family, numbered
+
+T = TypeVar("T")
+log = logging.getLogger("euterpe.store")
+
+MIGRATION_LOCK: Final = 0x45757465
+HAS_LEDGER: Final = "SELECT to_regclass('euterpe_migrations') IS NOT NULL"
+TRIES: Final = 10
+STATEMENTS_KEPT: Final = 100
+CONNECT_TIMEOUT_S: Final = 10.0
+ANSWER_TIMEOUT_S: Final = 30.0
+"""A statement of ours takes milliseconds; who waits this long waits on a network that swallows packets."""
+SHORTEST_TRY_S: Final = 0.1
+
+
+__all__ = ["PostgresEngine", "split_url"]
+
+
+class PostgresEngine:
+    """One database, optionally in a schema of its own (`?schema=name`)."""
+
+    family: Family = "postgres"
+
+    def __init__(self, url: str, clock: Clock | None = None) -> None:
+        self.dsn, options = split_url(url)
+        self.session = plan_of(options)
+        self.schema = self.session.schema
+        self.clock = clock
+        self._connections: Connections | None = None
+        self._opened_by = 0
+
+    async def open(self) -> None:
+        if self._connections is not None:
+            return
+        connections = Connections(self._connect_to_work, self.session.pool_size)
+        try:
+            connections.release(await connections.acquire())
+        except BaseException as error:
+            connections.terminate()
+            if isinstance(error, FAILURES):
+                raise cannot_connect(error) from error
+            raise
+        self._connections = connections
+        self._opened_by = os.getpid()
+
+    def can_listen(self) -> bool:
+        """LISTEN belongs to a session; behind a pooler ours ends with each transaction."""
+        return not self.session.through_pooler
+
+    def expect_leases_of(self, seconds: float) -> None:
+        self.session.expect_leases_of(seconds)
+
+    async def close(self) -> None:
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            try:
+                async with asyncio.timeout(5):
+                    await connections.close()
+            except LOST:
+                pass
+            finally:
+                connections.terminate()
+
+    async def connect(self) -> Connection:
+        """A connection outside the pool, for a loop that holds it (LISTEN) or for what is done once."""
+        return await self._connect_with()
+
+    async def connect_to_notify(self) -> Connection:
+        """One that writes nothing. A NOTIFY is a commit, and waits for the disk like any other, for nothing: what was
+        told is forgotten in a crash anyway."""
+        return await self._connect_with(synchronous_commit="off")
+
+    async def _connect_with(self, **settings: str) -> Connection:
+        try:
+            return await self._dial(None, settings)
+        except FAILURES as error:
+            raise cannot_connect(error) from error
+
+    async def _connect_to_work(self) -> Connection:
+        return await self._dial(ANSWER_TIMEOUT_S, {})
+
+    async def _dial(self, answer_timeout_s: float | None, settings: dict[str, str]) -> Connection:
+        session = self.session
+        try:
+            return await asyncpg.connect(
+                self.dsn,
+                timeout=CONNECT_TIMEOUT_S,
+                command_timeout=answer_timeout_s,
+                # A statement that was prepared in one session is not there in the next.
+                statement_cache_size=0 if session.through_pooler else STATEMENTS_KEPT,
+                server_settings=session.startup if session.through_pooler else session.startup | settings,
+            )
+        except asyncpg.ProtocolViolationError as error:
+            if session.through_pooler or "unsupported startup parameter" not in str(error):
+                raise
+        log.warning(
+            "a pooler (PgBouncer) stands before Postgres: every statement goes in a transaction, and jobs of other "
+            "processes are found by polling; `pooler=transaction` in the URL says so beforehand"
+        )
+        session.through_pooler = True
+        return await self._dial(answer_timeout_s, settings)
+
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        return await self._persist(lambda: self._transaction(make), patience_s)
+
+    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        once = self._transaction if self.session.through_pooler else self._single
+        return await self._persist(lambda: once(make), patience_s)
+
+    async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        async def once() -> T:
+            if self.session.through_pooler:
+                return await self._transaction(make)
+            async with self._acquired() as connection:
+                try:
+                    return await self.pump(connection, make())
+                except FAILURES as error:
+                    raise _told(connection, error) from error
+
+        return await self._persist(once, patience_s)
+
+    async def _transaction(self, make: MakeProgram[T]) -> T:
+        async with self._acquired() as connection:
+            committing = False
+            try:
+                await connection.execute(self.session.begin)
+                answer = await self.pump(connection, make())
+                committing = True
+                await connection.execute("COMMIT")
+                return answer
+            except FAILURES as error:
+                raise _told(connection, error, committing=committing) from error
+
+    async def _single(self, make: MakeProgram[T]) -> T:
+        async with self._acquired() as connection:
+            try:
+                return await self.pump(connection, make())
+            except FAILURES as error:
+                raise _told(connection, error, committing=True) from error
+
+    @asynccontextmanager
+    async def _acquired(self) -> AsyncIterator[Connection]:
+        if self._connections is None:
+            raise StoreUnavailable("the store is not open; use `async with queue:`")
+        if self._opened_by != os.getpid():
+            raise OpenedBeforeFork
+        connections = self._connections
+        try:
+            connection = await connections.acquire()
+        except FAILURES as error:
+            raise cannot_connect(error) from error
+        try:
+            try:
+                yield connection
+            except Exception:
+                await _roll_back(connection)
+                raise
+        except Exception:
+            connections.release(connection)
+            raise
+        except BaseException:  # Cut off in the middle of anything: what the driver says of it no longer counts.
+            connections.recover(connection)
+            raise
+        else:
+            connections.release(connection)
+
+    async def _persist(self, run: Callable[[], Awaitable[T]], patience_s: float) -> T:
+        """Run again after a deadlock at once, and while the database is away until patience ends."""
+        deadline = time.monotonic() + patience_s
+        for attempt in itertools.count(1):
+            try:
+                return await (run() if not patience_s else _answered(run, deadline))
+            except Conflict as conflict:
+                if attempt >= TRIES:
+                    raise conflict.verdict from conflict.__cause__
+            except (CommitUnknown, SchemaMismatch):
+                raise
+            except StoreUnavailable as error:
+                # A try that waits for the same lock again must be told about it before the time is over.
+                left_s = (
+                    deadline - time.monotonic() - (postgres_session.LOCK_WAIT_S if error.code == LOCK_TIMEOUT else 0)
+                )
+                if self._connections is None or left_s <= 0:
+                    raise
+                await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
+        raise AssertionError("unreachable")
+
+    async def pump(self, connection: Any, program: Program[T]) -> T:
+        """Drive a program over an asyncpg connection, ours or a caller's."""
+        try:
+            statement = next(program)
+            while True:
+                statement = program.send(await self.execute(connection, statement))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+
+    async def execute(self, connection: Any, statement: Statement) -> list[Row]:
+        rows: list[Row]
+        text = numbered("postgres", statement.name, self.schema, "$")
+        if not isinstance(statement, Each):
+            rows = await connection.fetch(*self._bind(text.sql, text.names, statement.params))
+            return rows
+        if text.batched:
+            rows = await connection.fetch(*self._bind(text.sql, text.names, statement.columns))
+            return rows
+        rows = []
+        names = list(statement.columns)
+        for values in zip(*statement.columns.values(), strict=True):
+            rows += await connection.fetch(*self._bind(text.sql, text.names, dict(zip(names, values, strict=True))))
+        return rows
+
+    def _bind(self, sql: str, names: tuple[str, ...], params: Any) -> list[Any]:
+        values = {**params, "now": self.clock() if self.clock is not None else None}
+        return [sql, *[values[name] for name in names]]
+
+    async def migrate(self) -> list[str]:
+        connection = await self.connect()
+        try:
+            # A look first: even CREATE ... IF NOT EXISTS needs the right to create, and most users shall not have it.
+            # Only at the ledger of today: the old one may be renamed by another process between two looks at it.
+            async with self._begun(connection):
+                has_ledger = await connection.fetchval(HAS_LEDGER)
+                look = applied_by("euterpe_migrations")
+                applied = {row[0] for row in await connection.fetch(look)} if has_ledger else set()
+            return await self._migrate_on(connection) if missing(self.family, applied) else []
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
+            raise no_rights("Postgres", message(error)) from error
+        except FAILURES as error:
+            raise (cannot_connect(error) if is_lost(error) else meaning(error)) from error
+        finally:
+            await connection.close()
+
+    @asynccontextmanager
+    async def _begun(self, connection: Connection) -> AsyncIterator[None]:
+        """A transaction on a connection that is closed when anything fails."""
+        await connection.execute(self.session.begin)
+        yield
+        await connection.execute("COMMIT")
+
+    async def _migrate_on(self, connection: Connection) -> list[str]:
+        async with self._begun(connection):
+            await connection.execute("SET LOCAL lock_timeout = 0")  # Another process migrates as long as it takes.
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
+            if self.schema:
+                await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
+            applied = await _applied(connection)
+            if applied is None:
+                await connection.execute(LEDGER)
+            todo = missing(self.family, applied or set())
+            for migration in todo:
+                await connection.execute(migration.sql)
+                await connection.execute(
+                    "INSERT INTO euterpe_migrations (version, name, applied_at) VALUES ($1, $2, $3)",
+                    migration.version,
+                    migration.name,
+                    time.time_ns() // 1000,
+                )
+        return [migration.name for migration in todo]
+
+
+async def _applied(connection: Connection) -> set[int] | None:
+    """Which migrations the database's ledger has; None where it has no ledger of ours. Under the lock."""
+    ledger = "euterpe_migrations"
+    if not await connection.fetchval(HAS_LEDGER):
+        has_our_columns = await connection.fetchval(
+            "SELECT array_agg(attname::text ORDER BY attnum) = '{version,name,applied_at}' FROM pg_attribute"
+            " WHERE attrelid = to_regclass('schema_migrations') AND attnum > 0 AND NOT attisdropped"
+        )
+        if not has_our_columns or not await connection.fetchval(OLD_LEDGER_IS_OURS):
+            return None
+        ledger = OLD_LEDGER
+    return {row[0] for row in await connection.fetch(applied_by(ledger))}
+
+
+def _told(connection: Connection, error: BaseException, *, committing: bool = False) -> EuterpeError:
+    """What the error means. A connection that is of no use is closed here: nothing that it says later may count."""
+    if is_useless(error):
+        connection.terminate()
+    return meaning(error, committing=committing)
+
+
+async def _answered(run: Callable[[], Awaitable[T]], deadline: float) -> T:
+    """Whatever the network does, the caller is answered in time."""
+    try:
+        async with asyncio.timeout(max(SHORTEST_TRY_S, deadline - time.monotonic())):
+            return await run()
+    except TimeoutError as error:
+        raise CommitUnknown("Postgres gave no answer in the time of a submission; it may be stored") from error
+
+
+async def _roll_back(connection: Connection) -> None:
+    """End a transaction that is still open. Its last statement was answered, so the driver knows whether it is."""
+    try:
+        if not connection.is_closed() and connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
+    except FAILURES:
+        connection.terminate()

@@ -1,0 +1,70 @@
+"""What one requester may see of the whole: the changes of its own jobs as they happen.
+
+There is no change log to read. The newest jobs of each state and those the caller follows by id are looked at, so the
+cost of a look is bounded whatever the history; a caller that follows its live jobs misses none of their ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from euterpe.model.state import State
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.program import Program, Row, one
+
+NEWEST_OF_A_STATE: Final = 500
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Where a job is, in the order of `change_columns.sql`. `sequence` grows with every change of its state."""
+
+    job_id: str
+    requester_id: str
+    type: str
+    queue: str
+    state: State
+    stage: str | None
+    attempt: int
+    sequence: int
+    updated_at: int
+
+
+class Watch:
+    """Reads for people who watch."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def changes(self, requesters: Sequence[str], since: int, followed: Sequence[str]) -> list[Change]:
+        """Changed after `since`, and the followed ones wherever they are; oldest first."""
+        return await self._engine.read(lambda: changes(requesters, since, followed))
+
+    async def now(self) -> int:
+        return await self._engine.read(_now)
+
+
+def changes(requesters: Sequence[str], since: int, followed: Sequence[str]) -> Program[list[Change]]:
+    found: dict[str, Change] = {}
+    for state in State:
+        rows = yield one("newest_changes", state=state, limit=NEWEST_OF_A_STATE, since=since, owners=list(requesters))
+        found.update((row[0], _change(row)) for row in rows)
+    # The followed ones last: a job that moved while the states were read in turn is shown where it is now.
+    if followed:
+        rows = yield one("changes_of", ids=list(followed))
+        found.update((row[0], _change(row)) for row in rows)
+    return sorted(found.values(), key=lambda change: (change.updated_at, change.sequence))
+
+
+def _change(row: Row) -> Change:
+    values = list(row)
+    values[4] = State(values[4])
+    return Change(*values)
+
+
+def _now() -> Program[int]:
+    rows = yield one("clock")
+    now: int = rows[0][0]
+    return now

@@ -1,0 +1,179 @@
+"""Looking at jobs: one, many with a cursor, their attempts, and counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from euterpe.model.errors import InvalidInput
+from euterpe.model.job import Attempt, Job
+from euterpe.model.state import State
+from euterpe.model.submission import KEY_LIMIT, NAME_LIMIT, check_text
+from euterpe.stores.sql.maintenance.operator import found, possible_id
+from euterpe.stores.sql.program import One, Program, one
+from euterpe.stores.sql.rows import jobs_from
+
+LOOKED_AT: Final = 1000
+"""Of a queue's waiting jobs, to find those that no worker knows."""
+
+PAGE_BYTES: Final = 8_000_000
+"""Payloads, results and checkpoints of one page: past this it is cut short, and its cursor goes on from there."""
+
+_ALL = [str(state) for state in State]
+_NEWEST = 2**62
+_PAYLOAD = Job.__struct_fields__.index("payload")
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for; `cursor` continues after the last page."""
+
+    requester_id: str | None = None
+    state: State | None = None
+    type: str | None = None
+    queue: str | None = None
+    tag: tuple[str, str] | None = None
+    cursor: str | None = None
+    limit: int = 50
+    max_bytes: int = PAGE_BYTES
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Jobs, newest first; `cursor` is None on the last page. A page of large jobs is shorter than its limit."""
+
+    jobs: list[Job]
+    cursor: str | None
+
+
+class QueueDepth(msgspec.Struct, frozen=True):
+    """The live jobs of one queue in one state and the age of the oldest."""
+
+    queue: str
+    state: State
+    count: int
+    oldest_age_us: int
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Counts by state, queue and type; oldest waiting ages by queue; ends per minute."""
+
+    by_state: dict[str, int]
+    by_queue: dict[str, dict[str, int]]
+    by_type: dict[str, dict[str, int]]
+    oldest_age_us: dict[str, int]
+    per_minute: dict[str, int]
+    outbox: dict[str, int]
+
+
+def get(job_id: str, requester_id: str | None) -> Program[Job]:
+    stored_id = possible_id(job_id)
+    rows = yield one("get_jobs", ids=[stored_id])
+    return (yield from found(rows, stored_id, requester_id))
+
+
+def attempts(job_id: str, requester_id: str | None) -> Program[list[Attempt]]:
+    """Closed attempts, then the open one, which is read off the job's own row."""
+    job = yield from get(job_id, requester_id)
+    closed = [Attempt(*row) for row in (yield one("closed_attempts", id=job.id))]
+    if job.state is State.RUNNING:
+        closed.append(
+            Attempt(
+                job.id,
+                job.claim_version,
+                job.attempt_count,
+                job.worker_id,
+                job.started_at or 0,
+                None,
+                None,
+                None,
+            )
+        )
+    return closed
+
+
+def search(query: Search) -> Program[Page]:
+    if not 1 <= query.limit <= 1000:
+        raise InvalidInput("limit", f"{query.limit} is not between 1 and 1000")
+    for field, value in (("requester_id", query.requester_id), ("type", query.type), ("queue", query.queue)):
+        if value is not None:
+            check_text(field, value, NAME_LIMIT)
+    for value in query.tag or ():
+        check_text("tag", value, KEY_LIMIT)
+    rows = yield one(
+        "search",
+        states=_ALL if query.state is None else [query.state],
+        before=_parse_cursor(query.cursor),
+        requester_id=query.requester_id,
+        type=query.type,
+        queue=query.queue,
+        tag=_tag_text(query.tag) if query.tag else None,
+        limit=query.limit + 1,
+        max_bytes=query.max_bytes,
+    )
+    page = jobs_from(row for row in rows[: query.limit] if row[_PAYLOAD] is not None)
+    return Page(page, str(page[-1].seq) if len(rows) > len(page) else None)
+
+
+def _tag_text(tag: tuple[str, str]) -> str:
+    """A tag as it stands in the stored JSON. Quotes inside are escaped there, so the text is found only where the tag
+    is; and a row whose tags are no JSON cannot make the search fail."""
+    return msgspec.json.encode({tag[0]: tag[1]}).decode()[1:-1]
+
+
+def _parse_cursor(cursor: str | None) -> int:
+    if cursor is None:
+        return _NEWEST
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise InvalidInput("cursor", f"{cursor!r} did not come from an earlier page")
+    return int(cursor)
+
+
+def depths() -> Program[list[QueueDepth]]:
+    """Live jobs by queue: cheap enough to sample every few seconds, whatever the history."""
+    rows = yield one("waiting_now")
+    return [QueueDepth(r[0], State(r[1]), r[2], max(0, r[4] - r[3])) for r in rows]
+
+
+def unknown_types(queues: Sequence[str], types: Sequence[str]) -> Program[dict[str, int]]:
+    """Scheduled jobs that no handler here fits, by type, among those that are next."""
+    strangers: Counter[str] = Counter()
+    for queue in queues:
+        rows = yield one("unknown_types", queue=queue, types=list(types), limit=LOOKED_AT)
+        strangers.update({row[0]: row[1] for row in rows})
+    return dict(strangers)
+
+
+def stats(requester_id: str | None) -> Program[Stats]:
+    """Of all jobs, or of one requester's; then nothing in it tells of anybody else's."""
+    counted = yield one("count_jobs", requester_id=requester_id)
+    by_state: Counter[str] = Counter()
+    by_queue: dict[str, Counter[str]] = {}
+    by_type: dict[str, Counter[str]] = {}
+    for state, queue, job_type, count in counted:
+        by_state[state] += count
+        by_queue.setdefault(queue, Counter())[state] += count
+        by_type.setdefault(job_type, Counter())[state] += count
+    oldest: dict[str, int] = {}
+    waiting = yield _of(requester_id, "waiting_now", "waiting_of")
+    for queue, state, _, since, now in waiting:
+        if state == State.SCHEDULED:
+            oldest[queue] = max(0, now - since)
+    per_minute: dict[str, int] = {}
+    for state in (State.COMPLETED, State.FAILED, State.DEAD_LETTER):
+        rows = yield _of(requester_id, "recent_ends", "recent_ends_of", state=state, window_us=60_000_000)
+        per_minute[str(state)] = rows[0][1] if rows else 0
+    outbox = {row[0]: row[1] for row in (yield _of(requester_id, "outbox_depth", "outbox_depth_of"))}
+    return Stats(
+        dict(by_state),
+        {queue: dict(states) for queue, states in by_queue.items()},
+        {job_type: dict(states) for job_type, states in by_type.items()},
+        oldest,
+        per_minute,
+        outbox,
+    )
+
+
+def _of(requester_id: str | None, everybody: str, one_requester: str, **params: object) -> One:
+    return one(everybody, **params) if requester_id is None else one(one_requester, requester_id=requester_id, **params)

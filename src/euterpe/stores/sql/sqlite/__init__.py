@@ -1,0 +1,1 @@
+"""SQLite and libsql: one writer thread with group commit."""

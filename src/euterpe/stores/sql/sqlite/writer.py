@@ -1,0 +1,395 @@
+"""One writer thread with group commit, and reader threads that never wait for it, over any SQLite library.
+
+What waits when the writer becomes free is committed together, with one fsync; each program keeps its own savepoint,
+so one that is rejected does not touch the others. The libraries (apsw, Python's own sqlite3, libsql) only connect,
+run statements and say what their errors mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from euterpe.model.errors import EuterpeError, OpenedBeforeFork, StoreUnavailable
+from euterpe.ports import Clock
+from euterpe.stores.sql.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing
+from euterpe.stores.sql.program import MakeProgram, Row, Statement, run_sync
+from euterpe.stores.sql.sqlite.handover import sooner
+from euterpe.stores.sql.sqlite.library import (
+    LOCK_PATIENCE_S,
+    UNBINDABLE,
+    Library,
+    Session,
+    patiently,
+    system_clock,
+    unbindable,
+)
+from euterpe.stores.sql.sqlite.tickets import Stop, Ticket, Tickets, hand_back
+from euterpe.stores.sql.statements import Family
+
+T = TypeVar("T")
+
+GROUP_LIMIT: Final = 500
+READERS: Final = 2
+SOON_S: Final = 0.5
+JOIN_S: Final = 0.001
+"""Who comes while so short a transaction runs still takes part in its commit. A worker's turn takes longer: its jobs
+should start, and not wait for those of the next turn."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """A thread's session, or none yet. Whoever has the lock may use it, or close it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    session: Session | None = None
+
+    def close(self) -> None:
+        session, self.session = self.session, None
+        if session is not None:
+            with suppress(*session.library.failures):  # One that broke may not even close.
+                session.close()
+
+
+MEMORY: Final = ":memory:"
+
+
+class GroupCommitEngine:
+    """A SQLite database. Any number of processes may open its file; SQLite lets one write at a time."""
+
+    family: Family = "sqlite"
+    schema: str | None = None
+    group_limit = GROUP_LIMIT
+
+    def __init__(self, path: str, library: Library, clock: Clock | None = None) -> None:
+        self.path = path if path == MEMORY else str(Path(path).absolute())
+        self.library = library
+        self.clock = clock
+        self._now = clock or system_clock
+        self._tickets: Tickets = queue.SimpleQueue()
+        self._writer: threading.Thread | None = None
+        self._opened_by = 0
+        self._executor: ThreadPoolExecutor | None = None
+        self._local = threading.local()
+        self._desks: list[Desk] = []
+        self._desks_lock = threading.Lock()
+
+    @property
+    def is_open(self) -> bool:
+        return self._writer is not None
+
+    async def open(self) -> None:
+        if self._writer is not None:
+            return
+        self._make_file()
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._tickets = queue.SimpleQueue()
+        self._writer = threading.Thread(
+            target=self._write_loop, args=(self._tickets, started), name="euterpe-sqlite-writer", daemon=True
+        )
+        self._writer.start()
+        self._opened_by = os.getpid()
+        try:
+            await started
+        except BaseException:
+            self._writer = None
+            self._tickets.put(Stop())
+            raise
+        self._executor = ThreadPoolExecutor(READERS, thread_name_prefix="euterpe-sqlite-reader")
+
+    async def close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            self._tickets.put(Stop())
+            await _aside(writer.join)
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await _aside(executor.shutdown)
+        with self._desks_lock:
+            desks, self._desks = self._desks, []
+        for desk in desks:
+            with desk.lock:
+                desk.close()
+        self._local = threading.local()
+
+    def change_library(self, library: Library) -> None:
+        """Let go of the file, in every thread, and go on with another SQLite library. Blocks until that is so."""
+        with self._desks_lock, ExitStack() as held:
+            if self.library is library:
+                return
+            # All of them at once: while one thread still has the file open by the old library, none may by the new.
+            for desk in self._desks:
+                if not desk.lock.acquire(timeout=LOCK_PATIENCE_S * 2):
+                    raise StoreUnavailable(f"{self.path} is in use and was not let go in time; try again")
+                held.callback(desk.lock.release)
+            for desk in self._desks:
+                desk.close()
+            self.library = library
+
+    def _new_desk(self) -> Desk:
+        desk = Desk()
+        with self._desks_lock:
+            self._desks.append(desk)
+        return desk
+
+    def expect_leases_of(self, seconds: float) -> None:
+        """A transaction runs in one go here; who freezes in it holds up all, and no server can end it."""
+
+    # --- programs ---------------------------------------------------------------------------------
+
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        """A file is never away, but somebody may hold its lock: then patience counts from here."""
+        if self._writer is None:
+            raise StoreUnavailable(f"the store at {self.path} is not open; use `async with queue:`")
+        if self._opened_by != os.getpid():
+            raise OpenedBeforeFork
+        loop = asyncio.get_running_loop()
+        deadline = time.monotonic() + (min(patience_s, LOCK_PATIENCE_S) or LOCK_PATIENCE_S)
+        ticket = Ticket(make, loop, loop.create_future(), deadline)
+        self._tickets.put(ticket)
+        answer: T = await ticket.future
+        return answer
+
+    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        return await self.write(make, patience_s=patience_s)
+
+    async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+        if self.path == MEMORY:
+            return await self.write(make, patience_s=patience_s)
+        if self._executor is None:
+            raise StoreUnavailable(f"the store at {self.path} is not open; use `async with queue:`")
+        if self._opened_by != os.getpid():
+            raise OpenedBeforeFork
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._read, make)
+
+    def _read(self, make: MakeProgram[T]) -> T:
+        desk: Desk | None = getattr(self._local, "desk", None)
+        if desk is None:
+            desk = self._local.desk = self._new_desk()
+        with desk.lock:
+            library = self.library
+            try:
+                session = desk.session = desk.session or library.connect(self.path)
+                return patiently(lambda: self._read_with(session, make), library.is_busy, self.path)
+            except library.failures as error:
+                if library.is_lost(error):
+                    desk.close()
+                raise library.explain(self.path, error, committing=False) from error
+
+    def _read_with(self, session: Session, make: MakeProgram[T]) -> T:
+        """One snapshot for the whole program."""
+        session.run("BEGIN")
+        try:
+            return run_sync(make(), lambda statement: self._execute(session, statement))
+        finally:
+            if session.in_transaction:
+                session.run("COMMIT")
+
+    def _execute(self, session: Session, statement: Statement) -> list[Row]:
+        try:
+            return session.execute(statement, self._now)
+        except UNBINDABLE as error:
+            raise unbindable(self.path, error) from error
+
+    async def migrate(self) -> list[str]:
+        return await _aside(self._migrate)
+
+    def _make_file(self) -> None:
+        """For its owner alone: payloads and results are nobody else's. SQLite gives `-wal` and `-shm` the same rights,
+        and a file that is there keeps those that it has."""
+        if self.path != MEMORY:
+            with suppress(OSError):  # SQLite will say what is wrong, in its own words
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+    def _migrate(self) -> list[str]:
+        self._make_file()
+        desk = self._new_desk()
+        try:
+            with desk.lock:
+                library = self.library
+                try:
+                    desk.session = library.connect(self.path)
+                    return self._migrate_with(desk.session)
+                except library.failures as error:
+                    raise library.explain(self.path, error, committing=False) from error
+                finally:
+                    desk.close()
+        finally:
+            with self._desks_lock:
+                self._desks.remove(desk)
+
+    def _migrate_with(self, session: Session) -> list[str]:
+        with suppress(*session.library.failures):  # a libsql server may refuse it
+            # Else a view of the application that is broken, and not ours to mend, would stop every rename.
+            session.run("PRAGMA legacy_alter_table = ON")
+        session.begin(LOCK_PATIENCE_S)
+        try:
+            ledger = _ledger_of(session)
+            if ledger is None:
+                session.run(LEDGER)
+            todo = missing(self.family, {row[0] for row in session.run(applied_by(ledger))} if ledger else set())
+            for migration in todo:
+                session.run_script(migration.sql)
+                values = f"{migration.version}, '{migration.name}', {self._now()}"  # a name of our own file
+                session.run(f"INSERT INTO euterpe_migrations (version, name, applied_at) VALUES ({values})")  # noqa: S608
+            session.run("COMMIT")
+        except BaseException:
+            if session.in_transaction:
+                session.run("ROLLBACK")
+            raise
+        return [migration.name for migration in todo]
+
+    # --- the writer thread ------------------------------------------------------------------------
+
+    def _write_loop(self, tickets: Tickets, started: asyncio.Future[None]) -> None:
+        desk = self._new_desk()
+        library = self.library
+        try:
+            with desk.lock:
+                library = self.library
+                desk.session = library.connect(self.path)
+        except Exception as error:  # noqa: BLE001  # whatever it was, `open` waits for an answer
+            known = isinstance(error, library.failures)
+            _tell(started, library.explain(self.path, error, committing=False) if known else error)
+            return
+        _tell(started, None)
+        while not isinstance(item := tickets.get(), Stop):
+            group = [item]
+            stop = self._gather(group, tickets)
+            with desk.lock, sooner:
+                stop = self._commit_together(desk, group, tickets) or stop
+            hand_back(group)
+            if stop:
+                break
+        with desk.lock:
+            desk.close()
+
+    def _gather(self, group: list[Ticket], tickets: Tickets) -> bool:
+        """Add those that wait; whether the end was among them."""
+        while len(group) < self.group_limit:
+            try:
+                item = tickets.get_nowait()
+            except queue.Empty:
+                break
+            if isinstance(item, Stop):
+                return True
+            group.append(item)
+        return False
+
+    def _commit_together(self, desk: Desk, group: list[Ticket], tickets: Tickets) -> bool:
+        """Whether the end was among those that joined on the way."""
+        committing = stop = False
+        library = self.library
+        begun = time.monotonic()
+        try:
+            session = desk.session = desk.session or library.connect(self.path)
+            self._begin(session, group, tickets)
+            for ticket in group:
+                self._run(session, ticket, alone=len(group) == 1)
+            if not session.in_transaction:
+                return stop  # A lone one was rejected. Who came meanwhile begins anew, as a writer.
+            if time.monotonic() - begun < JOIN_S:
+                # The claim that a submit brought about, and its like: two commits in one.
+                first = len(group)
+                stop = self._gather(group, tickets)
+                for ticket in group[first:]:
+                    self._run(session, ticket, alone=False)
+            committing = True
+            session.run("COMMIT")
+        except Exception as error:  # noqa: BLE001  # whatever it was, every waiter must get an answer
+            known = isinstance(error, library.failures)
+            reason = library.explain(self.path, error, committing=committing) if known else error
+            for ticket in group:
+                # A ticket that was rejected on its own account keeps its own reason.
+                if not isinstance(ticket.error, EuterpeError):
+                    ticket.error = reason
+            if library.is_lost(error) or not _roll_back(desk.session):
+                desk.close()
+        return stop
+
+    def _begin(self, session: Session, group: list[Ticket], tickets: Tickets) -> None:
+        """Wait for other writers as long as the first of the group may; who may wait longer is put back in the line."""
+        first = min(ticket.deadline for ticket in group)
+        try:
+            session.begin(max(0.0, first - time.monotonic()))
+        except StoreUnavailable:
+            later = [ticket for ticket in group if ticket.deadline > first + SOON_S]
+            group[:] = [ticket for ticket in group if ticket.deadline <= first + SOON_S]
+            for ticket in later:
+                tickets.put(ticket)
+            raise
+
+    def _run(self, session: Session, ticket: Ticket, *, alone: bool) -> None:
+        """One program inside the group's transaction; a rejected one is rolled back to its savepoint."""
+        if not alone:
+            session.run("SAVEPOINT program")
+        try:
+            ticket.answer = run_sync(ticket.make(), lambda statement: self._execute(session, statement))
+        except Exception as error:
+            ticket.error = error
+            failed = isinstance(error, session.library.failures)
+            # Disk full or I/O errors end the whole transaction; then nobody's work is safe.
+            if not session.in_transaction or (failed and not session.library.is_programs_fault(error)):
+                raise
+            if failed:
+                ticket.error = session.library.explain(self.path, error, committing=False)
+            if alone:
+                session.run("ROLLBACK")
+            else:
+                session.run("ROLLBACK TO program")
+        if not alone:
+            session.run("RELEASE program")
+
+
+def _ledger_of(session: Session) -> str | None:
+    """Which table says what was migrated; None where nothing was."""
+    if session.run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'euterpe_migrations'"):
+        return "euterpe_migrations"
+    # The stored text tells our columns without a PRAGMA, which a libsql server refuses.
+    has_our_columns = session.run(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations' AND sql LIKE"
+        " '%(%version%integer NOT NULL PRIMARY KEY,%name%text%NOT NULL,%applied_at%bigint%NOT NULL%)'"
+    )
+    return OLD_LEDGER if has_our_columns and session.run(OLD_LEDGER_IS_OURS) else None
+
+
+def _tell(started: asyncio.Future[None], error: Exception | None) -> None:
+    def resolve() -> None:
+        if started.done():
+            return
+        if error is None:
+            started.set_result(None)
+        else:
+            started.set_exception(error)
+
+    started.get_loop().call_soon_threadsafe(resolve)
+
+
+def _roll_back(session: Session | None) -> bool:
+    """Whether the session is clean again."""
+    if session is None:
+        return True
+    try:
+        if session.in_transaction:
+            session.run("ROLLBACK")
+    except session.library.failures:
+        return False
+    return True
+
+
+async def _aside(function: Callable[[], T]) -> T:
+    """In a thread of its own: the loop's executor is the application's, who may have closed or filled it."""
+    with_one_thread = ThreadPoolExecutor(1, thread_name_prefix="euterpe-sqlite-aside")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(with_one_thread, function)
+    finally:
+        with_one_thread.shutdown(wait=False)

@@ -1,0 +1,364 @@
+"""The store: every promise of the ports, kept by programs on a SQL engine."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
+from euterpe.model.changes import Changes, check_changes
+from euterpe.model.dependency import check_edges
+from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
+from euterpe.model.failure import Category
+from euterpe.model.job import Attempt, Claim, Job, Lease
+from euterpe.model.outcome import settle as decide
+from euterpe.model.state import State, stage_ordinal
+from euterpe.model.submission import (
+    IDEMPOTENCY_WINDOW_US,
+    PAYLOAD_CEILING,
+    PAYLOAD_LIMIT,
+    SUBMISSION_TIMEOUT_US,
+    Submission,
+    check,
+    check_key,
+)
+from euterpe.ports import (
+    LEASE_TTL_US,
+    OUTBOX_CHANNEL,
+    Advance,
+    Beat,
+    ClaimRequest,
+    Finished,
+    Foretelling,
+    Foretold,
+    Telemetry,
+    Verdict,
+    Wakeups,
+)
+from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.jobs import submit as jobs_submit
+from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
+from euterpe.stores.sql.jobs.exchange import Turns
+from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held
+from euterpe.stores.sql.jobs.settle import LOCKED
+from euterpe.stores.sql.jobs.unreadable import without_unreadable
+from euterpe.stores.sql.maintenance import operator
+from euterpe.stores.sql.maintenance.sweeper import Sweeps
+from euterpe.stores.sql.outbox.store import Outbox
+from euterpe.stores.sql.program import Program
+from euterpe.stores.sql.reads import search as reads_search
+from euterpe.stores.sql.submit_batcher import Gate
+
+PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
+LEAST_PATIENCE_S: Final = 0.1
+"""For a write that is begun when its time is nearly over: less would cut off what a healthy database can do."""
+ENDED_AT_BIRTH: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED})
+
+
+class SqlStore:
+    """Jobs in a SQL database. `sweeps` and `outbox` are its other two faces."""
+
+    def __init__(self, engine: Engine, *, payload_limit: int = PAYLOAD_LIMIT, rng: Random | None = None) -> None:
+        if not 1 <= payload_limit <= PAYLOAD_CEILING:
+            raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
+        self.engine = engine
+        self.rng = rng or Random()
+        self.payload_limit = payload_limit
+        self.key_window_us = IDEMPOTENCY_WINDOW_US
+        self.ends = EndReports(engine, lambda: self.telemetry)
+        self.sweeps = Sweeps(engine, self.rng, self.ends)
+        self.outbox = Outbox(engine)
+        self._wakeups: Wakeups | None = None
+        self._foretelling: Foretelling | None = None
+        self.telemetry: Telemetry | None = None
+        self._turns = Turns(engine, self.ends)
+        self._gate = Gate(self._submit_units, lambda: PATIENCE_S)
+
+    @property
+    def wakeups(self) -> Wakeups | None:
+        return self._wakeups
+
+    @wakeups.setter
+    def wakeups(self, wakeups: Wakeups | None) -> None:
+        self._wakeups = wakeups
+        # Asked here, once: Python 3.11 looks up a protocol's members at every isinstance, 19 us of each submit.
+        self._foretelling = wakeups if isinstance(wakeups, Foretelling) else None
+
+    async def open(self) -> None:
+        await self.engine.open()
+
+    async def close(self) -> None:
+        await self.engine.close()
+
+    def expect_leases_of(self, seconds: float) -> None:
+        self.engine.expect_leases_of(seconds)
+
+    # --- submit -----------------------------------------------------------------------------------
+
+    async def submit(self, submission: Submission) -> Receipt:
+        """Store one job; an error names what is wrong, and then nothing is stored."""
+        check(submission, self.payload_limit)
+        return (await self.submit_unit(Unit(drafts_of([submission]))))[0]
+
+    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
+        """Store all of them or none."""
+        if key is not None:
+            check_key(key)
+        if not submissions:
+            return []
+        for submission in submissions:
+            check(submission, self.payload_limit)
+        return await self.submit_unit(Unit(drafts_of(submissions), key=key))
+
+    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
+        """Store a whole graph, whose drafts depend on each other by id, or nothing of it."""
+        if key is not None:
+            check_key(key)
+        if not drafts:
+            return []
+        for draft in drafts:
+            check(draft.submission, self.payload_limit)
+        return await self.submit_unit(Unit(tuple(drafts), key=key))
+
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+        """Children of a running job; refused when its claim is stale."""
+        for submission in submissions:
+            check(submission, self.payload_limit)
+        return await self.submit_unit(Unit(drafts_of(submissions), parent=Parent(parent.job_id, parent.claim_version)))
+
+    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+        check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
+        answer = await self._gate.submit(unit)
+        if isinstance(answer, EuterpeError):
+            raise answer
+        return answer
+
+    async def submit_unit_on(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
+        """Store a unit inside the transaction that the caller has open on this connection: it is there when the
+        caller commits, and never was when not. With a channel, Postgres tells its listeners at that commit."""
+        self._check_unit(unit)
+        return await join(connection).run(lambda: self._joined(unit, channel), home_of(self.engine))
+
+    def submit_unit_on_sync(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
+        """The same from code that cannot await, on a blocking connection."""
+        self._check_unit(unit)
+        return join(connection).run_sync(lambda: self._joined(unit, channel), home_of(self.engine))
+
+    def _joined(self, unit: Unit, channel: str | None) -> Program[list[Receipt]]:
+        return jobs_submit.submit_joined(unit, self.engine.family, channel, key_window_us=self.key_window_us)
+
+    def _check_unit(self, unit: Unit) -> None:
+        if unit.key is not None:
+            check_key(unit.key)
+        check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
+        for draft in unit.drafts:
+            check(draft.submission, self.payload_limit)
+
+    async def _submit_units(self, units: Sequence[Unit], deadline: float) -> list[jobs_submit.Answer]:
+        """Answered by the deadline. A tenth of the time is left to ask again, should an answer get lost."""
+        patience_s = max(LEAST_PATIENCE_S, 0.9 * (deadline - time.monotonic()))
+        plain, family = jobs_submit.is_plain(units), self.engine.family
+        told = self._foretell(units) if plain else None
+        channel = None if told is None else told.channel
+        try:
+            if plain:
+                answers = await self.engine.write_one(
+                    lambda: jobs_submit.submit_plain(units, family, channel), patience_s=patience_s
+                )
+            else:
+                answers = await self.ends.write(
+                    lambda: jobs_submit.submit(units, key_window_us=self.key_window_us),
+                    EndedBy.WORKER,
+                    patience_s=patience_s,
+                )
+                self._tell_of_ends_at_birth(answers)
+        except CommitUnknown as unknown:
+            answers, told = await self._resolve_unknown(units, unknown, deadline), None
+        self._tell(answers, told)
+        return answers
+
+    def _foretell(self, units: Sequence[Unit]) -> Foretold | None:
+        if self._foretelling is None:
+            return None
+        drafts = [draft for unit in units for draft in unit.drafts]
+        if len(drafts) > 1 or drafts[0].submission.delay_us or drafts[0].submission.run_at is not None:
+            return None
+        return self._foretelling.foretell(drafts[0].submission.queue)
+
+    def _tell(self, answers: Sequence[jobs_submit.Answer], told: Foretold | None) -> None:
+        """Tell workers of what is ready, once for all that was committed together."""
+        fresh = [r for answer in answers if not isinstance(answer, EuterpeError) for r in answer if not r.replayed]
+        if self.wakeups is not None and (ready := [r for r in fresh if r.state == State.SCHEDULED]):
+            if told is None:
+                _announce(self.wakeups, ready)
+            else:
+                told.announce({receipt.queue for receipt in ready})
+        if self.telemetry is not None:
+            for queue, count in Counter(receipt.queue for receipt in fresh).items():
+                self.telemetry.produced(queue, count)
+
+    def _tell_of_ends_at_birth(self, answers: Sequence[jobs_submit.Answer]) -> None:
+        """What a job depends on may have ended badly before it came."""
+        ends = [
+            Ended(r.job_id, r.queue, r.type, State(r.state), Category.PERMANENT, "dependency_ended")
+            for answer in answers
+            if not isinstance(answer, EuterpeError)
+            for r in answer
+            if r.state in ENDED_AT_BIRTH and not r.replayed
+        ]
+        self.ends.count(ends)
+        log_ends(ends, EndedBy.SWEEP)
+
+    async def _resolve_unknown(
+        self, units: Sequence[Unit], unknown: CommitUnknown, deadline: float
+    ) -> list[jobs_submit.Answer]:
+        """The answer to a commit was lost. Ids are ours and used once, so the rows themselves tell what happened."""
+        left_s = max(LEAST_PATIENCE_S, deadline - time.monotonic())
+        try:
+            return await self.engine.write(
+                lambda: jobs_submit.submit_again(units, key_window_us=self.key_window_us), patience_s=left_s
+            )
+        except StoreUnavailable as error:
+            raise unknown from error  # That nothing was stored is true of this try alone.
+
+    # --- Claims -----------------------------------------------------------------------------------
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        if request.limit < 1 or not request.queues or request.types == ():
+            return []
+        return (await self.turn([], request))[1]
+
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
+        if not leases:
+            return []
+        beats = await self.engine.write_one(lambda: heartbeat(leases, lease_ttl_us))
+        held = [i for i, beat in enumerate(beats) if beat.alive and not beat.renewed]
+        for i in held[:HELD_AT_MOST]:
+            lease = beats[i].lease
+            with suppress(StoreUnavailable):
+                beats[i] = await self.engine.write(lambda lease=lease: heartbeat_of_held(lease, lease_ttl_us))  # type: ignore[misc]
+        return beats
+
+    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+        ordinals = [
+            # Which one is next, the row says; the claim may be stages behind.
+            None if n.stage is None else stage_ordinal(n.claim.job.stages, n.stage)
+            for n in news
+        ]
+        if not news:
+            return []
+        return await self.engine.write(lambda: advance(news, ordinals))
+
+    async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
+        """Safe to repeat after CommitUnknown or a timeout: what this outcome already closed is accepted again."""
+        return (await self.turn(finished, None))[0]
+
+    async def turn(
+        self, finished: Sequence[Finished], request: ClaimRequest | None
+    ) -> tuple[list[Verdict], list[Claim]]:
+        """A settle and the next claim: a busy worker commits once for both."""
+        settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
+        states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
+        if claims and request is not None:
+            claims = await self._only_readable(claims, request)
+        if _has_callback(f.claim for f in finished) or _has_callback(claims):
+            self._hint_of_events()
+        return [
+            Verdict(False, locked=state is LOCKED)
+            if state is None or state is LOCKED
+            else Verdict(True, state, s.delay_us)
+            for s, state in zip(settlements, states, strict=True)
+        ], claims
+
+    async def _only_readable(self, claims: list[Claim], request: ClaimRequest) -> list[Claim]:
+        readable = await without_unreadable(self.engine, self.ends, claims)
+        while len(readable) < len(claims):
+            # A short answer would tell the worker that the queue is empty.
+            room = msgspec.structs.replace(request, limit=len(claims) - len(readable))
+            _, more = await self._turns.take([], [], room)
+            if not more:
+                break
+            readable += await without_unreadable(self.engine, self.ends, more)
+        return readable
+
+    # --- operators and readers ---------------------------------------------------------------------
+
+    async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
+        family = self.engine.family
+        state = await self.ends.write(
+            lambda: operator.cancel(job_id, requester_id, family, force=force), EndedBy.OPERATOR
+        )
+        self._hint_of_events()
+        return state
+
+    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> Job:
+        """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
+        again = await self.engine.write(lambda: operator.retry(job_id, requester_id))
+        if isinstance(again, Job):
+            if self.telemetry is not None:
+                self.telemetry.retried(again.queue)
+            return again
+        receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
+        return await self.get(receipt.job_id)
+
+    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
+        state = await self.ends.write(lambda: operator.bury(job_id, requester_id), EndedBy.OPERATOR)
+        self._hint_of_events()
+        return state
+
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> Job:
+        """Change priority (while it waits), tags, correlation id or callback URL; type and payload never change."""
+        check_changes(changes)
+        return await self.engine.write(lambda: operator.update(job_id, requester_id, changes))
+
+    def _hint_of_events(self) -> None:
+        """There may be events for whoever delivers them: of this job, or of those that depended on it."""
+        if self.wakeups is not None:
+            self.wakeups.announce([OUTBOX_CHANNEL])
+
+    async def pause(self, kind: str, name: str) -> None:
+        await self.engine.write(lambda: operator.pause(kind, name))
+
+    async def resume(self, kind: str, name: str) -> None:
+        await self.engine.write(lambda: operator.resume(kind, name))
+
+    async def paused(self) -> list[tuple[str, str]]:
+        return await self.engine.read(operator.paused)
+
+    async def get(self, job_id: str, requester_id: str | None = None) -> Job:
+        return await self.engine.read(lambda: reads_search.get(job_id, requester_id))
+
+    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[Attempt]:
+        return await self.engine.read(lambda: reads_search.attempts(job_id, requester_id))
+
+    async def search(self, query: reads_search.Search) -> reads_search.Page:
+        return await self.engine.read(lambda: reads_search.search(query))
+
+    async def stats(self, requester_id: str | None = None) -> reads_search.Stats:
+        return await self.engine.read(lambda: reads_search.stats(requester_id))
+
+    async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
+        return await self.engine.read(lambda: reads_search.unknown_types(queues, types))
+
+    async def depths(self) -> list[reads_search.QueueDepth]:
+        return await self.engine.read(reads_search.depths)
+
+
+def _announce(wakeups: Wakeups, ready: Sequence[Receipt]) -> None:
+    """A transport whose messages name jobs (Redis Streams) is told which; to any other a queue says enough."""
+    announce_jobs = getattr(wakeups, "announce_jobs", None)
+    if announce_jobs is None:
+        wakeups.announce({receipt.queue for receipt in ready})
+    else:
+        announce_jobs(ready)
+
+
+def _has_callback(claims: Iterable[Claim]) -> bool:
+    return any(claim.job.callback_url is not None for claim in claims)

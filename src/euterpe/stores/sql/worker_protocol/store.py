@@ -1,0 +1,258 @@
+"""The worker protocol's side of the store: claims handed to waiting HTTP workers, leases known by their token alone.
+
+A token is made for one claim version and never for another, so it fences as well as the version does. What a worker
+reports is settled in batches; a report that comes again finds its closed attempt and gets the first answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from random import Random
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+
+from euterpe.model.errors import CommitUnknown, StoreUnavailable
+from euterpe.model.job import Claim, Job, Lease
+from euterpe.model.outcome import Released, Settlement, Success
+from euterpe.model.outcome import settle as decide
+from euterpe.model.state import State, check_advance
+from euterpe.ports import Advance, ClaimRequest
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.jobs import claim as jobs_claim
+from euterpe.stores.sql.jobs import heartbeat, settle
+from euterpe.stores.sql.jobs.claim import hash_token
+from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
+from euterpe.stores.sql.jobs.fast_path import is_plain
+from euterpe.stores.sql.jobs.unreadable import without_unreadable
+from euterpe.stores.sql.program import Program, Row, each, one
+from euterpe.stores.sql.rows import job_from
+from euterpe.stores.sql.statements import Family
+from euterpe.stores.sql.worker_protocol.fast_path import BriefWire
+from euterpe.stores.sql.worker_protocol.values import LOCKED, REFUSED, News, Renewed, Reply, Report, Settled, TokenBeat
+
+T = TypeVar("T")
+
+CONFIRM_TRIES: Final = 3
+
+
+class WireClaims:
+    """Claims, beats and reports of HTTP workers, each in batches of one transaction."""
+
+    def __init__(self, engine: Engine, rng: Random, ends: EndReports | None = None) -> None:
+        self._engine = engine
+        self._rng = rng
+        self._ends = ends or EndReports(engine)
+        self._brief = BriefWire(engine)
+
+    async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
+        """At most one job for each of these workers (a worker may stand there several times), in their order."""
+        claims = await self._brief.claim_for(request, worker_ids)
+        if claims is None:
+            claims = await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
+            self._brief.saw_claims(request, claims)
+        return await without_unreadable(self._engine, self._ends, claims, sent_as_json=True)
+
+    async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
+        """None: the lease is gone."""
+        return await self._engine.write_one(lambda: beat(beats, lease_ttl_us))
+
+    async def beat_with_news(self, one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Renewed | None:
+        return await self._engine.write(lambda: beat_with_news(one_beat, news, lease_ttl_us))
+
+    async def finish(self, reports: Sequence[Report]) -> list[Reply]:
+        """A commit whose answer was lost is simply reported again: it finds its own closed attempts."""
+        for _ in range(CONFIRM_TRIES - 1):
+            try:
+                return await self._finish(reports)
+            except CommitUnknown:
+                continue
+        return await self._finish(reports)
+
+    async def _finish(self, reports: Sequence[Report]) -> list[Reply]:
+        brief = await self._brief.complete(reports)
+        left = [report for place, report in enumerate(reports) if place not in brief]
+        rest: list[Reply] = []
+        if left:
+            rest = await self._ends.write(lambda: finish(left, self._engine.family, self._rng), EndedBy.WORKER)
+            for place, reply in enumerate(rest):
+                if reply is LOCKED:
+                    rest[place] = await self._finish_locked(left[place])
+            self._brief.saw_ends(rest)
+        replies = iter(rest)
+        return [
+            Reply(State.COMPLETED, brief[place]) if place in brief else next(replies) for place in range(len(reports))
+        ]
+
+    async def _finish_locked(self, report: Report) -> Reply:
+        """Wait a moment for a row that somebody holds. What cannot be written then may be reported again."""
+        reply = await self._ends.write(lambda: finish_locked(report, self._engine.family, self._rng), EndedBy.WORKER)
+        if reply is LOCKED:
+            raise StoreUnavailable(f"job {report.job_id} is locked by another transaction; report again")
+        return reply
+
+
+def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) -> Program[list[Claim]]:
+    wanted = msgspec.structs.replace(request, limit=len(worker_ids))
+    claims = yield from _without_events(jobs_claim.claim(wanted, family))
+    if not claims:
+        return []
+    owners = worker_ids[: len(claims)]
+    tokens = [secrets.token_urlsafe(32) for _ in claims]
+    yield each(
+        "hand_over",
+        id=[claim.job.id for claim in claims],
+        claim_version=[claim.job.claim_version for claim in claims],
+        worker_id=list(owners),
+        token_hash=[hash_token(token) for token in tokens],
+    )
+    owned = [_handed_over(claim, owner, token) for claim, owner, token in zip(claims, owners, tokens, strict=True)]
+    yield from tell(claim.job for claim in owned)
+    return owned
+
+
+def _handed_over(claim: Claim, owner: str, token: str) -> Claim:
+    """As `hand_over.sql` left it."""
+    job, lease = claim.job, claim.lease
+    expires_at = min(lease.expires_at, (job.started_at or 0) + job.execution_timeout_us)
+    return Claim(
+        msgspec.structs.replace(job, worker_id=owner, lease_expires_at=expires_at),
+        msgspec.structs.replace(lease, token=token, expires_at=expires_at),
+    )
+
+
+def _without_events(program: Program[T]) -> Program[T]:
+    """A claim for many does not know yet who will run which job, and an event names the worker: they come later."""
+    try:
+        statement = next(program)
+        while True:
+            rows: list[Row] = [] if statement.name == "insert_event" else (yield statement)
+            statement = program.send(rows)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+
+
+def beat(beats: Sequence[TokenBeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:
+    # In the order of ids, as every statement that locks many jobs: else two of them could wait for each other.
+    ordered = sorted(beats, key=lambda b: b.job_id)
+    rows = yield each(
+        "heartbeat_by_token",
+        id=[b.job_id for b in ordered],
+        token_hash=[b.token_hash for b in ordered],
+        claim_version=[b.claim_version for b in ordered],
+        lease_ttl_us=[lease_ttl_us] * len(ordered),
+    )
+    alive = {(row[0], bytes(row[4])): Renewed(row[1], row[2], bool(row[3])) for row in rows}
+    renewed = [alive.get((b.job_id, b.token_hash)) for b in beats]
+    return [
+        r if r is None or b.claim_version in (None, r.claim_version) else None
+        for b, r in zip(beats, renewed, strict=True)
+    ]
+
+
+def beat_with_news(one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Program[Renewed | None]:
+    """Renew the lease and tell how far the attempt got, both or neither."""
+    renewed = (yield from beat([one_beat], lease_ttl_us))[0]
+    if renewed is None:
+        return None
+    running = yield from _running([(one_beat.job_id, one_beat.token_hash)])
+    held = running.get((one_beat.job_id, one_beat.token_hash))
+    if held is None:
+        return None  # Somebody was just ending it: the heartbeat had not waited for them.
+    job = held.job
+    ordinal = None if news.stage is None else check_advance(job.stages, job.current_stage, news.stage)
+    claim = Claim(job, Lease(job.id, job.claim_version, renewed.expires_at))
+    advance = Advance(claim, news.stage, news.progress, news.message, news.checkpoint)
+    yield from heartbeat.advance([advance], [ordinal])
+    return renewed
+
+
+def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[list[Reply]]:
+    """End attempts; an answer each, in order. Of several reports on one claim the first to match is the one."""
+    running = yield from _running([(r.job_id, r.token_hash) for r in reports])
+    chosen: dict[str, tuple[int, Settlement]] = {}
+    replies: dict[int, Reply] = {}
+    for i, report in enumerate(reports):
+        held = running.get((report.job_id, report.token_hash))
+        if held is None or held.job.claim_version != report.claim_version or held.job.id in chosen:
+            continue
+        if isinstance(report.outcome, Success | Released) and held.is_late:
+            continue  # Past its deadline an attempt can only fail; the sweep ends it.
+        settlement = decide(held.job, report.outcome, rng)
+        if settlement.last_stage not in (None, held.job.current_stage):
+            why = f"a job of this type completes from its stage {settlement.last_stage!r} only"
+            replies[i] = Reply(why=f"{why}; it is in {held.job.current_stage!r}")
+            continue
+        chosen[held.job.id] = (i, settlement)
+    moved: list[Row] = []
+    ordered = [chosen[job_id] for job_id in sorted(chosen)]
+    yield from settle.settle(
+        [settlement for _, settlement in ordered],
+        family,
+        [reports[i].outcome_hash for i, _ in ordered],
+        moved,
+    )
+    for row in moved:
+        i, settlement = chosen[row[0]]
+        stirs = bool(row[2]) or row[5] is not None
+        job = running[(reports[i].job_id, reports[i].token_hash)].job
+        settled = Settled(
+            queue=job.queue,
+            started_at=job.started_at,
+            has_callback=job.callback_url is not None,
+            is_plain=is_plain(job) and not stirs,
+            job=job,
+            delay_us=settlement.delay_us,
+        )
+        replies[i] = Reply(State(row[1]), settled, stirs)
+    locked = yield from _locked([s for i, s in ordered if i not in replies], family)
+    for i, report in enumerate(reports):
+        if i not in replies:
+            is_locked = (report.job_id, report.claim_version) in locked
+            replies[i] = LOCKED if is_locked else (yield from _first_answer(report))
+    return [replies[i] for i in range(len(reports))]
+
+
+def finish_locked(report: Report, family: Family, rng: Random) -> Program[Reply]:
+    yield from settle.await_row(report.job_id)
+    (reply,) = yield from finish([report], family, rng)
+    return reply
+
+
+def _locked(bounced: Sequence[Settlement], family: Family) -> Program[set[settle.ClaimKey]]:
+    if not bounced or family != "postgres":
+        return set()
+    return (yield from settle.claims_held(bounced))
+
+
+def _first_answer(report: Report) -> Program[Reply]:
+    """What this very report was answered before; anything else is refused."""
+    closed = yield one("closed_attempt", id=report.job_id, claim_version=report.claim_version)
+    if closed:
+        _, state, token_hash, outcome_hash = closed[0]
+        if token_hash is not None and outcome_hash is not None:
+            same_token = secrets.compare_digest(bytes(token_hash), report.token_hash)
+            if same_token and bytes(outcome_hash) == report.outcome_hash:
+                return Reply(State(state))
+    return REFUSED
+
+
+class Held(NamedTuple):
+    """A running job, and whether its deadline is over."""
+
+    job: Job
+    is_late: bool
+
+
+def _running(leases: Sequence[tuple[str, bytes]]) -> Program[dict[tuple[str, bytes], Held]]:
+    rows = yield each(
+        "claim_by_token", id=[job_id for job_id, _ in leases], token_hash=[token_hash for _, token_hash in leases]
+    )
+    running = {}
+    for row in rows:
+        *columns, token_hash, is_late = row
+        job = job_from(columns)
+        running[(job.id, bytes(token_hash))] = Held(job, bool(is_late))
+    return running

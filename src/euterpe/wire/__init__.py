@@ -1,0 +1,1 @@
+"""What travels over HTTP, written once for server, client and command line."""

@@ -1,0 +1,269 @@
+"""The worker protocol's words: the fields of the worker contract, and the optional ones that were added.
+
+Unknown fields are ignored here, so that a new worker may talk to an old control plane.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta
+
+from euterpe.model.submission import NAME_LIMIT
+from euterpe.wire.jobs import BATCH_LIMIT, Accepted, BatchJobBody, Duration, Key, StateName, Timestamp
+
+WorkerId = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
+QueueName = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
+Token = Annotated[str, Meta(min_length=1, max_length=200)]
+AttemptId = Annotated[str, Meta(min_length=1, max_length=100)]
+CLAIM_LIMIT = 1000
+TURN_LIMIT = 1000
+"""How many completions, failures or heartbeats one turn may carry, each."""
+ABSENT = (b"", b"null")
+"""A raw field that says nothing: it was left out, or is null."""
+
+
+class StreamRef(msgspec.Struct, frozen=True):
+    """Where the transport's message of a claim lies. Without a transport: the queue, and the attempt's own id."""
+
+    name: Annotated[str, Meta(max_length=NAME_LIMIT)]
+    message_id: Annotated[str, Meta(max_length=NAME_LIMIT)]
+
+
+StreamSaid = StreamRef | Annotated[str, Meta(max_length=NAME_LIMIT)] | None
+MessageId = Annotated[str, Meta(max_length=NAME_LIMIT)] | None
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which work is asked for."""
+
+    streams: Annotated[list[QueueName], Meta(min_length=1, max_length=50)]
+    max_wait_ms: Annotated[int, Meta(ge=0, description="How long to wait for a job; capped by the server")] = 0
+    types: Annotated[list[QueueName], Meta(min_length=1, max_length=200)] | None = None
+    max_jobs: Annotated[int, Meta(ge=1, le=CLAIM_LIMIT)] | None = None
+
+
+class ClaimBody(Wanted, frozen=True, kw_only=True):
+    """Ask for work. With `max_jobs` the answer is a list."""
+
+    worker_id: WorkerId
+
+
+class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One job to run, and the lease to run it under."""
+
+    job_id: str
+    attempt_id: str
+    lease_token: str
+    stream: StreamRef
+    queue: str
+    payload: Any
+    lease_ttl_seconds: float
+    heartbeat_interval_seconds: float
+    type: str
+    attempt: int
+    max_attempts: int
+    timeout_seconds: float
+    lease_expires_at: Timestamp
+    priority: str
+    created_at: Timestamp
+    payload_format: Literal["json", "bytes"] = "json"
+    previous_attempt_id: str | None = None
+    tags: dict[str, str] | None = None
+    correlation_id: str | None = None
+    stages: list[str] | None = None
+    checkpoint: Any = None
+    checkpoint_format: Literal["json", "bytes"] = "json"
+
+
+class NothingClaimed(msgspec.Struct, frozen=True, kw_only=True):
+    claimed: Literal[False] = False
+
+
+class OneClaimed(ClaimedJob, frozen=True, kw_only=True, omit_defaults=True):
+    """The job's fields stand beside `claimed`."""
+
+    claimed: Literal[True]
+
+
+class ManyClaimed(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request with `max_jobs`."""
+
+    claimed: bool
+    jobs: list[ClaimedJob]
+
+
+CLAIM_ANSWERS = (OneClaimed, ManyClaimed, NothingClaimed)
+
+
+class Beating(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease to keep, and how far its work is."""
+
+    job_id: UUID
+    lease_token: Token
+    attempt_id: AttemptId | None = None
+    stage: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
+    progress: (
+        Annotated[float, Meta(ge=0, le=100)] | Annotated[ProgressSaid, Meta(description="With a message")] | None
+    ) = None
+    checkpoint: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    checkpoint_format: Literal["json", "bytes"] = "json"
+
+
+class HeartbeatBody(Beating, frozen=True, kw_only=True):
+    """Keep the lease, and tell how far the work is."""
+
+    worker_id: WorkerId
+
+
+class ProgressSaid(msgspec.Struct, frozen=True, kw_only=True):
+    percent: Annotated[float, Meta(ge=0, le=100)]
+    message: Annotated[str, Meta(max_length=500)] | None = None
+
+
+class HeartbeatAnswer(msgspec.Struct, frozen=True):
+    """`cancel_requested`: stop, and report `fail` with category `cancelled`."""
+
+    ok: bool
+    lease_expires_at: Timestamp
+    cancel_requested: bool
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is done."""
+
+    job_id: UUID
+    attempt_id: AttemptId
+    lease_token: Token
+    stream: StreamSaid = None
+    message_id: MessageId = None
+    result: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
+class CompleteBody(Completion, frozen=True, kw_only=True):
+    """The job is done."""
+
+    worker_id: WorkerId
+
+
+class CompleteAnswer(msgspec.Struct, frozen=True):
+    """`ack`: a worker with its own connection to the transport may acknowledge the message."""
+
+    ok: bool
+    ack: bool
+
+
+class WorkerError(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong. `category` wins over `http_status`, which has its class in the contract, and that over
+    `retryable`."""
+
+    message: Annotated[str, Meta(max_length=100_000)]
+    code: Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)] = "error"
+    stack: Annotated[str, Meta(max_length=1_000_000)] | None = None
+    retryable: bool = True
+    category: Literal["temporary", "permanent", "timeout", "cancelled", "system"] | None = None
+    retry_after: Duration | None = None
+    http_status: Annotated[int, Meta(ge=100, le=599)] | None = None
+
+
+class Failing(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt that failed; or, with `released`, is given back unharmed (the worker shuts down)."""
+
+    job_id: UUID
+    attempt_id: AttemptId
+    lease_token: Token
+    stream: StreamSaid = None
+    message_id: MessageId = None
+    error: WorkerError | None = None
+    released: bool = False
+
+
+class FailBody(Failing, frozen=True, kw_only=True):
+    """The attempt failed; or, with `released`, is given back unharmed (the worker shuts down)."""
+
+    worker_id: WorkerId
+
+
+class FailAnswer(msgspec.Struct, frozen=True):
+    """`requeued`: there will be another attempt. `dlq`: the job is a dead letter now. Neither: it ended."""
+
+    ok: bool
+    ack: bool
+    requeued: bool
+    dlq: bool
+
+
+class SpawnBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Children of a running job: all are stored, or none. With a key the request can be sent again."""
+
+    worker_id: WorkerId
+    job_id: UUID
+    attempt_id: AttemptId
+    lease_token: Token
+    jobs: Annotated[list[BatchJobBody], Meta(min_length=1, max_length=BATCH_LIMIT)]
+    idempotency_key: Key | None = None
+
+
+class SpawnedJob(Accepted, frozen=True, kw_only=True):
+    """A child. `replayed`: it was there before, under its own key or that of the request."""
+
+    replayed: bool
+
+
+class SpawnAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """In the order of the request."""
+
+    ok: bool
+    jobs: list[SpawnedJob]
+
+
+class TurnBody(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a worker has to say at once. Every entry is what its own route takes, without the worker's name."""
+
+    worker_id: WorkerId
+    complete: Annotated[list[Completion], Meta(max_length=TURN_LIMIT)] = []
+    fail: Annotated[list[Failing], Meta(max_length=TURN_LIMIT)] = []
+    heartbeat: Annotated[list[Beating], Meta(max_length=TURN_LIMIT)] = []
+    claim: Wanted | None = None
+
+
+Code = Literal["stale_lease", "illegal_transition"] | msgspec.UnsetType
+Detail = str | msgspec.UnsetType
+"""Of an entry that was refused, `code` and `detail` are those of the problem that its own route would answer."""
+
+
+class CompletionAnswer(CompleteAnswer, frozen=True, kw_only=True):
+    """What `complete` answers; with `ok` false nothing was written, and `code` says why."""
+
+    code: Code = msgspec.UNSET
+    detail: Detail = msgspec.UNSET
+
+
+class FailingAnswer(FailAnswer, frozen=True, kw_only=True):
+    """What `fail` answers, and what the job became; with `ok` false nothing was written, and `code` says why."""
+
+    state: StateName | msgspec.UnsetType = msgspec.UNSET
+    code: Code = msgspec.UNSET
+    detail: Detail = msgspec.UNSET
+
+
+class BeatingAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What `heartbeat` answers; with `ok` false nothing was written, and `code` says why."""
+
+    ok: bool
+    lease_expires_at: Timestamp | msgspec.UnsetType = msgspec.UNSET
+    cancel_requested: bool | msgspec.UnsetType = msgspec.UNSET
+    code: Code = msgspec.UNSET
+    detail: Detail = msgspec.UNSET
+
+
+class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer for every entry, in its order, and the jobs that were claimed."""
+
+    complete: list[CompletionAnswer]
+    fail: list[FailingAnswer]
+    heartbeat: list[BeatingAnswer]
+    claimed: bool
+    jobs: list[ClaimedJob]

@@ -1,0 +1,1 @@
+"""Keeping leases alive while handlers run."""

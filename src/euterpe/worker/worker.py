@@ -1,0 +1,384 @@
+"""The loop: claim for the free slots, run, settle what is over, and do both in one turn when there is both.
+
+A few lanes take turns with the store, so that handlers run while the database works. What is over and not yet
+written is bounded, waits while the database is away, and is settled when the database is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
+from euterpe.model.failure import Category, Failure
+from euterpe.model.job import Claim, Lease
+from euterpe.model.outcome import Failed, Success
+from euterpe.model.state import State
+from euterpe.model.submission import RESULT_LIMIT
+from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Trace, Verdict, Wakeups
+from euterpe.runtime.outage import Outage
+from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
+from euterpe.worker.attempt import Attempt
+from euterpe.worker.attempts import LEASES_PER_SLOT, Roster
+from euterpe.worker.handlers import Handlers
+from euterpe.worker.heartbeat.keeper import LeaseKeeper, LoopKeeper, Reports
+from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
+from euterpe.worker.job_log import job_keys, report_end
+from euterpe.worker.reporter import MakeSubmission, Spawn, WorkerDesk
+from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
+
+log = logging.getLogger("euterpe.worker")
+
+LANES: Final = 2
+SLICE: Final = 100
+WATCH_S: Final = 0.5
+SETTLE_TRIES: Final = 5
+
+
+class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker behaves. `batch` bounds one claim; a slot is never claimed for before it is free."""
+
+    worker_id: str
+    queues: tuple[str, ...] = ("default",)
+    concurrency: int = 100
+    batch: int = 500
+    lease_ttl_us: int = LEASE_TTL_US
+    poll_s: float = 2.0
+    grace_s: float = 30.0
+    result_limit: int = RESULT_LIMIT
+
+
+class Worker:
+    """Runs the handlers it knows on jobs of its queues until it is told to stop. Made inside a running event loop."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        handlers: Handlers,
+        settings: WorkerSettings,
+        *,
+        wakeups: Wakeups,
+        keeper_url: str | None = None,
+        spawn: Spawn | None = None,
+        make_submission: MakeSubmission | None = None,
+        telemetry: Telemetry | None = None,
+        settled: Callable[[str, Verdict], None] | None = None,
+        trace: Trace | None = None,
+        shutdown: ShutdownDeadline | None = None,
+    ) -> None:
+        self._claims = claims
+        self._handlers = handlers
+        self._settings = settings
+        self._wakeups = wakeups
+        self._telemetry = telemetry or Silent()
+        self._settled = settled
+        self._shutdown = shutdown or ShutdownDeadline()
+        self._loop = asyncio.get_running_loop()
+        desk = WorkerDesk(self._loop, self._advance, spawn, make_submission)
+        self._roster = Roster(handlers, desk, settings.concurrency, settings.result_limit, self._wake, trace)
+        reports = Reports(self._roster.lose, self._roster.cancel)
+        slots = LEASES_PER_SLOT * settings.concurrency
+        self._keeper: LeaseKeeper | LoopKeeper = (
+            LoopKeeper(claims, slots, settings.lease_ttl_us, reports)
+            if keeper_url is None
+            else LeaseKeeper(keeper_url, claims, slots, settings.lease_ttl_us, reports)
+        )
+        self._roster.hold_leases_in(self._keeper.table)
+        self._reserved = 0
+        self._hungry = True
+        self._outage = Outage(log, "the worker")
+        self._refusals: dict[Lease, int] = {}
+        self._stopping = False
+        self._grace: asyncio.TimerHandle | None = None
+        self._last_call: asyncio.TimerHandle | None = None
+        self._lanes: list[asyncio.Task[None]] = []
+        self._asleep: list[asyncio.Event] = []
+        self._locked: set[asyncio.Task[None]] = set()
+
+    # --- life ---------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until `stop`; then let running work finish for the grace time and give the rest back.
+
+        Cancelled, it gives everything back at once before it ends."""
+        try:
+            if self._settings.lease_ttl_us < SHORT_LEASE_US:
+                await self._keeper.ensure_running()
+                await self._keeper.wait_until_ready()
+            await self._run_lanes()
+        finally:
+            await self._keeper.close(self._shutdown)
+
+    async def _run_lanes(self) -> None:
+        unsubscribe = self._wakeups.subscribe(self._wake, self._settings.queues)
+        watcher = self._loop.create_task(self._watch())
+        lanes = self._lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
+        try:
+            await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)
+        except asyncio.CancelledError:
+            self.stop_at_once()
+            await asyncio.wait(lanes, timeout=CLOSE_S)
+            raise
+        finally:
+            unsubscribe()
+            for timer in (self._grace, self._last_call):
+                if timer is not None:
+                    timer.cancel()
+            tasks = (watcher, *lanes, *self._locked)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            await self._roster.close()
+        for lane in lanes:
+            if not lane.cancelled() and (error := lane.exception()) is not None:
+                raise error
+
+    def stop(self) -> None:
+        """Claim nothing more; a second call gives back at once what still runs."""
+        if self._stopping:
+            self.stop_at_once()
+        else:
+            self._stopping = True
+            log.info("stopping: %d running jobs may finish", len(self._roster.running))
+            self._shutdown.set_in(self._settings.grace_s + CLOSE_S)
+            self._grace = self._loop.call_later(self._settings.grace_s, self.stop_at_once)
+        self._wake()
+
+    def stop_at_once(self) -> None:
+        """Claim nothing more and give back what runs."""
+        self._stopping = True
+        if self._last_call is None:
+            self._shutdown.set_in(CLOSE_S)
+            self._last_call = self._loop.call_later(WRITE_S, self._leave)
+        if self._roster.running:
+            log.warning("%d unfinished jobs are given back", len(self._roster.running))
+            self._roster.release_all()
+        self._wake()
+
+    def _leave(self) -> None:
+        """A statement that is never answered does not keep the process. Handlers that do not stop have had their own
+        time, and may still be having it."""
+        if self._roster.running:
+            self._shutdown.set_in(CLOSE_S)
+            self._last_call = self._loop.call_later(WATCH_S, self._leave)
+            return
+        if self._roster.unwritten:
+            log.error(
+                "%d ended jobs could not be settled in time; they run again when their leases expire",
+                self._roster.unwritten,
+            )
+        for lane in self._lanes:
+            lane.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_S)
+            try:
+                self._roster.look_after()
+                if self._roster.running or self._roster.unwritten:
+                    await self._keeper.ensure_running()
+            except Exception as error:  # without this watch there are no timeouts
+                log.error("a look at the running jobs failed", exc_info=error)
+
+    # --- turns --------------------------------------------------------------------------------------
+
+    async def _lane(self) -> None:
+        roster = self._roster
+        while True:
+            # What an order to stop gives back must not be taken again by a claim of ours that is still under way.
+            ended = [] if self._stopping and self._reserved else roster.take_ended()
+            request = self._request()
+            if ended or request is not None:
+                await self._turn(ended, request)
+            elif self._stopping and not (roster.running or roster.unwritten or self._reserved):
+                self._wake()
+                return
+            else:
+                await self._wait()
+
+    def _request(self) -> ClaimRequest | None:
+        """Claim for the slots that are free, in halves, so that one lane's jobs run while the other claims."""
+        if self._stopping or not self._hungry:
+            return None
+        settings = self._settings
+        limit = min(self._roster.room(self._reserved), -(-settings.concurrency // LANES), settings.batch)
+        if limit <= 0:
+            return None
+        self._reserved += limit
+        self._hungry = False
+        return ClaimRequest(
+            worker_id=settings.worker_id,
+            limit=limit,
+            queues=settings.queues,
+            types=self._handlers.types,
+            lease_ttl_us=settings.lease_ttl_us,
+        )
+
+    async def _turn(self, ended: list[Attempt], request: ClaimRequest | None) -> None:
+        finished = [attempt.finished() for attempt in ended]
+        try:
+            verdicts, claims = await self._claims.turn(finished, request)
+        except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
+            self._hungry = True
+            self._give_back(request)
+            if isinstance(error, StoreUnavailable) or not ended:
+                self._roster.give_back_ended(ended)
+                await self._sit_out(error)
+            else:
+                await self._settle_apart(ended, error)
+            return
+        self._outage.over()
+        if request is not None:
+            if claims:
+                tell_claims(self._telemetry, claims)
+                await self._keeper.ensure_running()
+                await self._start(claims)
+            self._give_back(request)
+            if len(claims) == request.limit:
+                self._hungry = True
+        self._written(ended, finished, verdicts)
+
+    def _give_back(self, request: ClaimRequest | None) -> None:
+        """The slots that a claim was to fill are filled, or free again."""
+        if request is not None:
+            self._reserved -= request.limit
+            if self._stopping:
+                self._wake()
+
+    async def _start(self, claims: Sequence[Claim]) -> None:
+        """A slice at a time: between them the loop serves the other lane, and the database is not left waiting."""
+        for at in range(0, len(claims), SLICE):
+            if at:
+                await asyncio.sleep(0)
+            begin = self._roster.hand_back if self._stopping else self._roster.start
+            for claim in claims[at : at + SLICE]:
+                begin(claim, self._settings.lease_ttl_us)
+
+    def _written(self, ended: list[Attempt], finished: list[Finished], verdicts: Sequence[Verdict]) -> None:
+        if any(verdict.locked for verdict in verdicts):
+            self._settle_locked([a for a, verdict in zip(ended, verdicts, strict=True) if verdict.locked])
+            written = [i for i, verdict in enumerate(verdicts) if not verdict.locked]
+            ended = [ended[i] for i in written]
+            finished, verdicts = [finished[i] for i in written], [verdicts[i] for i in written]
+        self._roster.dismiss(ended)
+        if stale := tell_settled(self._telemetry, finished, verdicts):
+            log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
+        for f, verdict in zip(finished, verdicts, strict=True):
+            if not verdict.accepted:
+                continue
+            if type(f.outcome) is not Success:
+                report_end(f, verdict)
+            if self._settled is not None:
+                self._settled(f.claim.job.id, verdict)
+            if f.claim.job.has_dependents or verdict.state is State.SCHEDULED:
+                self._hungry = True
+
+    def _settle_locked(self, locked: list[Attempt]) -> None:
+        """Somebody holds their rows. They are settled apart from the turns, which must not wait for that."""
+        task = self._loop.create_task(self._settle_when_free(locked))
+        self._locked.add(task)
+        task.add_done_callback(self._locked.discard)
+
+    async def _settle_when_free(self, locked: list[Attempt]) -> None:
+        finished = [attempt.finished() for attempt in locked]
+        try:
+            verdicts = await self._claims.settle(finished)
+        except Exception:  # noqa: BLE001  # the next turn tells what kind of error it is
+            log.info("locked jobs could not be settled yet")
+            self._roster.give_back_ended(locked)
+        else:
+            self._written(locked, finished, verdicts)
+        self._wake()
+
+    async def _settle_apart(self, ended: list[Attempt], error: Exception) -> None:
+        """Something in a batch cannot be written: find it, so that the others are."""
+        kept = [attempt for attempt in ended if not await self._settle_alone(attempt)]
+        self._roster.give_back_ended(kept)
+        if kept:
+            await self._sit_out(error)
+
+    async def _settle_alone(self, attempt: Attempt) -> bool:
+        """Whether it is done with. Only an outcome that is itself refused is replaced, by a failure that says so;
+        everything else passes, and what the handler did is kept for another try."""
+        finished = attempt.finished()
+        try:
+            await self._write_one(attempt, finished)
+        except StoreUnavailable:
+            return False
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may not cost the others their outcomes
+            if isinstance(error, EuterpeError) or isinstance(finished.outcome, Failed):
+                return await self._settle_as_refused(attempt, error)
+            return self._given_up(attempt, error)
+        return True
+
+    async def _settle_as_refused(self, attempt: Attempt, refused: Exception) -> bool:
+        why = str(refused) if isinstance(refused, EuterpeError) else type(refused).__name__
+        reason = f"the outcome cannot be written: {why}"
+        failed = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))
+        try:
+            await self._write_one(attempt, Finished(attempt.claim, failed, attempt.took_s))
+        except StoreUnavailable:
+            return False
+        except Exception as error:  # noqa: BLE001  # then it is not the outcome that is wrong
+            return self._given_up(attempt, error)
+        code = type(refused).__name__
+        log.error("an outcome cannot be written", extra={**job_keys(attempt.claim.job), "error_code": code})
+        return True
+
+    async def _write_one(self, attempt: Attempt, finished: Finished) -> None:
+        verdicts = await self._claims.settle([finished])
+        self._refusals.pop(attempt.claim.lease, None)
+        self._written([attempt], [finished], verdicts)
+
+    def _given_up(self, attempt: Attempt, error: Exception) -> bool:
+        """A few tries; then its lease is let go, and a sweep has the job run again."""
+        lease = attempt.claim.lease
+        tries = self._refusals.pop(lease, 0) + 1
+        if tries < SETTLE_TRIES:
+            self._refusals[lease] = tries
+            return False
+        log.error(
+            "an attempt cannot be settled; its lease will expire", extra=job_keys(attempt.claim.job), exc_info=error
+        )
+        self._roster.dismiss([attempt])
+        return True
+
+    async def _sit_out(self, error: Exception) -> None:
+        await asyncio.sleep(self._outage.pause_after(error, self._roster.unwritten))
+        self._wake()
+
+    async def _wait(self) -> None:
+        """Until something happens, or a jittered while: polling is the fallback for every kind of wake-up."""
+        news = asyncio.Event()
+        self._asleep.append(news)
+        alarm = self._loop.call_later(self._settings.poll_s * random.uniform(0.75, 1.25), self._wake)
+        try:
+            await news.wait()
+        finally:
+            alarm.cancel()
+
+    def _wake(self) -> None:
+        self._hungry = True
+        if self._asleep:
+            woken, self._asleep = self._asleep, []
+            for news in woken:
+                news.set()
+
+    async def _advance(self, news: Advance) -> None:
+        """Write news. While the database is away it waits: a handler's work is worth more than its punctuality."""
+        while True:
+            try:
+                (alive,) = await self._claims.advance([news])
+                break
+            except StoreUnavailable as error:
+                await asyncio.sleep(self._outage.pause_after(error, self._roster.unwritten))
+        self._outage.over()
+        if not alive:
+            lease = news.claim.lease
+            self._roster.lose(lease.job_id, lease.claim_version)
+            raise StaleLease(lease.job_id, lease.claim_version)
