@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
@@ -23,7 +23,7 @@ from euterpe.server.openapi import openapi_document
 from euterpe.server.quotas import Quotas
 from euterpe.server.routes.events import Feed
 from euterpe.server.routes.jobs import JobRoutes
-from euterpe.server.routes.operations import Check, MetricsRender, OperationsRoutes
+from euterpe.server.routes.operations import Check, Description, MetricsRender, OperationsRoutes
 from euterpe.server.routes.outbox import OutboxRoutes
 from euterpe.server.routes.spawn import SpawnRoutes
 from euterpe.server.routes.table import event_routes, job_routes, operations_routes, worker_routes
@@ -142,10 +142,13 @@ def create_app(
         *worker_routes(workers, SpawnRoutes(store, job_types)),
         *operations_routes(operations, with_metrics=metrics_render is not None),
     ]
-    document = openapi_document(routes, _version())
-    operations.openapi = msgspec.json.encode(document)
-    operations.docs = docs_page(document)
+    operations.describe = lambda: _description(routes)
     return ControlPlane(Router(routes, gatekeeper, limits), coordinator, feed, operations)
+
+
+def _description(routes: Sequence[AnyRoute]) -> Description:
+    document = openapi_document(routes, _version())
+    return Description(msgspec.json.encode(document), docs_page(document))
 
 
 def _version() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +28,13 @@ DOCS_HEADERS: Final[tuple[Header, ...]] = (
 log: Final = logging.getLogger("euterpe.api")
 
 
+class Description(NamedTuple):
+    """What the routes are, for programs and for people."""
+
+    openapi: bytes
+    docs: bytes
+
+
 class OperationsRoutes:
     """Open to everybody, so nothing here tells more than it must."""
 
@@ -35,8 +43,12 @@ class OperationsRoutes:
         self._timeout_s = timeout_s
         self._metrics_render = metrics_render
         self.draining = False
-        self.openapi = b"{}"
-        self.docs = b""
+        self.describe: Callable[[], Description] = lambda: Description(b"{}", b"")
+
+    @cached_property
+    def _description(self) -> Description:
+        # At the first request: it takes longer than all the rest of a start.
+        return self.describe()
 
     async def alive(self, _: Request, __: NoInput) -> Answer:
         return Answer(200, b'{"status":"ok"}', headers=NO_STORE)
@@ -70,7 +82,7 @@ class OperationsRoutes:
         return Answer(200, body, media_type.encode(), NO_STORE)
 
     async def openapi_document(self, _: Request, __: NoInput) -> Answer:
-        return Answer(200, self.openapi)
+        return Answer(200, self._description.openapi)
 
     async def docs_page(self, _: Request, __: NoInput) -> Answer:
-        return Answer(200, self.docs, b"text/html; charset=utf-8", DOCS_HEADERS)
+        return Answer(200, self._description.docs, b"text/html; charset=utf-8", DOCS_HEADERS)
