@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from tests.campaign.conductor import Campaign, Settings
 from tests.campaign.place import opened
-from tests.campaign.plan import Engine
+from tests.campaign.plan import EVERY_KIND, Engine
 from tests.campaign.verdicts import Verdict
 from tests.faults.crew import Crew
 from tests.outbox.receiver import receiving
@@ -21,7 +22,7 @@ from tests.outbox.receiver import receiving
 async def run(engine: Engine, settings: Settings, folder: Path) -> list[Verdict]:
     crew = Crew(folder)
     try:
-        async with opened(engine, folder) as place, receiving() as receiver:
+        async with opened(engine, folder, streams=settings.streams) as place, receiving() as receiver:
             campaign = Campaign(settings, place, receiver, crew, folder)
             try:
                 found = await campaign.run()
@@ -49,15 +50,27 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1000, help="how many jobs are submitted, beside those they spawn")
     parser.add_argument("--minutes", type=float, default=1.0, help="how long faults are injected")
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--keep", action="store_true", help="keep the folder with logs and journals")
+    parser.add_argument("--keep", action="store_true", help="keep logs and journals even if every promise was kept")
+    parser.add_argument("--transport", choices=["streams", "none"], default="streams", help="what carries wake-ups")
+    kinds = f"only these kinds, each at least once: {', '.join(EVERY_KIND)}"
+    parser.add_argument("--faults", default="", metavar="A,B", help=kinds)
     said = parser.parse_args()
+    only = tuple(filter(None, said.faults.split(",")))
+    if set(only) - set(EVERY_KIND):
+        parser.error(f"no such fault: {', '.join(sorted(set(only) - set(EVERY_KIND)))}")
     folder = Path(tempfile.mkdtemp(prefix="euterpe-campaign-"))
     print(f"seed {said.seed}; logs in {folder}", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the fleet ends with us
-    found = asyncio.run(run(said.engine, Settings(said.seed, said.jobs, said.minutes * 60, said.workers), folder))
+    streams = said.transport == "streams"
+    settings = Settings(said.seed, said.jobs, said.minutes * 60, said.workers, streams, only)
+    found = asyncio.run(run(said.engine, settings, folder))
     for verdict in found:
         print(verdict)
-    return 1 if any(verdict.broken for verdict in found) else 0
+    broken = sum(1 for verdict in found if verdict.broken)
+    print(f"BROKEN: {broken} of {len(found)} promises" if broken else f"KEPT: all {len(found)} promises")
+    if not broken and not said.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

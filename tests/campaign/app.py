@@ -12,15 +12,16 @@ SOON = {"strategy": "constant", "initial": "50ms", "jitter": 0}
 
 
 @queue.job("work", backoff=SOON)
-async def work(ctx: euterpe.Context, ms: int, failures: int, for_good: bool, spawn: int) -> int:
+async def work(ctx: euterpe.Context, ms: int, failures: int, for_good: bool, spawn: int) -> str:
+    """Its result or error tells which claim wrote it."""
     await asyncio.sleep(ms / 1000)
     if ctx.attempt <= failures:
-        raise euterpe.TemporaryError("as planned")
+        raise euterpe.TemporaryError(f"planned in {ctx.attempt_id}")
     if for_good:
-        raise euterpe.PermanentError("as planned")
+        raise euterpe.PermanentError(f"planned in {ctx.attempt_id}")
     for _ in range(spawn):
         await ctx.spawn(leaf.with_args())
-    return ctx.attempt
+    return ctx.attempt_id
 
 
 @queue.job("leaf", backoff=SOON)

@@ -10,16 +10,21 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import apsw
 import psycopg
 
 from tests.campaign import parts
 from tests.campaign.damage import Damage
+from tests.campaign.full_disk import no_file_grows, statements_refused
+from tests.campaign.operator import operator
 from tests.campaign.place import Place
-from tests.campaign.plan import Fault, faults
+from tests.campaign.plan import OFFSETS_S, Fault, faults
 from tests.campaign.processes import LEASE_S, ROOT, SETTINGS, SWEEP_S, Role
+from tests.campaign.redis_damage import RedisDamage, unread
 from tests.campaign.verdicts import Verdict, limits_in, verdicts
 from tests.faults.crew import Actor, Crew, until
 from tests.faults.recorder import rows, run
@@ -28,6 +33,13 @@ from tests.outbox.receiver import Receiver
 RECOVERY_S = LEASE_S + 3 * SWEEP_S + 1.0
 """Lost jobs are looked for at every third sweep."""
 DRAIN_S = 60.0
+FREEZES = 20
+LOOK_S = 0.05
+WATCH_S = 0.4
+"""Between two looks at the database. Each is a new connection, which on Postgres costs more than its question."""
+WORKS_WITHIN_S = 10.0
+LASTS_US = 400_000
+RUNNING = "SELECT CAST(id AS text), claim_version FROM inbox_jobs WHERE state = 'running'"
 
 
 @dataclass
@@ -36,6 +48,10 @@ class Settings:
     jobs: int
     seconds: float
     workers: int = 3
+    streams: bool = True
+    """Whether Redis Streams carry the wake-ups; else NOTIFY, or the WAL."""
+    only: tuple[str, ...] = ()
+    """The kinds of faults, each of which comes at least once; empty for all."""
 
 
 @dataclass
@@ -58,12 +74,15 @@ class Campaign:
             role.start()
         await until(self._api_answers, 60)
         submitters = [self._submitter(i) for i in range(self.submitters)]
-        operator = self.crew.start(parts.operator, self.place.url, self.settings.seed)
+        self.operator = self.crew.start(operator, self.place.url, self._transport, self.settings.seed)
         watching = asyncio.create_task(self._watch_limits())
         await self._break(submitters)
         await self._all_submitted(submitters)
-        operator.order("stop")
+        self.operator.order("stop")
+        assert await self.operator.report(DRAIN_S) == "done"
         drained = await self._drained()
+        if self.place.redis is not None:
+            drained += await asyncio.to_thread(unread, self.place.redis)
         watching.cancel()
         broken = [*drained, *self.place.left_in_a_transaction()]
         for role in self.roles:
@@ -109,21 +128,36 @@ class Campaign:
         numbers = list(range(index, self.settings.jobs, self.submitters))
         pause_s = 0.7 * self.settings.seconds / max(1, len(numbers))
         seed = self.settings.seed
-        return self.crew.start(parts.submitter, url, token, seed, numbers, self.receiver.url, pause_s, list(done or []))
+        transport = self._transport if token is None else None
+        return self.crew.start(
+            parts.submitter, url, token, transport, seed, numbers, self.receiver.url, pause_s, list(done or [])
+        )
+
+    @property
+    def _transport(self) -> str | None:
+        return None if self.place.redis is None else self.place.redis.url
 
     # --- faults -----------------------------------------------------------------------------------
 
     async def _break(self, submitters: list[Actor]) -> None:
         ends_at = time.monotonic() + self.settings.seconds
         damage = Damage(self.place, self.receiver)
-        for fault in faults(self.settings.seed, self.place.engine):
-            if time.monotonic() + fault.pause_s > ends_at:
+        settings = self.settings
+        for fault in faults(settings.seed, self.place.engine, streams=settings.streams, only=settings.only):
+            if time.monotonic() + fault.pause_s > ends_at and self.done.keys() >= set(settings.only):
                 return
             await asyncio.sleep(fault.pause_s)
+            self._note(f"{fault.kind} begins, {fault.lasts_s:.1f} s, choice {fault.choice:.2f}")
             await self._inject(fault, damage, submitters)
+            self._note(f"{fault.kind} is over")
             self.done[fault.kind] += 1
             for role in self.roles:
                 role.look()
+
+    def _note(self, words: str) -> None:
+        """Beside the logs, so that they can be read together."""
+        with (self.folder / "faults.log").open("a") as log:
+            log.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {words}\n")
 
     async def _inject(self, fault: Fault, damage: Damage, submitters: list[Actor]) -> None:
         worker = self.workers[int(fault.choice * len(self.workers))]
@@ -131,9 +165,16 @@ class Campaign:
             case "kill_worker":
                 await self._kill_and_time(worker)
             case "freeze_worker":
-                worker.freeze()
-                await asyncio.sleep(LEASE_S + 1)
-                worker.thaw()
+                await self._freeze_and_thaw(worker, whole=int(fault.choice * 10) % 2 == 1)
+            case "skew_clock":
+                worker.clock_offset_s = OFFSETS_S[int(fault.choice * 100) % len(OFFSETS_S)]
+                await self._kill_and_time(worker)
+                worker.clock_offset_s = 0.0  # its next life is right again
+            case "disk_full":
+                await self._fill_disk(fault.lasts_s)
+            case "kill_redis" | "flush_redis" | "forge_messages":
+                assert self.place.redis is not None
+                await RedisDamage(self.place.redis, self.place.url).do(fault)
             case "kill_dispatcher" | "kill_api":
                 role = self.dispatcher if fault.kind == "kill_dispatcher" else self.api
                 role.kill()
@@ -147,23 +188,75 @@ class Campaign:
             case _:
                 await damage.do(fault)
 
+    async def _freeze_and_thaw(self, worker: Role, *, whole: bool) -> None:
+        """It wakes up at the worst moment: when another runs one of its jobs, which it has still to write. On SQLite
+        nobody could take them over while it holds the file's only lock."""
+        held = await self._until_it_works(worker)
+        worker.freeze(whole=whole)
+        for _ in range(FREEZES):
+            if not await asyncio.to_thread(self.place.is_locked):
+                break
+            await asyncio.to_thread(worker.thaw)
+            await asyncio.sleep(0.05)
+            worker.freeze(whole=whole)
+
+        async def runs_elsewhere() -> bool:
+            now = await self._look(RUNNING)
+            return not held or any(job_id in held and version > held[job_id] for job_id, version in now)
+
+        self._note(f"{worker.worker_name} is frozen with {len(held)} jobs")
+        with suppress(TimeoutError):
+            await until(runs_elsewhere, 2 * RECOVERY_S)
+        await asyncio.to_thread(worker.thaw)
+
+    async def _fill_disk(self, lasts_s: float) -> None:
+        pids = [role.process.pid for role in self.roles if role.process is not None]
+        on_sqlite = self.place.engine == "sqlite"
+        with no_file_grows(pids) if on_sqlite else statements_refused(self.place.url):
+            await asyncio.sleep(lasts_s)
+
     def _lives(self, index: int, submitters: list[Actor]) -> list[Actor]:
         self.earlier.setdefault(index, []).append(submitters[index])
         return self.earlier[index]
 
+    def _held_by(self, worker: Role) -> list[tuple[Any, ...]]:
+        return rows(
+            self.place.url,
+            f"{RUNNING} AND worker_id LIKE '{worker.worker_name}:%'",
+        )
+
+    async def _look(self, query: str) -> list[tuple[Any, ...]]:
+        await asyncio.sleep(LOOK_S)
+        return await asyncio.to_thread(rows, self.place.url, query)
+
+    async def _lasting(self, worker: Role) -> dict[str, int]:
+        """The claims of this worker that have run for a while."""
+        since_us = time.time_ns() // 1000 - LASTS_US
+        named = f"worker_id LIKE '{worker.worker_name}:%'"
+        return dict(await self._look(f"{RUNNING} AND {named} AND started_at < {since_us}"))
+
+    async def _until_it_works(self, worker: Role) -> dict[str, int]:
+        """A worker without a job that lasts is a poor victim."""
+        found: dict[str, int] = {}
+
+        async def works() -> bool:
+            nonlocal found
+            found = await self._lasting(worker)
+            return bool(found)
+
+        with suppress(TimeoutError):
+            await until(works, WORKS_WITHIN_S)
+        return found
+
     async def _kill_and_time(self, worker: Role) -> None:
+        await self._until_it_works(worker)
         worker.kill()
         killed_at = time.monotonic()
-        held = rows(
-            self.place.url,
-            "SELECT CAST(id AS text), claim_version FROM inbox_jobs"
-            f" WHERE state = 'running' AND worker_id LIKE '{worker.worker_name}:%'",
-        )
+        held = self._held_by(worker)
         worker.start()
 
         async def given_back() -> bool:
-            now = rows(self.place.url, "SELECT CAST(id AS text), claim_version FROM inbox_jobs WHERE state = 'running'")
-            return not set(held) & set(now)
+            return not set(held) & set(await self._look(RUNNING))
 
         if held:
             try:
@@ -178,7 +271,7 @@ class Campaign:
             with suppress(psycopg.Error, apsw.Error):  # it is away, by plan
                 self.over_limit += await asyncio.to_thread(limits_in, self.place.url)
                 self.snapshots += 1
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(WATCH_S)
 
     async def _all_submitted(self, submitters: list[Actor]) -> None:
         for submitter in submitters:

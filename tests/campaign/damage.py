@@ -22,6 +22,8 @@ class Damage:
                 await self._receive(lambda _got: None, fault.lasts_s)
             case "receiver_redirects":
                 await self._receive(lambda _got: answer(307, "location: http://169.254.169.254/\r\n"), fault.lasts_s)
+            case "operator_transaction":
+                await asyncio.to_thread(self._place.keep_transaction_open, 3 * fault.lasts_s)
             case "hold_lock":
                 await asyncio.to_thread(self._place.hold_lock, fault.lasts_s)
             case "terminate_backends":

@@ -1,15 +1,14 @@
-"""Processes that ask: they submit and cancel, and note what was acknowledged."""
+"""Processes that submit, and note what was acknowledged."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import euterpe
-from euterpe.model.errors import EuterpeError, IllegalTransition, UnknownDependency
+from euterpe.model.errors import EuterpeError, UnknownDependency
 from tests.campaign.plan import submission
 from tests.faults.crew import Line
 
@@ -18,6 +17,7 @@ async def submitter(
     line: Line,
     url: str,
     token: str | None,
+    transport: str | None,
     seed: int,
     numbers: list[int],
     callback_url: str,
@@ -26,7 +26,7 @@ async def submitter(
 ) -> None:
     """Submits its numbers in order; one whose answer was lost is asked for again under its key."""
     acknowledged = list(done)
-    async with _opened(euterpe.Queue(url, token=token)) as queue:
+    async with opened(euterpe.Queue(url, token=token, transport=transport)) as queue:
         for number in numbers[len(done) :]:
             planned = submission(seed, number, callback_url)
             options = {name: value for name, value in planned["options"].items() if value is not None}
@@ -42,7 +42,7 @@ async def submitter(
 
 
 @asynccontextmanager
-async def _opened(queue: euterpe.Queue) -> AsyncIterator[euterpe.Queue]:
+async def opened(queue: euterpe.Queue) -> AsyncIterator[euterpe.Queue]:
     """A process may start while the database is away: then it tries again, as its supervisor would."""
     while True:
         try:
@@ -65,20 +65,3 @@ async def _insist(queue: euterpe.Queue, payload: dict[str, Any], options: dict[s
             raise
         except EuterpeError:
             await asyncio.sleep(0.1)
-
-
-async def operator(line: Line, url: str, seed: int) -> None:
-    """Cancels a job now and then, gently or by force."""
-    rng = random.Random(seed)
-    async with _opened(euterpe.Queue(url)) as queue:
-        while not line.ordered():
-            await asyncio.sleep(0.4)
-            try:
-                page = await queue.search(limit=50)
-                if not page.jobs:
-                    continue
-                job = rng.choice(page.jobs)
-                if str(await queue.cancel(job.id, force=rng.random() < 0.3)) == "cancelled":
-                    line.note("cancelled", job_id=job.id)
-            except (IllegalTransition, EuterpeError):
-                continue

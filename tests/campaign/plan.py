@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -12,6 +12,7 @@ Engine = Literal["sqlite", "postgres"]
 ANYWHERE: Final = (
     "kill_worker", "kill_worker", "freeze_worker", "kill_submitter", "kill_dispatcher", "kill_api",
     "receiver_refuses", "receiver_hangs", "receiver_redirects", "hold_lock",
+    "operator_transaction", "disk_full",
 )  # fmt: skip
 ON_POSTGRES: Final = (
     "terminate_backends",
@@ -20,7 +21,13 @@ ON_POSTGRES: Final = (
     "swallow_packets",
     "read_only",
     "lock_timeout",
+    "skew_clock",
 )
+"""Only there: whoever shares a SQLite file shares the machine's clock."""
+ON_STREAMS: Final = ("kill_redis", "flush_redis", "forge_messages")
+EVERY_KIND: Final = tuple(dict.fromkeys((*ANYWHERE, *ON_POSTGRES, *ON_STREAMS)))
+OFFSETS_S: Final = (-26 * 3600.0, -600.0, 600.0, 7 * 3600.0)
+"""How wrong a clock can be."""
 TENANTS: Final = ("ada", "bob")
 LIMIT: Final = 2
 
@@ -35,10 +42,13 @@ class Fault:
     """Which of the processes is hit: a share of their number."""
 
 
-def faults(seed: int, engine: Engine) -> Iterator[Fault]:
+def faults(seed: int, engine: Engine, *, streams: bool = True, only: Collection[str] = ()) -> Iterator[Fault]:
     """Without end; each kind comes once before any comes again, so that a short run meets many."""
     rng = random.Random(f"faults {seed}")
-    kinds = [*ANYWHERE, *(ON_POSTGRES if engine == "postgres" else ())]
+    possible = [*ANYWHERE, *(ON_POSTGRES if engine == "postgres" else ()), *(ON_STREAMS if streams else ())]
+    kinds = [kind for kind in possible if not only or kind in only]
+    if not kinds:
+        return
     while True:
         rng.shuffle(kinds)
         for kind in kinds:
@@ -52,7 +62,7 @@ def submission(seed: int, number: int, callback_url: str) -> dict[str, Any]:
     drawn = rng.random()
     return {
         "payload": {
-            "ms": rng.choice((0, 5, 50, 300, 1500)),
+            "ms": rng.choice((0, 5, 50, 300, 1500, 3000)),
             "failures": rng.choice((0, 0, 0, 0, 1, 2)),
             "for_good": drawn > 0.95,
             "spawn": 2 if drawn < 0.05 else 0,

@@ -6,13 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
 ROOT: Final = Path(__file__).parents[2]
+SKEWED: Final = Path(__file__).with_name("skewed")
 LEASE_S: Final = 5.0
 SWEEP_S: Final = 0.3
 STOP_S: Final = 30.0
+KEEPER_THAWS_LATER_S: Final = 0.3
 SETTINGS: Final = {
     "WORKER_HEARTBEAT_TTL": f"{LEASE_S:.0f}s",
     "WORKER_SWEEP_INTERVAL": f"{SWEEP_S * 1000:.0f}ms",
@@ -36,6 +40,9 @@ class Role:
         self._folder = folder
         self._log: IO[bytes] | None = None
         self.lives = 0
+        self._frozen: list[int] = []
+        self.clock_offset_s = 0.0
+        """How wrong the clock of the next life is."""
         self.process: subprocess.Popen[bytes] | None = None
         self.deaths: list[str] = []
         """How it ended without being asked to."""
@@ -55,6 +62,7 @@ class Role:
                 **SETTINGS,
                 **{f"EUTERPE_{k}": v for k, v in SETTINGS.items()},
                 **self._environ,
+                **self._wrong_clock(),
                 "POD_NAME": self.worker_name,
             },
             stdin=subprocess.DEVNULL,
@@ -63,19 +71,33 @@ class Role:
             start_new_session=True,  # a Ctrl-C is the campaign's own
         )
 
+    def _wrong_clock(self) -> dict[str, str]:
+        if not self.clock_offset_s:
+            return {}
+        path = [str(SKEWED), *filter(None, [os.environ.get("PYTHONPATH")])]
+        return {"PYTHONPATH": os.pathsep.join(path), "CAMPAIGN_CLOCK_OFFSET_S": str(self.clock_offset_s)}
+
     def kill(self) -> None:
         assert self.process is not None
         self.look()
         self.process.kill()
         self.process.wait()
 
-    def freeze(self) -> None:
+    def freeze(self, *, whole: bool = False) -> None:
+        """`whole`: its lease keeper too, as when a container is paused."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        self._frozen = with_children([self.process.pid]) if whole else [self.process.pid]
+        for pid in self._frozen:
+            _signal(pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGCONT)
+        """The worker, and then its lease keeper, which would tell it what it has lost."""
+        worker, *children = self._frozen
+        _signal(worker, signal.SIGCONT)
+        if children:
+            time.sleep(KEEPER_THAWS_LATER_S)
+        for pid in children:
+            _signal(pid, signal.SIGCONT)
 
     def look(self) -> None:
         """Note a death that nobody asked for, and fill the place."""
@@ -101,3 +123,17 @@ class Role:
         self.process = None
         if self._log is not None:
             self._log.close()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def with_children(pids: list[int]) -> list[int]:
+    found = list(pids)
+    for pid in found:  # it grows while we walk
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            with suppress(OSError):
+                found += map(int, task.read_text().split())
+    return found

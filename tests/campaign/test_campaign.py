@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from tests.campaign.plan import Engine, faults, submission
-from tests.campaign.processes import ROOT
+from tests.campaign.plan import EVERY_KIND, Engine, faults, submission
+from tests.campaign.processes import ROOT, Role
 from tests.campaign.verdicts import Verdict, late
+
+SHORT = {
+    "sqlite": "--faults freeze_worker,forge_messages,kill_redis,disk_full",
+    "postgres": "--transport none --faults skew_clock,operator_transaction,disk_full,terminate_backends",
+}
+"""Few kinds: a long run has all of them."""
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_a_short_campaign_breaks_no_promise(engine: Engine) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "tests.campaign",
-        "--engine",
-        engine,
-        "--seed",
-        "3",
-        "--jobs",
-        "60",
-        "--minutes",
-        "0.1",
-    ]
+def test_a_short_campaign_keeps_every_promise(engine: Engine) -> None:
+    """Planted bugs make it say BROKEN."""
+    settings = f"--engine {engine} --seed 3 --jobs 50 --minutes 0.1 --workers 2 {SHORT[engine]}"
+    command = [sys.executable, "-m", "tests.campaign", *settings.split()]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
     assert ended.stdout.count("\nok ") == 14
+    assert ended.stdout.endswith("KEPT: all 14 promises\n")
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
@@ -38,6 +38,23 @@ def test_a_seed_tells_all_that_is_submitted_and_all_that_breaks(engine: Engine) 
     first, again, other = (list(itertools.islice(faults(seed, engine), 50)) for seed in (1, 1, 2))
     assert first == again != other
     assert submission(1, 7, "u") == submission(1, 7, "u") != submission(1, 8, "u")
+
+
+def test_every_kind_of_fault_comes_before_any_comes_again() -> None:
+    several = [fault.kind for fault in itertools.islice(faults(1, "postgres"), len(EVERY_KIND) + 1)]
+    assert set(several) == set(EVERY_KIND)  # kill_worker stands in the list twice
+    without_redis = itertools.islice(faults(1, "sqlite", streams=False), 50)
+    assert not {"kill_redis", "flush_redis", "forge_messages", "skew_clock"} & {fault.kind for fault in without_redis}
+    assert [fault.kind for fault in itertools.islice(faults(1, "sqlite", only=["disk_full"]), 2)] == ["disk_full"] * 2
+
+
+def test_a_worker_can_have_a_clock_of_its_own(tmp_path: Path) -> None:
+    role = Role("late", [], {}, tmp_path)
+    role.clock_offset_s = -7200.0
+    environ = {**os.environ, **role._wrong_clock()}
+    ask = [sys.executable, "-c", "import time; print(time.time(), time.time_ns())"]
+    said = subprocess.run(ask, env=environ, capture_output=True, text=True, check=True).stdout.split()
+    assert [round((time.time() - when) / 60) for when in (float(said[0]), int(said[1]) / 1e9)] == [120, 120]
 
 
 def test_a_broken_promise_is_told_in_one_line() -> None:

@@ -47,7 +47,7 @@ def verdicts(
         verdict(
             "no write with an old version",
             moves,
-            [*history.reused_versions(past), *history.attempts_not_closed_once(past)],
+            [*history.reused_versions(past), *history.attempts_not_closed_once(past), *outcomes_of_others(url)],
         ),
         verdict("every move is in the table", moves, history.illegal_moves(past)),
         verdict("an event if and only if its move committed", len(past.events), history.events_without_moves(past)),
@@ -55,7 +55,7 @@ def verdicts(
         verdict("attempts within their budget", len(past.closed), history.attempts_over_budget(past)),
         verdict("no dependent early", len(past.edges), history.early_dependents(past)),
         verdict("no dependent stranded", len(past.edges), history.stranded_dependents(past)),
-        verdict("limits held", snapshots, [*over, *over_limit(url, past)]),
+        verdict("limits held", snapshots, [*over_limit(url, past), *over]),
         verdict("lost jobs run again within lease, sweep and a second", len(recoveries), late(recoveries)),
     ]
 
@@ -64,6 +64,18 @@ def unended(past: History) -> Iterator[str]:
     for job in past.jobs.values():
         if job.state not in TERMINAL:
             yield f"{job.id} is {job.state}"
+
+
+def outcomes_of_others(url: str) -> Iterator[str]:
+    """A result or an error that an earlier claim wrote over the one that was running."""
+    completed = "SELECT CAST(id AS text), claim_version, result FROM inbox_jobs"
+    for job_id, version, result in rows(url, f"{completed} WHERE state = 'completed' AND type = 'work'"):
+        if bytes(result) != f'"{job_id}:{version}"'.encode():
+            yield f"claim {version} of {job_id} has the result of {bytes(result).decode()}"
+    failed = "SELECT CAST(job_id AS text), claim_version, CAST(error AS text) FROM job_attempts"
+    for job_id, version, error in rows(url, f"{failed} WHERE CAST(error AS text) LIKE '%planned in%'"):
+        if f"planned in {job_id}:{version}" not in error:
+            yield f"claim {version} of {job_id} has the error of another: {error[:200]}"
 
 
 def undelivered(url: str, got: Iterable[Got]) -> Iterator[str]:
@@ -78,10 +90,29 @@ def undelivered(url: str, got: Iterable[Got]) -> Iterator[str]:
 
 
 def over_limit(url: str, past: History) -> Iterator[str]:
-    """On SQLite the recorded order is that of the commits. Postgres records a claim before it waits for its key's lock,
-    so there `limits_in` looks at snapshots."""
-    if not url.startswith(SQLITE):
-        return
+    """How many jobs of a key ran after each commit that changed it."""
+    return _over_in_recorded_order(url, past) if url.startswith(SQLITE) else _over_in_order_of_commits(url)
+
+
+def _over_in_order_of_commits(url: str) -> Iterator[str]:
+    """Postgres records a claim before it waits for its key's lock, so the order of the records is not that of the
+    commits; their timestamps are: of two transactions that wait for one lock, the second commits later."""
+    changes = rows(
+        url,
+        "SELECT CAST(extract(epoch FROM pg_xact_commit_timestamp(CAST(m.xid AS xid))) * 1000000 AS bigint), j.key,"
+        " sum(CASE WHEN m.target = 'running' THEN 1 ELSE 0 END - CASE WHEN m.source = 'running' THEN 1 ELSE 0 END)"
+        " FROM recorded_moves m JOIN (SELECT id, requester_id || '/' || concurrency_key AS key FROM inbox_jobs) j"
+        " ON j.id = m.job_id WHERE j.key IS NOT NULL GROUP BY m.xid, j.key",
+    )
+    running: Counter[str] = Counter()
+    for at_us, key, change in sorted(changes, key=lambda row: (row[0], row[2])):
+        running[key] += int(change)
+        if running[key] > LIMIT and change > 0:
+            yield f"{running[key]} jobs of {key} ran at once after the commit at {at_us}"
+
+
+def _over_in_recorded_order(url: str, past: History) -> Iterator[str]:
+    """On SQLite the recorded order is that of the commits."""
     key_of = dict(rows(url, "SELECT id, concurrency_key FROM inbox_jobs WHERE concurrency_key IS NOT NULL"))
     running: Counter[str] = Counter()
     for move in sorted((m for moves in past.moves.values() for m in moves), key=lambda m: m.id):

@@ -158,8 +158,10 @@ def illegal_moves(history: History) -> Iterator[str]:
 
 
 def second_ends(history: History) -> Iterator[str]:
+    """One end a job; a failed one that an operator let run again has another."""
     for job_id, moves in history.moves.items():
-        ends = [move.target for move in moves if move.ends]
+        reopened = max((i for i, move in enumerate(moves) if move.source is State.FAILED and not move.ends), default=0)
+        ends = [move.target for move in moves[reopened:] if move.ends]
         if len(ends) > 1:
             yield f"{job_id} ended {len(ends)} times: {', '.join(ends)}"
 
@@ -236,14 +238,16 @@ def events_without_moves(history: History) -> Iterator[str]:
 
 
 def early_dependents(history: History) -> Iterator[str]:
-    """A dependent was let go only after what it waited for had ended."""
-    ended = {job_id: (move.id, move.target) for job_id, moves in history.moves.items() for move in moves if move.ends}
+    """A dependent was let go only after what it waited for had ended, unless an operator let it run."""
+    ended = {job_id: [move for move in moves if move.ends] for job_id, moves in history.moves.items()}
     for job_id, needs in history.edges.items():
         job = history.jobs.get(job_id)
-        freed = next((m for m in history.moves.get(job_id, []) if m.target in _FREED), None)
+        freed = next((m for m in history.moves.get(job_id, []) if m.source in _WAITING and m.target in _FREED), None)
         if job is None or freed is None or any(need not in history.jobs for need in needs):
             continue
-        before = [ended[need][1] for need in needs if need in ended and ended[need][0] < freed.id]
+        before = [
+            end.target for need in needs for end in [move for move in ended.get(need, []) if move.id < freed.id][-1:]
+        ]
         if job.dependency == "after_any":
             if not before:
                 yield f"{job_id} was let go before any of its dependencies had ended"
@@ -251,6 +255,7 @@ def early_dependents(history: History) -> Iterator[str]:
             yield f"{job_id} was let go after {before.count(State.COMPLETED)} of {len(needs)} dependencies"
 
 
+_WAITING = frozenset({None, State.PENDING})
 _FREED = frozenset({State.SCHEDULED, State.DELAYED})
 
 

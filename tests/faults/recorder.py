@@ -37,7 +37,8 @@ END;
 _POSTGRES: Final = f"""
 CREATE TABLE SCHEMA.recorded_moves (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job_id uuid, source text, target text,
-    from_version bigint, version bigint, attempt_count integer, transitions bigint);
+    from_version bigint, version bigint, attempt_count integer, transitions bigint,
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id());
 CREATE FUNCTION SCHEMA.record_insert() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO SCHEMA.recorded_moves ({_COLUMNS})
     VALUES (NEW.id, NULL, NEW.state, 0, NEW.claim_version, NEW.attempt_count, NEW.transitions);

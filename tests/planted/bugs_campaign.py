@@ -1,4 +1,4 @@
-"""Bugs at the start of a role."""
+"""Bugs at the start of a role, and bugs that a campaign with its faults must call BROKEN."""
 
 from __future__ import annotations
 
@@ -6,7 +6,26 @@ from tests.planted.planting import Bug, Edit
 
 _NOT_READY = "tests/cli/test_database_not_ready.py"
 
+_SHORT = "tests/campaign/test_campaign.py::test_a_short_campaign_keeps_every_promise"
+_STATEMENTS = "store/queries/sqlite"
+
 CAMPAIGN_BUGS = (
+    Bug(
+        "a_campaign_in_which_the_fence_forgets_the_version",
+        (
+            Edit(f"{_STATEMENTS}/complete.sql", "j.claim_version = i.claim_version", "TRUE"),
+            Edit(f"{_STATEMENTS}/completing.sql", "j.claim_version = i.claim_version", "TRUE"),
+            Edit(f"{_STATEMENTS}/settle.sql", "j.claim_version = :claim_version AND", "TRUE AND"),
+        ),
+        f"{_SHORT}[sqlite]",
+        "BROKEN no write with an old version",
+    ),
+    Bug(
+        "a_campaign_in_which_a_key_runs_one_job_too_many",
+        (Edit("store/claiming.py", "and running[key] > limit:", "and running[key] > limit + 1:"),),
+        f"{_SHORT}[postgres]",
+        "ran at once after the commit at",
+    ),
     Bug(
         "a_role_does_not_wait_for_a_database_that_is_starting",
         (Edit("service/readiness.py", "+ pause_s > patience_s", "+ pause_s > 0"),),
