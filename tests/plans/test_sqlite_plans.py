@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import apsw
 import pytest
 
+from euterpe.model.outcome import Success
+from euterpe.model.submission import Submission
+from euterpe.ports import ClaimRequest, Clock, Finished
+from euterpe.stores.sql.jobs import claim as claiming
+from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.stores.sql.program import Each, Row, Statement
+from euterpe.stores.sql.reads.peek import peek
+from euterpe.stores.sql.sqlite.engine import ApswSession
+from euterpe.stores.sql.sqlite.library import bound
 from euterpe.stores.sql.statements import numbered
-from tests.faults.stores import engine_of, sqlite_path
+from euterpe.stores.sql.store import SqlStore
+from tests.faults.stores import engine_of, opened, sqlite_path
 from tests.plans.history import add_history
+from tests.plans.scenario import live_a_day
+from tests.plans.watching import shape_of
 
 MANY = 30_000
 BY_ID = "sqlite_autoindex_inbox_jobs_1"
@@ -64,19 +77,60 @@ _NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "l", "o", "k", "CONSTANT
 
 
 @pytest.mark.parametrize("size", ["empty", "fresh", "large"])
-async def test_every_hot_statement_goes_by_its_index(sqlite_url: str, size: str) -> None:
+async def test_every_hot_statement_goes_by_its_index(
+    sqlite_url: str, size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the values of a day's work bound: once a table was analyzed, SQLite plans by the values too."""
     await engine_of(sqlite_url).migrate()
     if size != "empty":
         now_us = time.time_ns() // 1000
         await add_history(sqlite_url, MANY, now_us, every_table=True, analyzed=size == "large")
+    seen = watch(monkeypatch)
+    async with opened(sqlite_url) as store:
+        await live_a_day(store)
+        monkeypatch.setattr(claiming, "FOLDED_LIMIT", 4)
+        await _live_on(store)
     connection = apsw.Connection(sqlite_path(sqlite_url))
     faults = []
     for name, allowed in BY.items():
         text = numbered("sqlite", name, None, "?")
-        steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text.sql}", (None,) * len(text.names))]
-        faults += [f"{name}: {step}" for step in steps if not _is_fine(step, allowed)]
+        for bound_values in seen[name].values():
+            steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text.sql}", bound_values)]
+            faults += [f"{name}: {step}" for step in steps if not _is_fine(step, allowed)]
     connection.close()
     assert not faults, "\n".join(faults)
+    assert BY.keys() <= seen.keys()
+    assert sum(len(seen[name]) for name in BY) > 1.5 * len(BY)
+    assert all(any(value is not None for value in values) for name in BY for values in seen[name].values())
+
+
+async def _live_on(store: SqlStore) -> None:
+    """What is SQLite's own, and what a day on an empty database leaves out."""
+    await store.engine.read(lambda: peek(["default"], 20))
+    await store.submit(Submission(type="t", queue="large", payload=b"1234"))
+    claims = await store.claim(ClaimRequest(worker_id="w", limit=5, queues=("large",)))
+    await store.settle([Finished(claim, Success()) for claim in claims])
+    await store.sweeps.prune(Retention(completed_us=0))
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[tuple[object, ...], tuple[Any, ...]]]:
+    """The statements that run from now on, with every kind of values that they run with."""
+    seen: dict[str, dict[tuple[object, ...], tuple[Any, ...]]] = {}
+    execute = ApswSession.execute
+
+    def watched(session: ApswSession, statement: Statement, now: Clock) -> list[Row]:
+        text = numbered("sqlite", statement.name, None, "?")
+        given = statement.columns if isinstance(statement, Each) else statement.params
+        if isinstance(statement, Each) and not text.batched:
+            row = {name: column[0] for name, column in statement.columns.items()}
+            values = tuple(now() if name == "now" else row[name] for name in text.names)
+        else:
+            values = bound(statement, text, now)
+        seen.setdefault(statement.name, {})[shape_of(dict(given))] = values
+        return execute(session, statement, now)
+
+    monkeypatch.setattr(ApswSession, "execute", watched)
+    return seen
 
 
 def _is_fine(step: str, allowed: set[str]) -> bool:

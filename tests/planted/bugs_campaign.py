@@ -7,7 +7,7 @@ from tests.planted.planting import Bug, Edit
 _NOT_READY = "tests/cli/test_database_not_ready.py"
 
 _SHORT = "tests/campaign/test_campaign.py::test_a_short_campaign_keeps_every_promise"
-_STATEMENTS = "store/queries/sqlite"
+_STATEMENTS = "stores/sql/queries/sqlite"
 
 CAMPAIGN_BUGS = (
     Bug(
@@ -22,7 +22,7 @@ CAMPAIGN_BUGS = (
     ),
     Bug(
         "a_campaign_in_which_a_key_runs_one_job_too_many",
-        (Edit("store/claiming.py", "and running[key] > limit:", "and running[key] > limit + 1:"),),
+        (Edit("stores/sql/jobs/claim.py", "and running[key] > limit:", "and running[key] > limit + 1:"),),
         f"{_SHORT}[postgres]",
         "ran at once after the commit at",
     ),
