@@ -25,15 +25,15 @@ import msgspec
 from euterpe.backends.engines import MEMORY_URL, connect
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
+from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.job import Claim, Job
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.ports import Advance, ClaimRequest, Finished
+from euterpe.model.views import Search
 from euterpe.queue.job_type import Call, JobType
 from euterpe.queue.queue import Queue
 from euterpe.stores.sql.program import run_sync
-from euterpe.stores.sql.reads.search import Search
 from euterpe.stores.sql.reads.search import search as search_program
 from euterpe.stores.sql.sqlite.library import Session
 from euterpe.worker.attempt import Attempt, Interruption, Means

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from euterpe.model.batch import Draft, new_ids
+from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
+from euterpe.model.outbox import Delivery, OutboxEvent
 from euterpe.model.outcome import Failed, Released, Success
 from euterpe.model.submission import Submission
-from euterpe.ports import Advance, ClaimRequest, Finished
-from euterpe.stores.sql.outbox.events import Delivery, OutboxEvent
-from euterpe.stores.sql.reads.search import Search
+from euterpe.model.views import Search
 from euterpe.stores.sql.store import SqlStore
 
 Call = Coroutine[Any, Any, Any]

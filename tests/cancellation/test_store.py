@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.cancellation.cutting import When, cut_off

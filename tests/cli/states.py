@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from euterpe.backends.engines import Backend, connect
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Job
+from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Failed, Outcome, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
-from euterpe.stores.sql.outbox.events import Delivery
 
 T = TypeVar("T")
 

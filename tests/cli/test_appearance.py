@@ -21,10 +21,10 @@ import pytest
 
 from euterpe.backends.engines import Backend, sqlite_path
 from euterpe.cli.main import COMMANDS, root
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from tests.cli.commands import EUTERPE, Shell
 from tests.cli.states import dead_letters, with_store
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from euterpe.model.backoff import Backoff
+from euterpe.model.exchange import ClaimRequest, Finished, Verdict
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim, Job
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished, Verdict
 from euterpe.stores.sql.store import SqlStore
 
 SECOND = 1_000_000

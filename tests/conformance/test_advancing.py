@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from euterpe.model.errors import IllegalTransition
+from euterpe.model.exchange import Advance, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
-from euterpe.ports import Advance, Finished
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, complete, fail, job, release, take, take_one, taken
 from tests.conformance.clock import FrozenClock

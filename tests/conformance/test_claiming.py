@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 from collections import Counter
 
+from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.outcome import Released, Success
 from euterpe.model.state import State
-from euterpe.ports import Advance, ClaimRequest, Finished
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import MINUTE, SECOND, complete, fail, job, release, submit, take, take_one, taken
 from tests.conformance.clock import FrozenClock
@@ -112,7 +112,7 @@ async def test_the_claimer_chooses_how_long_its_lease_is(store: SqlStore, clock:
 
 
 async def test_a_new_attempt_starts_without_the_progress_of_the_last_one(store: SqlStore, clock: FrozenClock) -> None:
-    from euterpe.ports import Advance
+    from euterpe.model.exchange import Advance
 
     claim = await taken(store, stages=("claimed", "fetching"))
     await store.advance([Advance(claim, stage="fetching", progress=70.0, message="nearly")])

@@ -8,10 +8,10 @@ import pytest
 
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import UnknownDependency
+from euterpe.model.exchange import Finished
 from euterpe.model.failure import Category
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
-from euterpe.ports import Finished
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     HOUR,

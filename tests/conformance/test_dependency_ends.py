@@ -9,12 +9,12 @@ import pytest
 
 from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import Dependency
+from euterpe.model.exchange import Finished
 from euterpe.model.failure import Category
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Outcome, Success
 from euterpe.model.state import State
-from euterpe.ports import Finished
-from euterpe.stores.sql.reads.search import Search
+from euterpe.model.views import Search
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     MINUTE,

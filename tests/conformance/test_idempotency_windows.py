@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import InvalidInput
+from euterpe.model.retention import Retention
 from euterpe.model.submission import DAY_US as DAY
 from euterpe.model.submission import Submission
 from euterpe.queue.queue import Queue
-from euterpe.stores.sql.maintenance.sweeper import Retention
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import HOUR, complete, job, take_one
 from tests.conformance.clock import FrozenClock

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import JobNotFound
-from euterpe.stores.sql.outbox.events import Delivery, OutboxEvent
+from euterpe.model.outbox import Delivery, OutboxEvent
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, MINUTE, SECOND, complete, job, take, taken
 from tests.conformance.clock import FrozenClock

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from euterpe.model.exchange import Advance, Finished
 from euterpe.model.failure import Category
+from euterpe.model.outbox import OutboxEvent
 from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
-from euterpe.ports import Advance, Finished
-from euterpe.stores.sql.outbox.events import OutboxEvent
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,

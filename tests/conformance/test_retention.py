@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from euterpe.model.errors import JobNotFound, JobPruned
+from euterpe.model.outbox import Delivery
+from euterpe.model.retention import Retention
 from euterpe.model.state import TERMINAL, State
-from euterpe.stores.sql.maintenance.sweeper import Retention
-from euterpe.stores.sql.outbox.events import Delivery
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
@@ -128,8 +128,8 @@ async def test_retention_times_can_be_chosen(store: SqlStore, clock: FrozenClock
 
 
 async def test_pruning_handles_more_than_one_batch(store: SqlStore, clock: FrozenClock, tables: Tables) -> None:
+    from euterpe.model.exchange import Finished
     from euterpe.model.outcome import Success
-    from euterpe.ports import Finished
 
     await store.submit_many([job() for _ in range(600)])
     await store.settle([Finished(claim, Success()) for claim in await take(store, 600)])

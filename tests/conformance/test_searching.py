@@ -7,7 +7,7 @@ import pytest
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failure import Category
 from euterpe.model.state import State
-from euterpe.stores.sql.reads.search import Search
+from euterpe.model.views import Search
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,

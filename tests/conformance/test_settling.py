@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category
 from euterpe.model.outcome import MAX_RELEASES, Cancelled, Outcome, Released, Success
 from euterpe.model.state import State
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     SECOND,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import StaleLease
+from euterpe.model.exchange import Finished
 from euterpe.model.failure import LOST_LEASE, Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.state import State
-from euterpe.ports import Finished
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,

@@ -10,15 +10,15 @@ from random import Random
 import pytest
 
 from euterpe.model.dependency import Dependency
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category
 from euterpe.model.state import State
+from euterpe.model.worker_reports import Report
 from euterpe.observe.logs import Gate
 from euterpe.observe.metrics import Metrics
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql.jobs.claim import hash_token
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims
-from euterpe.stores.sql.worker_protocol.values import Report
 from euterpe.worker.telemetry import tell_settled
 from tests.conformance.acts import MINUTE, complete, failure, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
-from euterpe.ports import Advance, ClaimRequest, Finished
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import MINUTE, fail, job, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock

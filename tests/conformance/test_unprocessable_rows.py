@@ -10,15 +10,15 @@ import pytest
 
 from euterpe.model.document import job_document
 from euterpe.model.errors import UnprocessableRow
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category
 from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.state import TERMINAL, State
-from euterpe.ports import ClaimRequest, Finished
+from euterpe.model.views import Search
+from euterpe.model.worker_reports import Report
 from euterpe.stores.sql.jobs.claim import hash_token
-from euterpe.stores.sql.reads.search import Search
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims
-from euterpe.stores.sql.worker_protocol.values import Report
 from tests.conformance.acts import CALLBACK, HOUR, MINUTE, complete, failure, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables

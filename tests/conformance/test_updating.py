@@ -8,9 +8,9 @@ import pytest
 
 from euterpe.model.changes import Changes
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound
+from euterpe.model.exchange import Advance
 from euterpe.model.state import WAITING, State
-from euterpe.ports import Advance
-from euterpe.stores.sql.reads.search import Search
+from euterpe.model.views import Search
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, complete, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock

@@ -15,16 +15,16 @@ from euterpe.egress.target import parse_url
 from euterpe.model.batch import Receipt
 from euterpe.model.document import job_document
 from euterpe.model.errors import InvalidInput
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import LONGEST_US, Submission
-from euterpe.ports import ClaimRequest, Finished
+from euterpe.model.views import Search
 from euterpe.server.routes.submissions import submission_of
 from euterpe.stores.remote.documents import JobDocument as ReadDocument
 from euterpe.stores.remote.documents import body_of
-from euterpe.stores.sql.reads.search import Search
 from euterpe.wire.jobs import SubmissionBody
 from tests.conformance.acts import failure
 from tests.conformance.any_submission import submissions

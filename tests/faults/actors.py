@@ -11,14 +11,14 @@ from typing import Final, TypeVar
 from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, IllegalTransition, StaleLease, StoreUnavailable
+from euterpe.model.exchange import Advance, ClaimRequest, Finished, Verdict
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import Advance, ClaimRequest, Finished, Verdict
-from euterpe.stores.sql.reads.search import Search
+from euterpe.model.views import Search
 from euterpe.stores.sql.store import SqlStore
 from tests.faults.crew import Line
 from tests.faults.stores import engine_of, opened

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 
 from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.errors import StoreUnavailable
+from euterpe.model.exchange import Finished
 from euterpe.model.outcome import Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.submission import Submission
-from euterpe.ports import Finished
 from euterpe.stores.sql.jobs.settle import settle
 from euterpe.stores.sql.jobs.submit import submit_plain
 from euterpe.stores.sql.program import Program

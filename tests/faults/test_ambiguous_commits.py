@@ -8,10 +8,10 @@ import pytest
 
 from euterpe.model.batch import Draft, new_ids
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from tests.faults.crew import until
 from tests.faults.history import check
 from tests.faults.proxy import Cut, proxied

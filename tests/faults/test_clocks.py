@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest
 from tests.faults import breakers
 from tests.faults.crew import Crew
 from tests.faults.history import check

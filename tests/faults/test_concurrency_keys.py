@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from tests.faults import actors
 from tests.faults.crew import Crew, together
 from tests.faults.history import check

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.history import check

@@ -10,13 +10,13 @@ import asyncpg
 import pytest
 
 from euterpe.model.batch import Unit, drafts_of
+from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.outbox import Delivery, OutboxEvent
 from euterpe.model.outcome import Success
+from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
-from euterpe.stores.sql.maintenance.sweeper import Retention
 from euterpe.stores.sql.outbox import events
-from euterpe.stores.sql.outbox.events import Delivery, OutboxEvent
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim
+from euterpe.model.outbox import Delivery
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest
-from euterpe.stores.sql.outbox.events import Delivery
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.crew import Crew, until

@@ -6,9 +6,9 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.crew import Actor, Crew, until

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from euterpe.model.errors import StoreUnavailable
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql import store as sql_store
 from euterpe.stores.sql.postgres import engine
 from euterpe.stores.sql.store import SqlStore

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from euterpe.model.errors import StoreUnavailable
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors, breakers
 from tests.faults.crew import Crew

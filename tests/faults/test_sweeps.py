@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors

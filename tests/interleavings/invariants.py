@@ -10,8 +10,8 @@ import asyncpg
 
 from euterpe.model.batch import Receipt
 from euterpe.model.dependency import Dependency, end_of_dependent
+from euterpe.model.exchange import Beat
 from euterpe.model.state import INITIAL, MOVES, TERMINAL, State
-from euterpe.ports import Beat
 from tests.interleavings.driver import Actor
 from tests.interleavings.scenario import World
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from euterpe.model.batch import Parent, Unit, drafts_of
 from euterpe.model.dependency import Dependency
+from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State
 from euterpe.model.submission import DAY_US, Submission
-from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest
 from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import exchange, heartbeat, late_dependencies, settle, submit
 from euterpe.stores.sql.maintenance import operator, sweep

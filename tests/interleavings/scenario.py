@@ -10,14 +10,14 @@ import asyncpg
 from euterpe.model.backoff import Backoff
 from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.dependency import Dependency
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
+from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Failed, Success
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
-from euterpe.stores.sql.outbox.events import Delivery
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock

@@ -10,8 +10,8 @@ import pytest
 from euterpe.model.batch import Draft, Receipt, Unit, drafts_of, new_ids
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, JobNotFound, UnknownDependency
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.jobs.submit import submit_joined
 from euterpe.stores.sql.program import Program, one

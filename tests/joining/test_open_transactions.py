@@ -11,13 +11,13 @@ import pytest
 
 from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.dependency import Dependency
+from euterpe.model.exchange import LEASE_TTL_US, ClaimRequest, Finished, Verdict
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Outcome, Success
+from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import LEASE_TTL_US, ClaimRequest, Finished, Verdict
-from euterpe.stores.sql.maintenance.sweeper import Retention
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock

@@ -14,8 +14,8 @@ import libsql
 import pytest
 
 from euterpe.model.errors import InvalidInput, StoreUnavailable
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest
 from euterpe.stores.sql.program import MakeProgram, Program, one
 from euterpe.stores.sql.sqlite import library
 from euterpe.stores.sql.sqlite.libsql import LibsqlEngine, LibsqlSession, fetch

@@ -12,9 +12,9 @@ import pytest
 
 from euterpe.model.batch import new_ids
 from euterpe.model.errors import CommitUnknown, StoreUnavailable, UnknownDependency
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.submission import LATEST_US, Submission
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
 from euterpe.stores.sql.store import SqlStore
 

@@ -12,11 +12,11 @@ from euterpe.backends.engines import Backend
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.backoff import Backoff, Strategy
+from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.outbox import OutboxEvent
 from euterpe.model.outcome import Outcome, Success
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.runtime.breaker import BreakerPolicy
-from euterpe.stores.sql.outbox.events import OutboxEvent
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings
 from euterpe.webhook.policy import Judge
 from euterpe.webhook.signing import new_secret

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from euterpe.backends.engines import Backend
+from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.outbox import OutboxEvent
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.runtime.breaker import BreakerPolicy
-from euterpe.stores.sql.outbox.events import OutboxEvent
 from euterpe.webhook import endpoints as endpoints_module
 from euterpe.webhook.endpoints import Admission, Endpoints
 from euterpe.webhook.fairness import FairClaims

@@ -9,7 +9,8 @@ import pytest
 from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import keyring_for
 from euterpe.crypto import InvalidKeyring
-from euterpe.stores.sql.accounts.secrets import UnknownSecret, WebhookSecrets
+from euterpe.model.accounts import UnknownSecret
+from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.webhook.settings import KEPT_OPEN_S, OpenedSecrets
 from euterpe.webhook.signing import new_secret
 

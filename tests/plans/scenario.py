@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.dependency import Dependency
+from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.failure import Category, Failure
+from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Failed, Outcome, Released, Success
+from euterpe.model.retention import Retention
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import Advance, ClaimRequest, Finished
+from euterpe.model.views import Search
+from euterpe.model.worker_reports import Report, TokenBeat
 from euterpe.stores.sql.jobs.claim import hash_token
-from euterpe.stores.sql.maintenance.sweeper import Retention
-from euterpe.stores.sql.outbox.events import Delivery
-from euterpe.stores.sql.reads.search import Search
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims
-from euterpe.stores.sql.worker_protocol.values import Report, TokenBeat
 
 AT_ONCE = RetryPolicy(Backoff(Strategy.CONSTANT, initial_us=0, jitter=0.0))
 CALLBACK = "http://receiver.invalid/"

@@ -17,9 +17,9 @@ from statistics import median
 import asyncpg
 import pytest
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.faults.stores import SQLITE, engine_of, opened

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.plans.history import add_history, analyze

@@ -9,11 +9,12 @@ from typing import Any
 import apsw
 import pytest
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.outcome import Success
+from euterpe.model.retention import Retention
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Clock, Finished
+from euterpe.ports import Clock
 from euterpe.stores.sql.jobs import claim as claiming
-from euterpe.stores.sql.maintenance.sweeper import Retention
 from euterpe.stores.sql.program import Each, Row, Statement
 from euterpe.stores.sql.reads.peek import peek
 from euterpe.stores.sql.sqlite.engine import ApswSession

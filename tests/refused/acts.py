@@ -9,18 +9,18 @@ from random import Random
 from typing import Any, Final
 
 from euterpe.model.batch import drafts_of
+from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.failure import Category
 from euterpe.model.job import Lease
+from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import Advance, ClaimRequest, Finished
+from euterpe.model.worker_reports import Report, TokenBeat
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.jobs.claim import hash_token
-from euterpe.stores.sql.outbox.events import Delivery
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims
-from euterpe.stores.sql.worker_protocol.values import Report, TokenBeat
 from tests.conformance import acts
 from tests.conformance.acts import CALLBACK, DAY, HOUR, MINUTE, job, submit, take, taken
 from tests.conformance.clock import FrozenClock

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
 
 from euterpe.model.errors import EuterpeError
+from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.job import Claim
-from euterpe.ports import Advance, ClaimRequest, Finished
-from euterpe.stores.sql.maintenance.sweeper import Retention
-from euterpe.stores.sql.outbox.events import Delivery
+from euterpe.model.outbox import Delivery
+from euterpe.model.retention import Retention
 from tests.stateful.agreement import attempts_agree, events_agree, moves_are_legal, nobody_is_early_or_stranded
 from tests.stateful.lockstep import Lockstep
 from tests.stateful.oracle import Oracle, Refused

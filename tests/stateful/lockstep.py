@@ -23,9 +23,9 @@ import pytest
 from euterpe.model import batch
 from euterpe.model.event import Event, event_of
 from euterpe.model.job import Job
+from euterpe.model.outbox import OutboxEvent
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import effects
-from euterpe.stores.sql.outbox.events import OutboxEvent
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.store import SqlStore

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from euterpe.config import load_config
+from euterpe.model.retention import Swept
 from euterpe.queue.queue import Queue
 from euterpe.service.roles import OUTBOX, WORKER, Role, Started, run_role, tuning_of
-from euterpe.stores.sql.maintenance.sweeper import Swept
 from euterpe.worker.maintenance import Sweeper
 
 

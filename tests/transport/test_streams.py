@@ -17,10 +17,10 @@ from euterpe import Queue
 from euterpe.backends.engines import connect, transport_of
 from euterpe.config import load_config
 from euterpe.model.errors import InvalidInput
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.state import State
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.wakeups.redis_streams import StreamWakeups
 from euterpe.wakeups.stream_messages import GROUP, Note, StreamMessages
 from tests.servers.process import free_port

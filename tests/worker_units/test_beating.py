@@ -9,8 +9,9 @@ from typing import cast
 
 import pytest
 
+from euterpe.model.exchange import Beat
 from euterpe.model.job import Lease
-from euterpe.ports import Beat, Claims
+from euterpe.ports import Claims
 from euterpe.worker.heartbeat import renew
 from euterpe.worker.heartbeat.lease_table import LeaseTable
 

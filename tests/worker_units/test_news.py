@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
+from euterpe.model.exchange import Advance
 from euterpe.model.job import Claim
-from euterpe.ports import Advance
 from euterpe.worker.progress import NewsLine
 
 NEWS = Advance(cast(Claim, None), progress=10.0)

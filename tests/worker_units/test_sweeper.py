@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from euterpe.model.retention import Swept
 from euterpe.ports import OUTBOX_CHANNEL
-from euterpe.stores.sql.maintenance.sweeper import Swept
 from euterpe.worker.maintenance import Sweeper
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from euterpe.model.accounts import KeyRecord
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.job import Attempt, Job, read_error
-from euterpe.stores.sql.accounts.keys import KeyRecord
-from euterpe.stores.sql.outbox.events import OutboxEvent
-from euterpe.stores.sql.reads.search import Stats
+from euterpe.model.outbox import OutboxEvent
+from euterpe.model.views import Stats
 
 
 def attempt_document(attempt: Attempt) -> dict[str, Any]:

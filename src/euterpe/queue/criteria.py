@@ -6,7 +6,7 @@ from typing import Any
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.state import State
-from euterpe.stores.sql.reads.search import Search
+from euterpe.model.views import Search
 
 
 def search_of(criteria: dict[str, Any]) -> Search:

@@ -20,11 +20,13 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.document import rfc3339
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.exchange import Verdict
 from euterpe.model.job import Attempt, Claim, Job
 from euterpe.model.priority import Priority, parse_priority
 from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission, check, check_key, check_payload
-from euterpe.ports import Clock, Verdict
+from euterpe.model.views import Page, Stats
+from euterpe.ports import Clock
 from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.cron import Cron, add_cron
 from euterpe.queue.handle import JobHandle
@@ -35,7 +37,6 @@ from euterpe.queue.run import run_worker, traced
 from euterpe.queue.sync import SyncQueue
 from euterpe.queue.workflow import Workflow
 from euterpe.runtime.shutdown import ShutdownDeadline
-from euterpe.stores.sql.reads.search import Page, Stats
 from euterpe.worker.context import Context
 from euterpe.worker.handlers import Handlers
 

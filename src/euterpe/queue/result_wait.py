@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from euterpe.model.exchange import Verdict
 from euterpe.model.state import TERMINAL
-from euterpe.ports import Verdict
 
 
 class Watching:

@@ -12,8 +12,9 @@ from signal import Signals
 from typing import Any, Final
 
 from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.exchange import Verdict
 from euterpe.model.state import State
-from euterpe.ports import Trace, Verdict
+from euterpe.ports import Trace
 from euterpe.queue.cron import keep_time
 from euterpe.webhook.service import Postman
 from euterpe.worker.identity import worker_id

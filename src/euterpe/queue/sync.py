@@ -12,9 +12,9 @@ from euterpe.model.duration import DurationLike
 from euterpe.model.errors import EuterpeError, OpenedBeforeFork
 from euterpe.model.job import Attempt, Job
 from euterpe.model.state import State
+from euterpe.model.views import Page, Stats
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.job_type import Call
-from euterpe.stores.sql.reads.search import Page, Stats
 
 T = TypeVar("T")
 Answers = Callable[..., Coroutine[Any, Any, T]]

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.accounts import Scope
 from euterpe.observe.log_context import logging_with
 from euterpe.ports import Telemetry, Trace
 from euterpe.server.auth import Gatekeeper, Keys
@@ -28,7 +29,6 @@ from euterpe.server.routes.outbox import OutboxRoutes
 from euterpe.server.routes.spawn import SpawnRoutes
 from euterpe.server.routes.table import event_routes, job_routes, operations_routes, worker_routes
 from euterpe.server.routes.worker import WorkerRoutes
-from euterpe.stores.sql.accounts.keys import Scope
 from euterpe.stores.sql.reads.changes import Watch
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims

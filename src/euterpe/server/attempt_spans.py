@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from euterpe.model.job import Claim, attempt_id
+from euterpe.model.worker_reports import Reply, Report
 from euterpe.ports import Span, Trace
 from euterpe.server.http.asgi import Request
-from euterpe.stores.sql.worker_protocol.values import Reply, Report
 from euterpe.worker.telemetry import outcome_name
 
 OWN_SPANS: Final = (b"x-euterpe-spans", b"own")

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from euterpe.model.accounts import Scope, StoredKey, split_key
 from euterpe.model.errors import StoreUnavailable
 from euterpe.server.http.asgi import Identity, Request
 from euterpe.server.http.limits import RateLimit
 from euterpe.server.http.problems import Refusal
-from euterpe.stores.sql.accounts.keys import Scope, StoredKey, split_key
 
 KEYS_REMEMBERED: Final = 10_000
 LOOKUPS_AT_ONCE: Final = 4

@@ -16,9 +16,10 @@ from contextvars import Context  # a task that outlives its request carries none
 from typing import Final
 
 from euterpe.model.errors import StoreUnavailable
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Released
-from euterpe.ports import ClaimRequest, Finished, Wakeups
+from euterpe.ports import Wakeups
 from euterpe.server.http.problems import Refusal
 
 CLAIM_LIMIT: Final = 1000

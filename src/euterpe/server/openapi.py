@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
+from euterpe.model.accounts import Scope
 from euterpe.server.http.problems import Problem
 from euterpe.server.http.router import AnyRoute, Reply
-from euterpe.stores.sql.accounts.keys import Scope
 
 REF: Final = "#/components/schemas/{name}"
 INTRODUCTION: Final = (

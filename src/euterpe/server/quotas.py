@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.submission import Submission
+from euterpe.model.views import Usage
 from euterpe.server.http.problems import Refusal
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, one
@@ -37,14 +38,6 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def counts_jobs(self) -> bool:
         return bool(self.waiting_jobs or self.waiting_bytes)
-
-
-class Usage(msgspec.Struct):
-    """What a requester has."""
-
-    jobs: int = 0
-    payload_bytes: int = 0
-    keys: int = 0
 
 
 class Quotas:

@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 
 from euterpe.backends.engines import sqlite_path
 from euterpe.backends.keychain import keyring_for
+from euterpe.model.accounts import CreatedKey, split_key
 from euterpe.stores.sql.accounts.enrolment import Enrolment
-from euterpe.stores.sql.accounts.keys import ApiKeys, CreatedKey, split_key
+from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.engine import Engine
 from euterpe.webhook.signing import new_secret
 

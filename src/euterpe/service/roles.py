@@ -18,6 +18,7 @@ from euterpe.backends.engines import connect, is_control_plane, make_room, redis
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError
 from euterpe.model.hosts import AllowedHosts
+from euterpe.model.retention import Retention
 from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import MessageTransport, Trace
@@ -29,7 +30,6 @@ from euterpe.service.outbox import deliver
 from euterpe.service.readiness import until_ready
 from euterpe.service.sampling import sample_forever
 from euterpe.service.signals import Stop
-from euterpe.stores.sql.maintenance.sweeper import Retention
 from euterpe.stores.sql.program import Program, one
 from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import sweep_forever

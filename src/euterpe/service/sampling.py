@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from euterpe.model.state import State
+from euterpe.model.views import QueueDepth
 from euterpe.observe.metrics import Metrics
 from euterpe.runtime.outage import Outage
 from euterpe.stores.sql.program import Program, one
-from euterpe.stores.sql.reads.search import QueueDepth
 from euterpe.stores.sql.store import SqlStore
 
 log: Final = logging.getLogger("euterpe.system")

@@ -19,11 +19,12 @@ from euterpe.egress.client import Egress
 from euterpe.egress.errors import EgressError
 from euterpe.model.backoff import SECOND_US
 from euterpe.model.errors import EuterpeError, StoreUnavailable
-from euterpe.ports import LEASE_TTL_US, OUTBOX_CHANNEL, Wakeups
+from euterpe.model.exchange import LEASE_TTL_US
+from euterpe.model.outbox import Delivery, OutboxEvent
+from euterpe.ports import OUTBOX_CHANNEL, Wakeups
 from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import WRITE_S
-from euterpe.stores.sql.outbox.events import Delivery, OutboxEvent
 from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.webhook.endpoints import Admission, Endpoints
 from euterpe.webhook.fairness import FairClaims

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from euterpe.model.errors import EuterpeError
-from euterpe.stores.sql.outbox.events import OutboxEvent
+from euterpe.model.outbox import OutboxEvent
 from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.webhook.endpoints import Endpoints
 

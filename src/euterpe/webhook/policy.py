@@ -9,7 +9,7 @@ from euterpe.egress.client import Reply
 from euterpe.egress.errors import EgressError, EgressRefused, Failure, Refusal
 from euterpe.model.backoff import SECOND_US, Backoff
 from euterpe.model.http_error import retry_after_us
-from euterpe.stores.sql.outbox.events import Delivery, OutboxEvent
+from euterpe.model.outbox import Delivery, OutboxEvent
 
 ANSWER_LIMIT: Final = 1024
 LOST: Final = "lost_lease"

@@ -17,9 +17,10 @@ from euterpe.backends.keychain import keyring_for
 from euterpe.config import Config, load_config
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
+from euterpe.model.accounts import UnknownSecret
 from euterpe.model.hosts import is_loopback
 from euterpe.runtime.breaker import BreakerPolicy
-from euterpe.stores.sql.accounts.secrets import UnknownSecret, WebhookSecrets
+from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.store import SqlStore
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings, OutboxTelemetry, SecretsOf

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from euterpe.model.exchange import Finished, Verdict
 from euterpe.model.job import Job
 from euterpe.model.outcome import Cancelled, Failed, Outcome
 from euterpe.model.state import State
-from euterpe.ports import Finished, Verdict
 
 log = logging.getLogger("euterpe.worker")
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from euterpe.model.errors import EuterpeError
+from euterpe.model.exchange import Advance
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
-from euterpe.ports import Advance
 from euterpe.worker.context import Sent
 from euterpe.worker.progress import NewsLine
 from euterpe.worker.spawning import Spawns

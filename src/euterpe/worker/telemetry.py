@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, assert_never
 
+from euterpe.model.exchange import Finished, Verdict
 from euterpe.model.failure import Category
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
-from euterpe.ports import Finished, Telemetry, Verdict
+from euterpe.ports import Telemetry
 
 
 class Silent:

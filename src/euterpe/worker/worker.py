@@ -15,12 +15,13 @@ from typing import Final
 import msgspec
 
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
+from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, Finished, Verdict
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.outcome import Failed, Success
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.ports import LEASE_TTL_US, Advance, ClaimRequest, Claims, Finished, Telemetry, Trace, Verdict, Wakeups
+from euterpe.ports import Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import Attempt

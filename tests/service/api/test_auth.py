@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
+from euterpe.model.accounts import Scope, StoredKey
 from euterpe.server.auth import Gatekeeper
 from euterpe.server.http.asgi import Request
 from euterpe.server.http.limits import Limits, RateLimit
 from euterpe.server.http.problems import Refusal
-from euterpe.stores.sql.accounts.keys import Scope, StoredKey
 from tests.service.api.plane import Plane, anonymous, running_plane
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"}

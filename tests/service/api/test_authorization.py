@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
+from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished
-from euterpe.stores.sql.outbox.events import Delivery
 from tests.service.api.plane import Plane, anonymous, running_plane
 
 OWNER: Final = "owner"

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from euterpe.model.state import State
+from euterpe.model.views import Change
 from euterpe.server.http.limits import Limits
 from euterpe.server.routes import events
-from euterpe.stores.sql.reads.changes import Change
 from tests.service.api.plane import Plane, anonymous, claim_one, lease_of, running_plane
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from euterpe.model.batch import new_ids
-from euterpe.stores.sql.maintenance.sweeper import Retention
+from euterpe.model.retention import Retention
 from euterpe.wire import jobs as wire_jobs
 from tests.service.api.plane import Plane, claim_one, lease_of
 

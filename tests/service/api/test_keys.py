@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from euterpe.backends.engines import Backend, connect
+from euterpe.model.accounts import Scope, UnknownKey, split_key
 from euterpe.model.errors import InvalidInput
-from euterpe.stores.sql.accounts.keys import ApiKeys, Scope, UnknownKey, split_key
+from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.program import Program, Row, one
 
 HOUR_US = 3_600_000_000

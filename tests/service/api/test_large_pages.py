@@ -7,7 +7,7 @@ import asyncio
 import httpx
 
 from euterpe.model.submission import Submission
-from euterpe.stores.sql.reads.search import PAGE_BYTES, Search
+from euterpe.model.views import PAGE_BYTES, Search
 from tests.service.api.plane import Plane, anonymous, claim_one, lease_of, plane_process, running_plane
 from tests.service.api.rawclient import memory_mb
 

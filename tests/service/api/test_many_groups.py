@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
+from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.job import Claim
-from euterpe.ports import ClaimRequest, Finished
 from euterpe.server import long_poll as coordinating
 from euterpe.server.long_poll import Coordinator, Waiter
 from euterpe.wakeups.local import LocalWakeups

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from euterpe.model.batch import new_ids
-from euterpe.stores.sql.outbox.events import Delivery
+from euterpe.model.outbox import Delivery
 from euterpe.wire import jobs
 from tests.service.api.plane import Plane
 from tests.service.api.test_jobs_api import exact

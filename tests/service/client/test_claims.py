@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from euterpe.model.errors import IllegalTransition
+from euterpe.model.exchange import Advance, ClaimRequest, Finished, Verdict
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import Advance, ClaimRequest, Finished, Verdict
 from euterpe.stores.remote.store import HttpStore
 from tests.service.client.conftest import Remote
 

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 
 from euterpe.model.errors import EuterpeError, PayloadTooLarge
+from euterpe.model.exchange import ClaimRequest, Finished, Verdict
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.ports import ClaimRequest, Finished, Verdict
 from euterpe.server.http.limits import Limits
 from euterpe.stores.remote.session import ControlPlaneSession
 from euterpe.stores.remote.store import HttpStore

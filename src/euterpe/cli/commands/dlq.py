@@ -18,10 +18,10 @@ from euterpe.cli.session import Session, database_options, json_option, yes_opti
 from euterpe.cli.values import DURATION, JOB_ID
 from euterpe.model.job import Job
 from euterpe.model.state import State
+from euterpe.model.views import Search
 from euterpe.stores.sql.maintenance import operator
 from euterpe.stores.sql.maintenance.purge import purge_dead
 from euterpe.stores.sql.program import Program, one
-from euterpe.stores.sql.reads.search import Search
 
 PAGE = 200
 REPLAY_KEY = "euterpe:replay:"

@@ -19,7 +19,7 @@ from euterpe.model.errors import EuterpeError, UnprocessableRow
 from euterpe.model.job import Attempt, Job, read_error
 from euterpe.model.priority import PRIORITY_NAMES, parse_priority
 from euterpe.model.state import State
-from euterpe.stores.sql.reads.search import Page, Search
+from euterpe.model.views import Page, Search
 
 STATES = click.Choice([str(state) for state in State])
 

@@ -14,10 +14,11 @@ from euterpe.cli.output import confirm, note, print_json, print_table, say
 from euterpe.cli.session import Session, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.crypto.keyring import KEKS_VARIABLE
+from euterpe.model.accounts import CreatedKey, KeyRecord, SecretRecord
 from euterpe.model.document import rfc3339
 from euterpe.stores.sql.accounts.enrolment import Enrolment
-from euterpe.stores.sql.accounts.keys import ApiKeys, CreatedKey, KeyRecord
-from euterpe.stores.sql.accounts.secrets import SecretRecord, WebhookSecrets
+from euterpe.stores.sql.accounts.keys import ApiKeys
+from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.webhook.signing import new_secret
 
 

@@ -16,8 +16,8 @@ from euterpe.config import redact_url
 from euterpe.model.document import job_document
 from euterpe.model.job import Job
 from euterpe.model.state import State
+from euterpe.model.views import Stats
 from euterpe.stores.sql.reads.peek import peek as peek_program
-from euterpe.stores.sql.reads.search import Stats
 
 SHOWN = (State.SCHEDULED, State.RUNNING, State.RETRYING, State.DELAYED, State.PENDING)
 ENDED = (State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED)

@@ -16,10 +16,10 @@ from euterpe.cli.demo.console import Picture, Stage
 from euterpe.cli.demo.processes import LEASE, ApiFacts, Crew, Member
 from euterpe.cli.demo.receiver import Receiver
 from euterpe.model.dependency import Dependency
+from euterpe.model.exchange import Beat, ClaimRequest, Finished, Verdict
 from euterpe.model.job import Attempt, Claim, Job
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
-from euterpe.ports import Beat, ClaimRequest, Finished, Verdict
 from euterpe.webhooks import VerifiedEvent
 
 PARTS = 9

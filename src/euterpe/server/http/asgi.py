@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from euterpe.model.accounts import Scope
 from euterpe.server.http.problems import Refusal
-from euterpe.stores.sql.accounts.keys import Scope
 
 AsgiScope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

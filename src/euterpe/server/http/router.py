@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from euterpe.model.accounts import Scope
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.runtime.outage import Outage
 from euterpe.server.auth import Gatekeeper
@@ -20,7 +21,6 @@ from euterpe.server.http.asgi import Answer, AsgiScope, ClientGone, Receive, Req
 from euterpe.server.http.decoding import decode_body, decode_query
 from euterpe.server.http.limits import Limits
 from euterpe.server.http.problems import PROBLEM_JSON, Refusal, internal_error, refusal_of
-from euterpe.stores.sql.accounts.keys import Scope
 
 Input = TypeVar("Input", bound=msgspec.Struct)
 Handler = Callable[[Request, Input], Awaitable[Answer | Stream]]

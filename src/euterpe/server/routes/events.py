@@ -20,9 +20,10 @@ import msgspec
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import EuterpeError
 from euterpe.model.state import TERMINAL, status
+from euterpe.model.views import Change
 from euterpe.server.http.asgi import Request, Stream
 from euterpe.server.http.problems import Refusal
-from euterpe.stores.sql.reads.changes import Change, Watch
+from euterpe.stores.sql.reads.changes import Watch
 from euterpe.wire.jobs import NoInput
 
 LOOK_S: Final = 0.5

@@ -8,6 +8,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import UNSET
 
+from euterpe.model.accounts import Scope
 from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import JobNotFound
@@ -15,6 +16,7 @@ from euterpe.model.job import Attempt, Job, read_error
 from euterpe.model.priority import parse_priority
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT
+from euterpe.model.views import Search, Stats
 from euterpe.ports import Wakeups
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import Refusal
@@ -22,8 +24,6 @@ from euterpe.server.job_types import JobTypes
 from euterpe.server.quotas import Quotas
 from euterpe.server.routes.submissions import batch_key, canonical_dependency, drafts_of_batch, job_id_of, submission_of
 from euterpe.server.traceparent import traceparent_of, with_parent
-from euterpe.stores.sql.accounts.keys import Scope
-from euterpe.stores.sql.reads.search import Search, Stats
 from euterpe.stores.sql.store import SqlStore
 from euterpe.wire.jobs import (
     AttemptDocument,

@@ -6,10 +6,10 @@ import msgspec
 
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import JobNotFound
+from euterpe.model.outbox import DeliveryRecord, OutboxEvent
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.routes.jobs import whose_jobs
 from euterpe.server.routes.submissions import job_id_of
-from euterpe.stores.sql.outbox.events import DeliveryRecord, OutboxEvent
 from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.wire.jobs import (
     DeliveryDocument,

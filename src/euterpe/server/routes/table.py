@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from euterpe.model.accounts import Scope
 from euterpe.server.http.router import AnyRoute, Reply, Route
 from euterpe.server.routes.events import Feed
 from euterpe.server.routes.jobs import JobRoutes
@@ -11,7 +12,6 @@ from euterpe.server.routes.operations import OperationsRoutes
 from euterpe.server.routes.outbox import OutboxRoutes
 from euterpe.server.routes.spawn import SpawnRoutes
 from euterpe.server.routes.worker import WorkerRoutes
-from euterpe.stores.sql.accounts.keys import Scope
 from euterpe.wire import examples as e
 from euterpe.wire import jobs as wire_jobs
 from euterpe.wire import worker as wire_worker

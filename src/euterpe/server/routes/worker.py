@@ -19,6 +19,7 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
+from euterpe.model.worker_reports import News, Renewed, Reply, Report, TokenBeat
 from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, Telemetry, Trace, Wakeups
 from euterpe.server.attempt_spans import AttemptSpans
 from euterpe.server.batcher import Gathering
@@ -28,7 +29,7 @@ from euterpe.server.long_poll import Coordinator, Waiter
 from euterpe.server.routes.claims import one_of_many, the_only_one
 from euterpe.server.routes.reports import beat_of, completion_report, failure_report, news_of
 from euterpe.stores.sql.worker_protocol.store import WireClaims
-from euterpe.stores.sql.worker_protocol.values import REFUSED, News, Renewed, Reply, Report, TokenBeat
+from euterpe.stores.sql.worker_protocol.values import REFUSED
 from euterpe.wire.worker import (
     BeatingAnswer,
     ClaimBody,

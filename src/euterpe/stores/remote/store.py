@@ -17,17 +17,18 @@ import msgspec
 from euterpe.model.batch import Draft, Receipt, Unit, as_stored, drafts_of
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
+from euterpe.model.exchange import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
 from euterpe.model.job import Attempt, Claim, Job, Lease
+from euterpe.model.retention import Swept
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
-from euterpe.ports import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Telemetry, Verdict, Wakeups
+from euterpe.model.views import Page, Search, Stats
+from euterpe.ports import Telemetry, Wakeups
 from euterpe.server.attempt_spans import OWN_SPANS
 from euterpe.stores.remote.documents import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, Turns
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, with_token
-from euterpe.stores.sql.maintenance.sweeper import Swept
 from euterpe.stores.sql.reads import search as reads_search
-from euterpe.stores.sql.reads.search import Page, Search, Stats
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
 

@@ -15,6 +15,7 @@ from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
+from euterpe.model.exchange import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
 from euterpe.model.failure import Category
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
@@ -28,19 +29,8 @@ from euterpe.model.submission import (
     check,
     check_key,
 )
-from euterpe.ports import (
-    LEASE_TTL_US,
-    OUTBOX_CHANNEL,
-    Advance,
-    Beat,
-    ClaimRequest,
-    Finished,
-    Foretelling,
-    Foretold,
-    Telemetry,
-    Verdict,
-    Wakeups,
-)
+from euterpe.model.views import Page, QueueDepth, Search, Stats
+from euterpe.ports import OUTBOX_CHANNEL, Foretelling, Foretold, Telemetry, Wakeups
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import submit as jobs_submit
@@ -338,16 +328,16 @@ class SqlStore:
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[Attempt]:
         return await self.engine.read(lambda: reads_search.attempts(job_id, requester_id))
 
-    async def search(self, query: reads_search.Search) -> reads_search.Page:
+    async def search(self, query: Search) -> Page:
         return await self.engine.read(lambda: reads_search.search(query))
 
-    async def stats(self, requester_id: str | None = None) -> reads_search.Stats:
+    async def stats(self, requester_id: str | None = None) -> Stats:
         return await self.engine.read(lambda: reads_search.stats(requester_id))
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
         return await self.engine.read(lambda: reads_search.unknown_types(queues, types))
 
-    async def depths(self) -> list[reads_search.QueueDepth]:
+    async def depths(self) -> list[QueueDepth]:
         return await self.engine.read(reads_search.depths)
 
 

@@ -22,9 +22,9 @@ from typing import Any, NoReturn
 import msgspec
 
 from euterpe.model.errors import EuterpeError, Unsupported
+from euterpe.model.exchange import Advance
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
-from euterpe.ports import Advance
 from euterpe.worker.context import Context, Sent
 from euterpe.worker.execution.pipe import (
     Answer,

@@ -18,9 +18,9 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.errors import EuterpeError
+from euterpe.model.exchange import Advance
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.ports import Advance
 from euterpe.worker.context import Context, Desk, Sent
 from euterpe.worker.execution.environment import for_a_handler
 from euterpe.worker.execution.pipe import (

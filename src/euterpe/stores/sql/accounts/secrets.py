@@ -13,27 +13,14 @@ from typing import Final
 import msgspec
 
 from euterpe.crypto import Keyring, SealContext, Sealed, SealingKeys, rewrap, seal, unseal
-from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.accounts import SecretRecord, UnknownSecret
+from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import LONGEST_US
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
 
 ACTIVE_LIMIT: Final = 2
 REWRAP_BATCH: Final = 100
-
-
-class UnknownSecret(EuterpeError, LookupError):
-    """There is no webhook secret with this id."""
-
-
-class SecretRecord(msgspec.Struct, frozen=True):
-    """What may be shown of a secret."""
-
-    id: str
-    requester_id: str
-    kek_id: str
-    created_at: int
-    retired_at: int | None
 
 
 class SealedSecret(msgspec.Struct, frozen=True):

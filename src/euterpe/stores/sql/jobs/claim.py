@@ -7,8 +7,8 @@ import secrets
 from collections import Counter
 from typing import Final
 
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim, Job, Lease
-from euterpe.ports import ClaimRequest
 from euterpe.stores.sql.jobs.effects import tell
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import URGENCY, jobs_from, limit_key_of

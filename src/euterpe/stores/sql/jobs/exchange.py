@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Settlement
 from euterpe.model.state import State
-from euterpe.ports import ClaimRequest
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.claim import claim
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim, Job
-from euterpe.ports import ClaimRequest
 
 
 def is_plain(job: Job) -> bool:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from euterpe.model.exchange import Advance, Beat
 from euterpe.model.job import Job, Lease
 from euterpe.model.readable import unreadable_columns
 from euterpe.model.state import State, check_advance
-from euterpe.ports import Advance, Beat
 from euterpe.stores.sql.jobs.effects import tell
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from

@@ -8,8 +8,9 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.retention import KEEP, Retention, Swept
 from euterpe.model.state import State
-from euterpe.model.submission import DAY_US, KEY_KEPT_AFTER_END_US
+from euterpe.model.submission import KEY_KEPT_AFTER_END_US
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import late_dependencies
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
@@ -18,31 +19,6 @@ from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.program import Program, one
 
 BATCH: Final = 500
-
-
-class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long ended jobs, events and tombstones are kept."""
-
-    completed_us: int = 7 * DAY_US
-    cancelled_us: int = 7 * DAY_US
-    failed_us: int = 30 * DAY_US
-    dead_letter_us: int = 90 * DAY_US
-    events_us: int = 7 * DAY_US
-    tombstones_us: int = 90 * DAY_US
-
-
-KEEP: Final = Retention()
-
-
-class Swept(msgspec.Struct, frozen=True):
-    """What one pass over the urgent sweeps did."""
-
-    promoted: list[str]
-    reclaimed: int
-    buried: int
-    lifetimes: int
-    unparked: int
-    events_reclaimed: int
 
 
 class Sweeps:

@@ -5,65 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import msgspec
-
 from euterpe.model.batch import as_stored
 from euterpe.model.errors import JobNotFound
+from euterpe.model.outbox import Delivery, DeliveryRecord, OutboxEvent
 from euterpe.stores.sql.program import Program, each, one
 
-
-class OutboxEvent(msgspec.Struct, frozen=True):
-    """A row of `job_outbox_events`, in the order of `event_columns.sql`. Its id and body never change."""
-
-    id: str
-    job_id: str
-    requester_id: str
-    sequence: int
-    type: str
-    url: str
-    origin: str
-    body: bytes
-    state: str
-    attempt_count: int
-    claim_version: int
-    worker_id: str | None
-    lease_expires_at: int | None
-    run_at: int
-    created_at: int
-    updated_at: int
-    completed_at: int | None
-    error: str | None
-
-
 _BODY: Final = OutboxEvent.__struct_fields__.index("body")
-
-
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One POST and what came of it. `state` is completed, retrying or dead_letter."""
-
-    event_id: str
-    claim_version: int
-    state: str
-    outcome: str
-    delay_us: int = 0
-    refund: bool = False
-    http_status: int | None = None
-    answer: str | None = None
-    error: str | None = None
-
-
-class DeliveryRecord(msgspec.Struct, frozen=True):
-    """A row of the delivery log."""
-
-    claim_version: int
-    attempt: int
-    worker_id: str | None
-    started_at: int
-    ended_at: int
-    outcome: str
-    http_status: int | None
-    answer: str | None
-    error: str | None
 
 
 def claim_events(

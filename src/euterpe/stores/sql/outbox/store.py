@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from euterpe.ports import LEASE_TTL_US
+from euterpe.model.exchange import LEASE_TTL_US
+from euterpe.model.outbox import Delivery, DeliveryRecord, OutboxEvent
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.outbox import events
-from euterpe.stores.sql.outbox.events import Delivery, DeliveryRecord, OutboxEvent
 
 
 class Outbox:

@@ -9,27 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from euterpe.model.state import State
+from euterpe.model.views import Change
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
 
 NEWEST_OF_A_STATE: Final = 500
-
-
-class Change(msgspec.Struct, frozen=True):
-    """Where a job is, in the order of `change_columns.sql`. `sequence` grows with every change of its state."""
-
-    job_id: str
-    requester_id: str
-    type: str
-    queue: str
-    state: State
-    stage: str | None
-    attempt: int
-    sequence: int
-    updated_at: int
 
 
 class Watch:

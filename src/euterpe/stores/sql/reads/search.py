@@ -12,6 +12,7 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.job import Attempt, Job
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT, NAME_LIMIT, check_text
+from euterpe.model.views import Page, QueueDepth, Search, Stats
 from euterpe.stores.sql.maintenance.operator import found, possible_id
 from euterpe.stores.sql.program import One, Program, one
 from euterpe.stores.sql.rows import jobs_from
@@ -19,52 +20,10 @@ from euterpe.stores.sql.rows import jobs_from
 LOOKED_AT: Final = 1000
 """Of a queue's waiting jobs, to find those that no worker knows."""
 
-PAGE_BYTES: Final = 8_000_000
-"""Payloads, results and checkpoints of one page: past this it is cut short, and its cursor goes on from there."""
 
 _ALL = [str(state) for state in State]
 _NEWEST = 2**62
 _PAYLOAD = Job.__struct_fields__.index("payload")
-
-
-class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for; `cursor` continues after the last page."""
-
-    requester_id: str | None = None
-    state: State | None = None
-    type: str | None = None
-    queue: str | None = None
-    tag: tuple[str, str] | None = None
-    cursor: str | None = None
-    limit: int = 50
-    max_bytes: int = PAGE_BYTES
-
-
-class Page(msgspec.Struct, frozen=True):
-    """Jobs, newest first; `cursor` is None on the last page. A page of large jobs is shorter than its limit."""
-
-    jobs: list[Job]
-    cursor: str | None
-
-
-class QueueDepth(msgspec.Struct, frozen=True):
-    """The live jobs of one queue in one state and the age of the oldest."""
-
-    queue: str
-    state: State
-    count: int
-    oldest_age_us: int
-
-
-class Stats(msgspec.Struct, frozen=True):
-    """Counts by state, queue and type; oldest waiting ages by queue; ends per minute."""
-
-    by_state: dict[str, int]
-    by_queue: dict[str, dict[str, int]]
-    by_type: dict[str, dict[str, int]]
-    oldest_age_us: dict[str, int]
-    per_minute: dict[str, int]
-    outbox: dict[str, int]
 
 
 def get(job_id: str, requester_id: str | None) -> Program[Job]:

@@ -11,14 +11,14 @@ import secrets
 from collections.abc import Sequence
 from uuid import UUID
 
+from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Success
-from euterpe.ports import ClaimRequest
+from euterpe.model.worker_reports import Reply, Report, Settled
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.fast_path import PlainLines
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import URGENCY, job_from
-from euterpe.stores.sql.worker_protocol.values import Reply, Report, Settled
 
 
 class BriefWire:

@@ -14,11 +14,12 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
+from euterpe.model.exchange import Advance, ClaimRequest
 from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Released, Settlement, Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
-from euterpe.ports import Advance, ClaimRequest
+from euterpe.model.worker_reports import News, Renewed, Reply, Report, Settled, TokenBeat
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import heartbeat, settle
@@ -31,7 +32,7 @@ from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
 from euterpe.stores.sql.worker_protocol.fast_path import BriefWire
-from euterpe.stores.sql.worker_protocol.values import LOCKED, REFUSED, News, Renewed, Reply, Report, Settled, TokenBeat
+from euterpe.stores.sql.worker_protocol.values import LOCKED, REFUSED
 
 T = TypeVar("T")
 

@@ -1,0 +1,34 @@
+"""How long ended things are kept, and what a pass of the sweeps did."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from euterpe.model.submission import DAY_US
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long ended jobs, events and tombstones are kept."""
+
+    completed_us: int = 7 * DAY_US
+    cancelled_us: int = 7 * DAY_US
+    failed_us: int = 30 * DAY_US
+    dead_letter_us: int = 90 * DAY_US
+    events_us: int = 7 * DAY_US
+    tombstones_us: int = 90 * DAY_US
+
+
+KEEP: Final = Retention()
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What one pass over the urgent sweeps did."""
+
+    promoted: list[str]
+    reclaimed: int
+    buried: int
+    lifetimes: int
+    unparked: int
+    events_reclaimed: int

@@ -1,0 +1,75 @@
+"""What is asked about jobs, and what is answered: searches, pages, counts, changes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from euterpe.model.job import Job
+from euterpe.model.state import State
+
+PAGE_BYTES: Final = 8_000_000
+"""Payloads, results and checkpoints of one page: past this it is cut short, and its cursor goes on from there."""
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What to look for; `cursor` continues after the last page."""
+
+    requester_id: str | None = None
+    state: State | None = None
+    type: str | None = None
+    queue: str | None = None
+    tag: tuple[str, str] | None = None
+    cursor: str | None = None
+    limit: int = 50
+    max_bytes: int = PAGE_BYTES
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Jobs, newest first; `cursor` is None on the last page. A page of large jobs is shorter than its limit."""
+
+    jobs: list[Job]
+    cursor: str | None
+
+
+class QueueDepth(msgspec.Struct, frozen=True):
+    """The live jobs of one queue in one state and the age of the oldest."""
+
+    queue: str
+    state: State
+    count: int
+    oldest_age_us: int
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Counts by state, queue and type; oldest waiting ages by queue; ends per minute."""
+
+    by_state: dict[str, int]
+    by_queue: dict[str, dict[str, int]]
+    by_type: dict[str, dict[str, int]]
+    oldest_age_us: dict[str, int]
+    per_minute: dict[str, int]
+    outbox: dict[str, int]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Where a job is, in the order of `change_columns.sql`. `sequence` grows with every change of its state."""
+
+    job_id: str
+    requester_id: str
+    type: str
+    queue: str
+    state: State
+    stage: str | None
+    attempt: int
+    sequence: int
+    updated_at: int
+
+
+class Usage(msgspec.Struct):
+    """What a requester has."""
+
+    jobs: int = 0
+    payload_bytes: int = 0
+    keys: int = 0
