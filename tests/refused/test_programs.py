@@ -1,5 +1,6 @@
-"""At each statement of each program each kind of error: the caller gets our own error by the table, nothing is half
-done, and the same call succeeds when the database takes statements again."""
+"""At each statement of each program four kinds of error, other ones at the next, and all of them at the first statement
+of what everything hangs on: the caller gets our own error by the table, nothing is half done, and the same call
+succeeds when the database takes statements again."""
 
 from __future__ import annotations
 

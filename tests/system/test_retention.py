@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from euterpe.config import load_config
 from euterpe.queue.queue import Queue
 from euterpe.service.roles import keep_as_said
@@ -15,3 +17,11 @@ async def test_the_sweeps_keep_what_the_configuration_says(sqlite_url: str) -> N
     assert sweeps.retention.completed_us == 3600 * 1_000_000
     assert sweeps.retention.tombstones_us == 2 * 86_400 * 1_000_000
     assert queue.store.key_window_us == 48 * 3600 * 1_000_000
+
+
+@pytest.mark.parametrize(("lease", "allowed_s"), [("5s", 2.5), ("12s", 6.0), ("1m", 10.0)])
+def test_a_frozen_role_of_any_kind_keeps_its_locks_for_half_a_lease_at_most(lease: str, allowed_s: float) -> None:
+    queue = Queue("postgresql://nobody@127.0.0.1:1/none")
+    assert queue.store.engine.session.idle_transaction_s == 10.0  # who only submits knows of no lease
+    keep_as_said(load_config(None, {"WORKER_HEARTBEAT_TTL": lease}), queue)
+    assert queue.store.engine.session.idle_transaction_s == allowed_s

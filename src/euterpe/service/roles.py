@@ -153,7 +153,9 @@ def use_configured_transport(config: Config, queue: Queue) -> None:
 
 
 def keep_as_said(config: Config, queue: Queue) -> None:
-    """The sweeps of this process remove what the configuration no longer keeps; its keys last as long as said."""
+    """The sweeps of this process remove what the configuration no longer keeps; its keys last as long as said. An API
+    or a dispatcher that freezes inside a transaction holds jobs and events no longer than a worker may."""
+    queue.store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)
     said = config.retention
     sweeps = queue.store.sweeps
     sweeps.retention = Retention(

@@ -14,7 +14,9 @@ from euterpe.model.errors import InvalidInput
 APPLICATION: Final = "euterpe"
 IDLE_TRANSACTION_S: Final = (1.0, 10.0)
 """A process that is frozen inside a transaction keeps its row locks, and every sweep skips them; the server ends it. At
-most so long, and never sooner: an event loop that is blocked for a moment is no frozen process."""
+most so long, and never sooner: an event loop that is blocked for a moment is no frozen process. Every role goes by its
+leases. A process that only submits knows of none: it holds no more than its keys and what it depends on, for a sixth of
+a usual lease, and its own event loop may well be blocked for seconds."""
 LOCK_WAIT_S: Final = 7.0
 """A lock that is held longer is an outage, which the server tells; a submission tries three times in its 30 s."""
 OUR_OPTIONS: Final = ("schema", "pool_size", "pooler")
