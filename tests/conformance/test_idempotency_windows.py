@@ -159,6 +159,53 @@ async def test_the_key_of_a_batch_is_remembered_for_the_longest_window_of_its_jo
     assert not {r.job_id for r in await store.submit_many(batch, key="batch")} & {r.job_id for r in first}
 
 
+async def test_the_key_of_a_batch_is_held_until_a_day_after_the_last_of_its_jobs(
+    store: SqlStore, clock: FrozenClock
+) -> None:
+    batch = [job("quick", idempotency_window_us=HOUR), job("slow", idempotency_window_us=HOUR)]
+    first = [receipt.job_id for receipt in await store.submit_many(batch, key="batch")]
+    await complete(store, await take_one(store))
+    clock.advance(days=5)
+    assert await store.sweeps.expire_keys() == 0, "the second job of the batch still lives"
+    assert [r.job_id for r in await store.submit_many(batch, key="batch")] == first
+    await complete(store, await take_one(store))
+    clock.advance(us=DAY - 1)
+    assert await store.sweeps.expire_keys() == 0
+    assert [r.job_id for r in await store.submit_many(batch, key="batch")] == first
+    clock.advance(us=1)
+    assert not {r.job_id for r in await store.submit_many(batch, key="batch")} & set(first)
+
+
+async def test_the_key_of_a_batch_is_swept_a_day_after_the_last_of_its_jobs_was_pruned(
+    store: SqlStore, clock: FrozenClock
+) -> None:
+    batch = [job("quick", idempotency_window_us=HOUR), job("slow", idempotency_window_us=HOUR)]
+    first = [receipt.job_id for receipt in await store.submit_many(batch, key="batch")]
+    for _ in batch:
+        clock.advance(days=2)
+        await complete(store, await take_one(store))
+        assert await store.sweeps.prune(AT_ONCE) == 1
+    clock.advance(us=DAY - 1)
+    assert await store.sweeps.expire_keys() == 0
+    assert [r.job_id for r in await store.submit_many(batch, key="batch")] == first
+    clock.advance(us=1)
+    assert await store.sweeps.expire_keys() == 1
+
+
+@pytest.mark.parametrize("answer", ["[", "[1]", '["job_id"]', '[{"job_id":"x"}]', "\\xff[", ""])
+async def test_a_stored_answer_that_cannot_be_read_stops_no_sweep(
+    store: SqlStore, clock: FrozenClock, tables: Tables, answer: str
+) -> None:
+    await store.submit_many([job("a"), job("b")], key="batch")
+    for _ in range(2):
+        await complete(store, await take_one(store))
+    blob = answer.encode().replace(b"\\xff", b"\xff").hex()
+    value = f"decode('{blob}', 'hex')" if store.engine.family == "postgres" else f"x'{blob}'"
+    await tables.run(f"UPDATE idempotency_keys SET response = {value}")
+    clock.advance(days=30)
+    assert await store.sweeps.expire_keys() == 1
+
+
 @pytest.mark.parametrize("window_us", [0, -1, 10**30, True, "1h"])
 async def test_a_window_that_is_none_is_refused_by_name(store: SqlStore, window_us: Any) -> None:
     with pytest.raises(InvalidInput) as refused:

@@ -82,4 +82,17 @@ OUTBOX_BUGS = (
         f"{_PREFETCHING}::test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claimed_earlier",
         "TimeoutError",
     ),
+    Bug(
+        "the_key_of_a_batch_follows_its_first_job_alone",
+        (
+            Edit(
+                "stores/sql/queries/sqlite/batch_lives.sql",
+                "SELECT 1\nFROM json_each(",
+                "SELECT 1\nFROM json_each('[]'), json_each(",
+            ),
+        ),
+        "tests/conformance/test_idempotency_windows.py"
+        "::test_the_key_of_a_batch_is_held_until_a_day_after_the_last_of_its_jobs[sqlite]",
+        "the second job of the batch still lives",
+    ),
 )

@@ -1,5 +1,5 @@
--- Keys that `insert_key` would give away: their window is over, and a day has passed since their job ended (or was
--- pruned). The conditions hold on the row that is locked: one that a submit has just renewed is not over any more.
+-- Keys that `insert_key` would give away: their window is over, and a day has passed since their job (of a batch: the last
+-- of them) ended or was pruned. The conditions hold on the row that is locked: one that a submit has just renewed is not over any more.
 WITH expired AS MATERIALIZED (
     SELECT k.scope, k.key FROM idempotency_keys AS k
     WHERE k.expires_at <= {{now}}
@@ -8,6 +8,9 @@ WITH expired AS MATERIALIZED (
                         AND (j.completed_at IS NULL OR j.completed_at + :after_end_us > {{now}}))
       AND NOT EXISTS (SELECT 1 FROM euterpe_tombstones AS t
                       WHERE t.job_id = k.job_id AND t.pruned_at + :after_end_us > {{now}})
+      AND NOT EXISTS (
+{{batch_lives}}
+      )
     ORDER BY k.expires_at
     LIMIT :limit {{skip_locked}}
 )

@@ -1,4 +1,5 @@
--- Take an idempotency key that is free: its window is over, and a day has passed since its job ended (or was pruned).
+-- Take an idempotency key that is free: its window is over, and a day has passed since its job (of a
+-- batch: the last of them) ended or was pruned.
 -- No row back: somebody has it. `expire_keys` frees exactly the same keys.
 -- One without an answer and without its job was left by a submit that was cut off in a caller's transaction.
 INSERT INTO idempotency_keys AS k (scope, key, request_hash, job_id, created_at, expires_at)
@@ -14,4 +15,7 @@ WHERE (k.expires_at <= excluded.created_at OR k.response IS NULL)
   AND (k.response IS NULL
        OR NOT EXISTS (SELECT 1 FROM euterpe_tombstones AS t
                       WHERE t.job_id = k.job_id AND t.pruned_at + :after_end_us > excluded.created_at))
+  AND NOT EXISTS (
+{{batch_lives}}
+  )
 RETURNING scope, key
