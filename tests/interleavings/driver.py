@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any, Final
 
@@ -16,7 +15,9 @@ from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import MakeProgram, Program, Statement
 
 GLANCE_S: Final = 0.002
-ORDERS_AT_MOST: Final = int(os.environ.get("EUTERPE_TEST_ORDERS", "6"))
+ORDERS_VARIABLE: Final = "EUTERPE_TEST_ORDERS"
+"""How many orders of each pair: a number, or `all`."""
+USUAL_ORDERS: Final = 6
 """A pair of programs has up to thousands of orders. The usual run takes an even choice of each pair's; a run by night
 may take them all."""
 RETRIES: Final = 5
@@ -113,11 +114,18 @@ async def _until_done_or_blocked(actor: Actor, watcher: asyncpg.Connection[Any])
             return
 
 
-def orders(steps_a: int, steps_b: int) -> list[str]:
+def orders_at_most(said: str | None) -> int | None:
+    """None: all of them."""
+    return USUAL_ORDERS if said is None else None if said == "all" else int(said)
+
+
+def orders(steps_a: int, steps_b: int, at_most: int | None) -> Iterable[str]:
     """Every order in which the steps can come, where these are few. Else first those in which one runs whole between
     two steps of the other, then those in which each is interrupted once; of either an even choice."""
-    every = list(itertools.islice(_merges(steps_a, steps_b), ORDERS_AT_MOST + 1))
-    if len(every) <= ORDERS_AT_MOST:
+    if at_most is None:
+        return _merges(steps_a, steps_b)
+    every = list(itertools.islice(_merges(steps_a, steps_b), at_most + 1))
+    if len(every) <= at_most:
         return every
     a, b = "a" * steps_a, "b" * steps_b
     whole = {a[:i] + b + a[i:] for i in range(1, steps_a)} | {b[:j] + a + b[j:] for j in range(1, steps_b)}
@@ -126,8 +134,8 @@ def orders(steps_a: int, steps_b: int) -> list[str]:
         for i, j in itertools.product(range(1, steps_a), range(1, steps_b))
         for order in (a[:i] + b[:j] + a[i:] + b[j:], b[:j] + a[:i] + b[j:] + a[i:])
     }
-    chosen = _some(whole, ORDERS_AT_MOST)
-    return chosen + _some(parts - whole, ORDERS_AT_MOST - len(chosen))
+    chosen = _some(whole, at_most)
+    return chosen + _some(parts - whole, at_most - len(chosen))
 
 
 def _some(found: set[str], count: int) -> list[str]:

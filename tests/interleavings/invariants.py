@@ -50,7 +50,7 @@ async def look(connection: asyncpg.Connection[Any], world: World, actors: dict[s
 
 
 def faults(seen: Seen) -> list[str]:
-    rules = (moves, one_end, dependents, events, limits, keys, answers, heartbeats)
+    rules = (moves, one_end, dependents, events, limits, keys, answers, heartbeats, updates)
     return [f"{rule.__name__}: {fault}" for rule in rules for fault in rule(seen)]
 
 
@@ -204,3 +204,26 @@ def heartbeats(seen: Seen) -> list[str]:
         for beat in beats
         if beat.alive and beat.renewed and (beat.lease.job_id, beat.lease.claim_version) in ended
     ]
+
+
+UPDATED = {"update_waiting": "told", "update_retrying": "retrying", "update_running": "parent"}
+
+
+def updates(seen: Seen) -> list[str]:
+    """What an update was told to be so is so, whatever else happened; of a refused one nothing is."""
+    found = []
+    for name, target in UPDATED.items():
+        actors = [seen.actors[by] for by in (name, f"{name}'") if by in seen.actors]
+        if not actors:
+            continue
+        job = seen.jobs[seen.world.ids[target]]
+        is_updated = (job["correlation_id"], job["tags"]) == ("updated", '{"updated":"yes"}')
+        accepted = any(actor.answer is not None for actor in actors)
+        if is_updated != accepted:
+            found.append(f"{name} was {'accepted' if accepted else 'refused'}, and the job says otherwise")
+        urgent = name != "update_running" and job["priority"] == 0
+        if accepted and urgent != (name != "update_running"):
+            found.append(f"{name} lost its priority")
+        if accepted and not job["callback_url"].endswith("/updated"):
+            found.append(f"{name} lost its callback")
+    return found

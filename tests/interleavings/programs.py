@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from euterpe.model.batch import Parent, Unit, drafts_of
+from euterpe.model.changes import Changes
 from euterpe.model.dependency import Dependency
 from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest
 from euterpe.model.failure import Category, Failure
@@ -26,6 +27,7 @@ Make = Callable[[World], Program[Any]]
 SUCCESS: Final = Success(b"1")
 BROKEN: Final = Failed(Failure(Category.PERMANENT, "broken"))
 ONCE_MORE: Final = Failed(Failure(Category.TEMPORARY, "once more"))
+UPDATED_TAGS: Final = {"updated": "yes"}
 CLAIM: Final = ClaimRequest(worker_id="other", limit=5)
 
 
@@ -52,6 +54,11 @@ def _spawn(world: World) -> Program[Any]:
     return _submit(parent=Parent(lease.job_id, lease.claim_version))
 
 
+def _update(world: World, name: str, **said: Any) -> Program[Any]:
+    changes = Changes(tags=UPDATED_TAGS, correlation_id="updated", callback_url=f"{HOOK}/updated", **said)
+    return operator.update(world.ids[name], None, changes)
+
+
 def _cancel(world: World, name: str, *, force: bool = False) -> Program[Any]:
     return operator.cancel(world.ids[name], None, "postgres", force=force)
 
@@ -62,10 +69,29 @@ APART: Final = (
     frozenset({"prune", "prune_events", "redeliver"}),
     frozenset({"promote", "claim", "turn", "end_lifetimes"}),
     frozenset({"retry", "bury", "claim", "end_lifetimes"}),
+    frozenset({"update_waiting", "claim", "turn", "promote", "end_lifetimes", "unpark"}),
+    frozenset({"update_retrying", "claim", "turn", "promote"}),
+    frozenset(
+        {
+            "update_running",
+            "heartbeat",
+            "advance",
+            "complete",
+            "fail",
+            "fail_for_now",
+            "release",
+            "reclaim",
+            "cancel_running",
+            "cancel_by_force",
+            "submit_after",
+            "submit_joined",
+            "watch_dependencies",
+        }
+    ),
 )
 """Who has few others to meet, and whom."""
 _FEW: Final = {"submit", "submit_with_key", "submit_with_old_key", "expire_keys", "prune", "prune_events", "redeliver",
-               "promote", "retry", "bury"}  # fmt: skip
+               "promote", "retry", "bury", "update_waiting", "update_retrying", "update_running"}  # fmt: skip
 
 
 def may_meet(a: str, b: str) -> bool:
@@ -103,6 +129,9 @@ PROGRAMS: Final[dict[str, Make]] = {
     "cancel_parked": lambda w: _cancel(w, "parked"),
     "retry": lambda w: operator.retry(w.ids["failed"], None),
     "bury": lambda w: operator.bury(w.ids["failed"], None),
+    "update_waiting": lambda w: _update(w, "told", priority=0),
+    "update_retrying": lambda w: _update(w, "retrying", priority=0),
+    "update_running": lambda w: _update(w, "parent"),
     "promote": lambda _: sweep.promote(10),
     "reclaim": lambda _: sweep.reclaim(10, "postgres", Random(1)),
     "end_lifetimes": lambda _: sweep.end_lifetimes(10, "postgres"),

@@ -86,7 +86,7 @@ async def make_world(engine: PostgresEngine, clock: FrozenClock, connection: asy
     await run("ageing", lifetime_us=90_000_000, callback_url=HOOK)
     await add("aged", lifetime_us=90_000_000)
     await add("due", delay_us=60_000_000)
-    retrying = await run("retrying")
+    retrying = await run("retrying", callback_url=HOOK)
     await store.settle([Finished(retrying, Failed(Failure(Category.TEMPORARY, "once more")))])
     failed = await run("failed", callback_url=HOOK)
     await store.settle([Finished(failed, Failed(Failure(Category.PERMANENT, "broken")))])

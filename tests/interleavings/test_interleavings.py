@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import secrets
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,12 +15,13 @@ import pytest
 from euterpe.stores.sql.jobs import late_dependencies
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from tests.conformance.clock import FrozenClock
-from tests.interleavings.driver import Actor, orders, run_alone, run_in_order
+from tests.interleavings.driver import ORDERS_VARIABLE, Actor, orders, orders_at_most, run_alone, run_in_order
 from tests.interleavings.invariants import faults, look
 from tests.interleavings.programs import PROGRAMS, may_meet
 from tests.interleavings.scenario import World, make_world
 
 NAMES = list(PROGRAMS)
+ORDERS = orders_at_most(os.environ.get(ORDERS_VARIABLE))
 SETTINGS = "SET synchronous_commit = off; SET deadlock_timeout = '20ms'"
 
 
@@ -71,7 +74,7 @@ async def test_any_two_programs_keep_every_promise_in_any_order_of_their_stateme
     steps = await stage.steps(name)
     found: list[str] = []
     for other in (later for later in NAMES[NAMES.index(name) :] if may_meet(name, later)):
-        for order in orders(steps, await stage.steps(other)):
+        for order in orders(steps, await stage.steps(other), ORDERS):
             found += await stage.play(name, other, order)
     assert not found, f"{len(found)} faults:\n" + "\n".join(found[:20])
 
@@ -81,3 +84,16 @@ async def test_the_scenario_gives_every_program_something_to_do(stage: Stage) ->
     idle = [name for name, count in steps.items() if count < 2]
     assert not idle
     assert sum(steps.values()) > 4 * len(NAMES)
+
+
+def test_all_means_every_order_of_the_steps_and_a_number_is_kept_to() -> None:
+    everything = orders_at_most("all")
+    for steps_a, steps_b in ((1, 1), (2, 3), (4, 4)):
+        played = list(orders(steps_a, steps_b, everything))
+        assert len(played) == len(set(played)) == math.comb(steps_a + steps_b, steps_a)
+        assert {(order.count("a"), order.count("b")) for order in played} == {(steps_a, steps_b)}
+        for few in (orders_at_most(None), orders_at_most("3")):
+            assert few is not None
+            chosen = list(orders(steps_a, steps_b, few))
+            assert len(chosen) == min(few, len(played))
+            assert set(chosen) <= set(played)

@@ -95,4 +95,17 @@ OUTBOX_BUGS = (
         "::test_the_key_of_a_batch_is_held_until_a_day_after_the_last_of_its_jobs[sqlite]",
         "the second job of the batch still lives",
     ),
+    Bug(
+        "an_update_is_lost_beside_a_claim",
+        (
+            Edit(
+                "stores/sql/queries/update_metadata.sql",
+                "correlation_id = :correlation_id",
+                "correlation_id = correlation_id",
+            ),
+        ),
+        "tests/interleavings/test_interleavings.py"
+        "::test_any_two_programs_keep_every_promise_in_any_order_of_their_statements[update_waiting]",
+        "update_waiting was accepted",
+    ),
 )
