@@ -12,7 +12,7 @@ from pathlib import Path
 
 from euterpe.transcode.media import loudness, tags, thumbnail
 from euterpe.transcode.media.command import chosen_channels, chosen_rate, cutting_filters, mixing_filters
-from euterpe.transcode.media.errors import MediaError, bad_output
+from euterpe.transcode.media.errors import MediaError, bad_output, bad_source
 from euterpe.transcode.media.finishing import finish, finish_thumbnails
 from euterpe.transcode.media.info import MediaInfo, Stream
 from euterpe.transcode.media.limits import Limits
@@ -162,10 +162,11 @@ class _Encoding:
         dynamic = [each.correction.name for each in made if each.correction and each.correction.mode == "dynamic"]
         open_pipes: list[Pipe] = [each.pipe for each in made if each.pipe is not None]
         began = time.monotonic()
+        meter = self._meter.begin_pass(1, self._length_ms)
         try:
             done = await self._run.ffmpeg(
                 [*before, *(word for each in made for word in each.arguments)],
-                meter=self._meter.begin_pass(1, self._length_ms),
+                meter=meter,
                 talkative=bool(dynamic),
                 pipes=open_pipes,
                 check=self._hold_sizes,
@@ -173,6 +174,8 @@ class _Encoding:
         except MediaError as error:
             raise error.for_output(self._guilty()) from error
         self._hold_sizes()
+        if meter.reached_us == 0:
+            raise bad_source("no_samples", "nothing in the source could be decoded")
         took = round(time.monotonic() - began, 3)
         heard = {name: loudness.read_measured(done.stderr, name) for name in dynamic}
         return {name: said for name, said in heard.items() if said is not None}, took

@@ -14,7 +14,7 @@ from euterpe.transcode.media.limits import Limits
 from euterpe.transcode.media.probe_json import read_ffprobe
 from euterpe.transcode.media.probe_text import read_ffmpeg
 from euterpe.transcode.media.process import STDOUT_MOST_BYTES, Watch, run_briefly
-from euterpe.transcode.media.source import DEMUXERS, checked_size, input_options, opened
+from euterpe.transcode.media.source import DEMUXERS, checked_size, input_options, is_cut_ogg, opened
 from euterpe.transcode.media.tools import Tools
 
 ESTIMATED = "Estimating duration from bitrate"
@@ -26,6 +26,8 @@ async def probe(source: Path, *, tools: Tools, limits: Limits) -> MediaInfo:
     size = checked_size(source, limits)
     info = await describe(source, size, tools=tools, limits=limits)
     _hold_limits(info, limits)
+    if info.format == "ogg" and is_cut_ogg(source):
+        raise bad_source("truncated", "the source breaks off in the middle of a page")
     return info
 
 
@@ -34,14 +36,14 @@ async def describe(
 ) -> MediaInfo:
     with opened(source) as fd:
         if tools.ffprobe is None:
-            argv = [str(tools.ffmpeg), *_QUIET, "-loglevel", "info", *input_options(fd, limits, demuxers), *_AS_TEXT]
+            argv = [str(tools.ffmpeg), *_QUIET, "-loglevel", "info", *input_options(fd, demuxers), *_AS_TEXT]
         else:
             argv = [
                 str(tools.ffprobe),
                 *_QUIET,
                 "-loglevel",
                 "warning",
-                *input_options(fd, limits, demuxers),
+                *input_options(fd, demuxers),
                 *_AS_JSON,
             ]
         watch = Watch(deadline=time.monotonic() + limits.probe_timeout_s, stall_s=limits.probe_timeout_s)

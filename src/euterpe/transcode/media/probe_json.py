@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -85,6 +86,7 @@ def read_ffprobe(document: bytes, size: int, estimated: bool) -> MediaInfo:
 
 
 def _stream(found: _Stream) -> Stream:
+    sound = found.codec_type == "audio"
     return Stream(
         index=found.index,
         kind=kind_of(found.codec_type, attached=bool(found.disposition.attached_pic)),
@@ -92,12 +94,12 @@ def _stream(found: _Stream) -> Stream:
         sample_rate=_whole(found.sample_rate),
         channels=found.channels,
         channel_layout=found.channel_layout,
-        bits=_whole(found.bits_per_raw_sample) or found.bits_per_sample or None,
+        bits=(_whole(found.bits_per_raw_sample) or found.bits_per_sample or None) if sound else None,
         width=found.width,
         height=found.height,
         rotated=any(round(abs(side.rotation or 0)) % 360 in QUARTER_TURNS for side in found.side_data_list),
         frame_rate=_ratio(found.avg_frame_rate),
-        duration_ms=milliseconds(found.duration),
+        duration_ms=milliseconds(found.duration) or tagged_length(found.tags),
         bit_rate=_whole(found.bit_rate),
         tags=clean_tags(found.tags),
     )
@@ -122,6 +124,15 @@ def clean_tags(tags: Mapping[str, str]) -> dict[str, str]:
         if name.lower() not in _NOT_TAGS and value:
             cleaned.setdefault(name.lower(), value)
     return cleaned
+
+
+def tagged_length(tags: Mapping[str, str]) -> int | None:
+    """Matroska says the length of a stream in a tag: `00:03:20.480000000`."""
+    match = re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", tags.get("DURATION", ""))
+    if match is None:
+        return None
+    hours, minutes, seconds = match.groups()
+    return round((int(hours) * 3600 + int(minutes) * 60 + float(seconds)) * 1000)
 
 
 def milliseconds(seconds: str | None) -> int | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from euterpe.transcode.media.info import Chapter, MediaInfo, Stream
-from euterpe.transcode.media.probe_json import clean_tags, kind_of
+from euterpe.transcode.media.probe_json import clean_tags, kind_of, tagged_length
 
 _INPUT = re.compile(r"^Input #0, (.+), from 'fd:':$")
 _DURATION = re.compile(
@@ -60,7 +60,7 @@ def _input_lines(dump: str) -> Iterator[str]:
 
 def _streams(lines: list[str]) -> Iterator[Stream]:
     starts = [index for index, line in enumerate(lines) if _STREAM.match(line)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         match = _STREAM.match(lines[start])
         assert match is not None
         number, kind, codec, rest = match.groups()
@@ -72,6 +72,7 @@ def _stream(index: int, kind: str, codec: str, rest: str, below: list[str]) -> S
     layout = re.search(r" Hz, ([^,]+)", rest)
     shown = re.search(r", (\d+)x(\d+)", rest)
     frames = re.search(r", ([\d.]+)(k?) fps", rest)
+    tags = _tags_below(below)
     return Stream(
         index=index,
         kind=kind_of(kind, attached="(attached pic)" in rest),
@@ -84,7 +85,8 @@ def _stream(index: int, kind: str, codec: str, rest: str, below: list[str]) -> S
         height=int(shown.group(2)) if shown else None,
         rotated=any(re.search(r"rotation of -?(90|270)\.00 degrees", line) for line in below),
         frame_rate=float(frames.group(1)) * (1000 if frames.group(2) else 1) if frames else None,
-        tags=clean_tags(_tags_below(below)),
+        duration_ms=tagged_length(tags),
+        tags=clean_tags(tags),
     )
 
 
@@ -121,7 +123,7 @@ def _tags_below(lines: list[str]) -> dict[str, str]:
 def _chapters(lines: list[str]) -> Iterator[Chapter]:
     starts = [index for index, line in enumerate(lines) if _CHAPTER.match(line)]
     ends = [index for index, line in enumerate(lines) if _STREAM.match(line)]
-    for start, end in zip(starts, [*starts[1:], min(ends, default=len(lines))], strict=True):
+    for start, end in zip(starts, [*starts[1:], min(ends, default=len(lines))], strict=False):
         match = _CHAPTER.match(lines[start])
         assert match is not None
         first, last = (max(0, round(float(seconds) * 1000)) for seconds in match.groups())

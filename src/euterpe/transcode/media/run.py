@@ -57,7 +57,8 @@ class Run:
         with opened(self.source) as fd:
             argv = [
                 *(str(self.tools.ffmpeg), *GLOBAL, "-loglevel", "info" if talkative else "error"),
-                *(*STRICT, *threads, *before_input, *input_options(fd, self.limits), *arguments),
+                *(*STRICT, *threads, "-max_pixels", str(self.limits.max_pixels)),
+                *(*before_input, *input_options(fd), *arguments),
             ]
             done = await run_contained(
                 argv,

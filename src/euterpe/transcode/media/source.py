@@ -19,6 +19,9 @@ DEMUXERS = (
     *("truehd", "voc", "w64", "wav", "wv"),
 )
 
+OGG_HEADER = 27
+OGG_PAGE_MOST = OGG_HEADER + 255 + 255 * 255
+
 
 @contextmanager
 def opened(source: Path) -> Iterator[int]:
@@ -45,10 +48,24 @@ def checked_size(source: Path, limits: Limits) -> int:
     return size
 
 
-def input_options(fd: int, limits: Limits, demuxers: Sequence[str] = DEMUXERS) -> list[str]:
+def input_options(fd: int, demuxers: Sequence[str] = DEMUXERS) -> list[str]:
     """What stands before `-i`: this descriptor, these formats, no other protocol."""
     return [
         *("-protocol_whitelist", "fd", "-format_whitelist", ",".join(demuxers)),
-        *("-max_pixels", str(limits.max_pixels), "-max_streams", str(limits.max_streams)),
         *("-fd", str(fd), "-i", "fd:"),
     ]
+
+
+def is_cut_ogg(source: Path) -> bool:
+    """Ogg has no length of its own, so a cut-off file only shows in its last page: it promises more than follows."""
+    with opened(source) as fd:
+        size = os.fstat(fd).st_size
+        tail = os.pread(fd, OGG_PAGE_MOST, max(0, size - OGG_PAGE_MOST))
+    page = tail.rfind(b"OggS")
+    if page < 0:
+        return True
+    if len(tail) < page + OGG_HEADER:
+        return True
+    segments = tail[page + OGG_HEADER - 1]
+    lacing = tail[page + OGG_HEADER : page + OGG_HEADER + segments]
+    return len(lacing) < segments or len(tail) < page + OGG_HEADER + segments + sum(lacing)

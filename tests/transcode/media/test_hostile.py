@@ -1,0 +1,162 @@
+"""Hostile files: a typed error each; nothing opened, nobody called, nothing written, nothing left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from euterpe.model.failure import Category
+from euterpe.transcode.checking import read_outputs
+from euterpe.transcode.media.encode import encode
+from euterpe.transcode.media.errors import MediaError
+from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.tools import Tools
+from tests.transcode.media.canaries import Canaries
+from tests.transcode.media.hostile import blobs, broken, png, scripts
+from tests.transcode.media.making import Media, listed
+
+SCRIPTS = sorted(scripts(Path("x"), 1))
+BLOBS = sorted(blobs())
+BROKEN = (
+    *("cut.wav", "cut.flac", "spoilt.flac", "cut.mp3", "cut.m4a", "cut_faststart.m4a", "cut.ogg", "cut.opus"),
+    *("cut.aiff", "cut.mkv", "cut_video.mp4", "cut_video.mkv", "header_only.flac"),
+)
+assert len(SCRIPTS) + len(BLOBS) + len(BROKEN) >= 40
+FAMILIES = ("media.", "encode.", "output.")
+
+
+@pytest.fixture(scope="module")
+def spoilt(media: Media) -> dict[str, bytes]:
+    return broken(media)
+
+
+@pytest.fixture
+def canaries(media: Media, tmp_path: Path) -> Iterator[Canaries]:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    file = folder / "canary.wav"
+    file.write_bytes(media.tone("canary.wav").read_bytes())
+    with Canaries(file) as canaries:
+        yield canaries
+
+
+async def refused(source: Path, workdir: Path, tools: Tools, limits: Limits) -> MediaError:
+    before = listed(source.parent)
+    outputs, problems = read_outputs(
+        [
+            {"id": "a", "kind": "audio", "preset": "mp3_320"},
+            {"id": "o", "kind": "audio", "preset": "opus_96"},
+            {"id": "w", "kind": "waveform"},
+        ]
+    )
+    assert not problems
+    with pytest.raises(MediaError) as caught:
+        await encode(source, outputs, workdir, tools=tools, limits=limits)
+    error = caught.value
+    assert error.code.startswith(FAMILIES), error.code
+    for secret in (str(source), str(source.parent), str(workdir), str(tools.ffmpeg)):
+        assert secret not in error.message
+    assert listed(workdir) == []
+    assert listed(source.parent) == before
+    return error
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS, *BLOBS, *BROKEN])
+async def test_a_hostile_file_is_a_typed_error_and_touches_nothing(
+    name: str, canaries: Canaries, spoilt: dict[str, bytes], workdir: Path, tools: Tools, limits: Limits
+) -> None:
+    source = canaries.file.parent / name
+    everything = {**scripts(canaries.file, canaries.port), **(blobs() if name in BLOBS else {}), **spoilt}
+    source.write_bytes(everything[name])
+    error = await refused(source, workdir, tools, limits)
+    assert error.category is Category.PERMANENT, error.code
+    assert canaries.touched() == []
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_a_script_is_refused_without_an_ffprobe_too(
+    name: str, canaries: Canaries, workdir: Path, tools: Tools, limits: Limits
+) -> None:
+    source = canaries.file.parent / name
+    source.write_bytes(scripts(canaries.file, canaries.port)[name])
+    without = Tools(tools.ffmpeg, None, tools.version)
+    assert (await refused(source, workdir, without, limits)).category is Category.PERMANENT
+    assert canaries.touched() == []
+
+
+def test_the_canaries_sing_when_they_are_touched(canaries: Canaries, media: Media) -> None:
+    script = canaries.file.parent / "list.ffconcat"
+    script.write_text(f"ffconcat version 1.0\nfile {canaries.file.name}\n")
+    media.ffmpeg("-i", str(script), "-f", "null", "-")
+    assert canaries.touched() == ["the file was opened"]
+
+
+@pytest.mark.parametrize("kind", ["link", "link_out", "dangling", "folder", "fifo", "device", "missing"])
+async def test_only_a_plain_file_is_a_source(
+    kind: str, canaries: Canaries, workdir: Path, tools: Tools, limits: Limits
+) -> None:
+    source = canaries.file.parent / kind
+    match kind:
+        case "link":
+            source.symlink_to(canaries.file)
+        case "link_out":
+            source.symlink_to("/etc/passwd")
+        case "dangling":
+            source.symlink_to("/nonexistent/file")
+        case "folder":
+            source.mkdir()
+        case "fifo":
+            os.mkfifo(source)
+        case "device":
+            source = Path("/dev/zero")
+    outputs, _ = read_outputs([{"id": "a", "kind": "audio", "preset": "mp3_320"}])
+    with pytest.raises(MediaError) as caught:
+        await encode(source, outputs, workdir, tools=tools, limits=limits)
+    assert caught.value.code == "media.unreadable"
+    assert listed(workdir) == []
+    assert canaries.touched() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "limits"),
+    [
+        ("media.too_large", Limits(max_source_bytes=1000)),
+        ("media.too_long", Limits(max_duration_s=1.5)),
+        ("media.too_many_pixels", Limits(max_pixels=1000)),
+        ("media.too_many_streams", Limits(max_streams=1)),
+    ],
+)
+async def test_a_source_beyond_a_limit_is_refused_before_any_work(
+    code: str, limits: Limits, media: Media, workdir: Path, tools: Tools
+) -> None:
+    source = media.video("video.mp4")
+    for used in (tools, Tools(tools.ffmpeg, None, tools.version)):
+        error = await refused(source, workdir, used, limits)
+        assert (error.code, error.category) == (code, Category.PERMANENT)
+
+
+async def test_a_cover_that_claims_to_be_enormous_is_refused(
+    media: Media, workdir: Path, tmp_path: Path, tools: Tools, limits: Limits
+) -> None:
+    picture = png(60_000, 60_000)
+    frame = b"\0image/png\0\x03\0" + picture
+    size = len(frame) + 10
+    synchsafe = bytes(size >> shift & 0x7F for shift in (21, 14, 7, 0))
+    tag = b"ID3\x03\0\0" + synchsafe + b"APIC" + len(frame).to_bytes(4, "big") + b"\0\0" + frame
+    source = tmp_path / "bomb.mp3"
+    source.write_bytes(tag + media.tone("plain.mp3", "-write_xing", "0", "-id3v2_version", "0").read_bytes())
+    error = await refused(source, workdir, tools, limits)
+    assert error.category is Category.PERMANENT
+
+
+async def test_a_wrong_extension_is_no_lie_that_anybody_believes(
+    media: Media, workdir: Path, tmp_path: Path, tools: Tools, limits: Limits
+) -> None:
+    source = tmp_path / "really_flac.mp3"
+    source.write_bytes(media.tone("tone.flac").read_bytes())
+    outputs, _ = read_outputs([{"id": "a", "kind": "audio", "preset": "mp3_320"}])
+    (made,) = await encode(source, outputs, workdir, tools=tools, limits=limits)
+    assert made.duration_ms == 1000
