@@ -62,10 +62,11 @@ def test_secrets_are_moved_to_a_new_kek_and_a_missing_one_is_named(sqlite_shell:
     assert (missing["k1"]["here"], missing["k1"]["secrets"]) == (False, 1)
     assert "'k1' is not in the keyring" in shell.refused("kek", "rewrap", code=1, **after)
 
-    assert shell.json("kek", "rewrap", **both) == {"rewrapped": 1, "active_kek_id": "k2"}
+    rewrapped = {"rewrapped": 1, "active_kek_id": "k2", "credentials": {"rewrapped": 0, "active_kek_id": "k2"}}
+    assert shell.json("kek", "rewrap", **both) == rewrapped
     assert shell.json("kek", "rewrap", **both)["rewrapped"] == 0
     assert shell.json("kek", "status", **after)["keks"] == [
-        {"kek_id": "k2", "here": True, "active": True, "secrets": 1}
+        {"kek_id": "k2", "here": True, "active": True, "secrets": 1, "credentials": 0}
     ]
 
 

@@ -9,9 +9,11 @@ import click
 from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import keyring_for
 from euterpe.cli.commands.keys import secrets_of
-from euterpe.cli.output import print_json, print_table, say
+from euterpe.cli.output import note, print_json, print_table, say
 from euterpe.cli.session import Session, database_options, json_option
 from euterpe.crypto import InvalidKeyring, Keyring
+from euterpe.transcode.credentials.keys import KmsAndKeyring, credential_keys
+from euterpe.transcode.credentials.repository import CredentialStore
 
 
 @click.group()
@@ -26,35 +28,56 @@ def _keyring(session: Session) -> Keyring:
     return keyring
 
 
+def _credential_keys(session: Session) -> Keyring | KmsAndKeyring:
+    """The same keyring, or KMS beside it."""
+    keys = credential_keys(session.url, os.environ, create=False)
+    return keys if isinstance(keys, KmsAndKeyring) else _keyring(session)
+
+
 @kek.command()
 @json_option
 @database_options
 @click.pass_obj
 def status(session: Session, as_json: bool) -> None:
-    """Show which keys are here, which one wraps, and how many secrets each has wrapped."""
-    keyring = _keyring(session)
-    counts = session.ask(lambda backend: secrets_of(session, backend).count_by_kek())
-    known = sorted(keyring.kek_ids | set(counts))
+    """Show which keys are here, which ones wrap, and how many secrets and storage credentials each has wrapped."""
+    keyring, keys = _keyring(session), _credential_keys(session)
+
+    async def ask(backend: Backend) -> tuple[dict[str, int], dict[str, int]]:
+        secrets = await secrets_of(session, backend).count_by_kek()
+        return secrets, await CredentialStore(backend.store.engine, keys).count_by_kek()
+
+    secrets, credentials = session.ask(ask)
+    here = keyring.kek_ids | keys.kek_ids
     rows = [
         {
             "kek_id": name,
-            "here": name in keyring.kek_ids,
-            "active": name == keyring.active_kek_id,
-            "secrets": counts.get(name, 0),
+            "here": name in here,
+            "active": name in (keyring.active_kek_id, keys.active_kek_id),
+            "secrets": secrets.get(name, 0),
+            "credentials": credentials.get(name, 0),
         }
-        for name in known
+        for name in sorted(here | secrets.keys() | credentials.keys())
     ]
     if as_json:
         print_json({"keks": rows})
         return
     print_table(
-        ("kek", "here", "active", "secrets"),
-        [(r["kek_id"], "yes" if r["here"] else "MISSING", "yes" if r["active"] else "", r["secrets"]) for r in rows],
+        ("kek", "here", "active", "secrets", "credentials"),
+        [
+            (
+                row["kek_id"],
+                "yes" if row["here"] else "MISSING",
+                "yes" if row["active"] else "",
+                row["secrets"],
+                row["credentials"],
+            )
+            for row in rows
+        ],
         flexible="kek",
     )
     for row in rows:
         if not row["here"]:
-            say(f"{row['kek_id']} is missing: its secrets cannot be opened until EUTERPE_KEKS holds it again")
+            say(f"{row['kek_id']} is missing: what it wraps cannot be opened until EUTERPE_KEKS holds it again")
 
 
 @kek.command()
@@ -62,14 +85,29 @@ def status(session: Session, as_json: bool) -> None:
 @database_options
 @click.pass_obj
 def rewrap(session: Session, as_json: bool) -> None:
-    """Wrap every secret by the active key, so that older keys can go."""
-    keyring = _keyring(session)
+    """Wrap every secret by the active key, so that older keys can go. Broken off, it goes on where it was."""
+    keyring, keys = _keyring(session), _credential_keys(session)
 
-    async def act(backend: Backend) -> int:
-        return await secrets_of(session, backend).rewrap_all(keyring)
+    async def act(backend: Backend) -> tuple[int, int]:
+        secrets = await secrets_of(session, backend).rewrap_all(keyring)
+        store = CredentialStore(backend.store.engine, keys)
+        left = sum(count for name, count in (await store.count_by_kek()).items() if name != keys.active_kek_id)
 
-    changed = session.ask(act)
+        def progress(done: int) -> None:
+            note(f"{done} of {left} storage credentials rewrapped")
+
+        return secrets, await store.rewrap_all(keys, None if as_json else progress)
+
+    secrets, credentials = session.ask(act)
     if as_json:
-        print_json({"rewrapped": changed, "active_kek_id": keyring.active_kek_id})
-    else:
-        say(f"{changed} secrets rewrapped by {keyring.active_kek_id}")
+        print_json(
+            {
+                "rewrapped": secrets,
+                "active_kek_id": keyring.active_kek_id,
+                "credentials": {"rewrapped": credentials, "active_kek_id": keys.active_kek_id},
+            }
+        )
+        return
+    say(f"{secrets} secrets rewrapped by {keyring.active_kek_id}")
+    if credentials:
+        say(f"{credentials} storage credentials rewrapped by {keys.active_kek_id}")

@@ -38,6 +38,8 @@ TABLES: Final = (
     "euterpe_jobs",
     "euterpe_migrations",
     "euterpe_unwatched_dependencies",
+    "euterpe_transcode_credentials",
+    "euterpe_transcode_uploads",
 )
 
 _NOW: Final = {
