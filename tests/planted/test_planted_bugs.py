@@ -27,6 +27,7 @@ from tests.planted.bugs_plans import PLAN_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
+from tests.planted.bugs_storage import STORAGE_BUGS
 from tests.planted.bugs_telemetry import TELEMETRY_BUGS
 from tests.planted.bugs_windows import WINDOW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
@@ -48,6 +49,7 @@ BUGS = (
     *CONTRACT_BUGS,
     *ROW_BUGS,
     *SHUTDOWN_BUGS,
+    *STORAGE_BUGS,
     *TELEMETRY_BUGS,
     *WINDOW_BUGS,
     *WORKER_BUGS,

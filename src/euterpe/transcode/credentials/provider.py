@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,7 +54,7 @@ class _Opened:
 
 
 class CredentialProvider:
-    """Close it: a refresh may be under way."""
+    """Close it: a refresh may be under way. `count` is told how each ended: refreshed, denied or failed."""
 
     def __init__(
         self,
@@ -64,6 +63,7 @@ class CredentialProvider:
         calls: RefreshCalls,
         policy: RefreshPolicy | None = None,
         *,
+        count: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -71,6 +71,7 @@ class CredentialProvider:
         self._store = store
         self._calls = calls
         self._policy = policy or RefreshPolicy()
+        self._count = count
         self._clock = clock
         self._sleep = sleep
         self._opened: _Opened | None = None
@@ -103,8 +104,7 @@ class CredentialProvider:
         flight, self._flight = self._flight, None
         if flight is not None:
             flight.cancel()
-            with suppress(asyncio.CancelledError, StorageError):
-                await flight
+            await asyncio.wait([flight])
         self._opened = None
 
     async def _usable(
@@ -163,9 +163,21 @@ class CredentialProvider:
 
     def _start(self, scope: Scope, reason: Reason) -> asyncio.Task[None]:
         if self._flight is None or self._flight.done():
-            self._flight = asyncio.create_task(self._refresh(scope, reason))
+            self._flight = asyncio.create_task(self._counted(scope, reason))
             self._flight.add_done_callback(_taken)
         return self._flight
+
+    async def _counted(self, scope: Scope, reason: Reason) -> None:
+        outcome = "failed"
+        try:
+            await self._refresh(scope, reason)
+            outcome = "refreshed"
+        except StorageError as error:
+            outcome = "denied" if error.category is Category.PERMANENT else "failed"
+            raise
+        finally:
+            if self._count is not None:
+                self._count(outcome)
 
     async def _refresh(self, scope: Scope, reason: Reason) -> None:
         opened = await self._open(scope)

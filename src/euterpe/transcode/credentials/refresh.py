@@ -15,9 +15,9 @@ import msgspec
 
 from euterpe.egress.client import Egress, Reply
 from euterpe.egress.errors import EgressError, EgressRefused
+from euterpe.model.accounts import UnknownSecret
 from euterpe.model.failure import Category
 from euterpe.model.http_error import retry_after_us
-from euterpe.stores.sql.accounts.secrets import UnknownSecret
 from euterpe.transcode.credentials.repository import StoredCredentials
 from euterpe.transcode.locations import Locations, S3Destination, S3Source, canonical
 from euterpe.transcode.storage.errors import Stage, StorageError

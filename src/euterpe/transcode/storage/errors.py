@@ -71,8 +71,10 @@ class StorageError(EuterpeError):
 
     @property
     def is_transient(self) -> bool:
-        """Whether the same request may succeed in a moment."""
-        return self.category in (Category.TEMPORARY, Category.TIMEOUT) and not self.asks_for_credentials
+        """Whether the same request may succeed in a moment. A refresh that failed has made its own tries."""
+        if self.asks_for_credentials or self.code.startswith("credentials."):
+            return False
+        return self.category in (Category.TEMPORARY, Category.TIMEOUT)
 
 
 def is_refusal_of_credentials(http_status: int | None, store_code: str | None) -> bool:

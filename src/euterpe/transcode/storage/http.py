@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,7 +71,7 @@ class StorageHttp:
         self.origin = origin
         self.stage = stage
         self.timing = timing or Timing()
-        self.host = URL(origin).raw_authority
+        self.host = URL(origin).host_port_subcomponent or ""
         try:
             self._guard = AiohttpGuard(origin, policy, resolver=resolver)
         except EgressRefused as refusal:
@@ -101,15 +101,14 @@ class StorageHttp:
         With `wait_for_go` the body is held back until the store has looked at the headers.
         """
         session = self._opened()
-        data = body() if callable(body) else body
         sent = {**headers, "Content-Length": str(size)} if body is not None else dict(headers)
         try:
-            async with asyncio.timeout(self.timing.for_bytes(size) if body is not None else None):
+            async with asyncio.timeout(self.timing.for_bytes(size) if body is not None else None) as limit:
                 response = await session.request(
                     method,
                     URL(self.origin + target, encoded=True),
                     headers=sent,
-                    data=data,
+                    data=self._watched(body(), limit) if callable(body) else body,
                     allow_redirects=False,
                     expect100=wait_for_go,
                 )
@@ -139,6 +138,17 @@ class StorageHttp:
     def refusal(self, place: str, answer: Answer) -> StorageError:
         wait_us = retry_after_us(answer.headers.get("Retry-After"), time.time())
         return refused(self.stage, place, answer.status, store_code_of(answer.body), wait_us)
+
+    async def _watched(self, body: AsyncIterator[bytes], limit: asyncio.Timeout) -> AsyncIterator[bytes]:
+        """The body, for a store that may stop reading: each piece must be taken before long."""
+        now = asyncio.get_running_loop().time
+        ends_at = limit.when() or now()
+        async for piece in body:
+            yield piece
+            with suppress(RuntimeError):  # The store has answered already, and the limit is over.
+                limit.reschedule(min(ends_at, now() + self.timing.idle_s))
+        with suppress(RuntimeError):
+            limit.reschedule(ends_at)  # What it does with the whole may take its time.
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
