@@ -13,6 +13,7 @@ from euterpe.model.outbox import OutboxEvent
 from euterpe.webhook import prefetched
 from tests.outbox.dispatching import dispatching, make_ended_job, make_ended_jobs, until_settled
 from tests.outbox.receiver import Receiver, receiving
+from tests.outbox.test_fair_turns import make_events
 
 SLOTS_OF_ONE = 4
 """Of five, one receiver gets all but one."""
@@ -113,7 +114,10 @@ async def test_heartbeats_keep_what_waits_for_a_slot(backend: Backend, monkeypat
         await until_settled(backend)
 
 
-async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claimed_earlier(backend: Backend) -> None:
+async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claimed_earlier(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefetched, "HELD_AT_MOST_S", 60.0)
     async with (
         receiving() as many,
         receiving() as other,
@@ -123,9 +127,9 @@ async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claime
         await prove(backend, many, requester_id="many")
         await prove(backend, other, requester_id="other")
         newcomer.gate = asyncio.Semaphore(0)
-        for _ in range(10):
-            await make_ended_job(backend, many.url, callback_events="terminal", requester_id="many")
+        await make_events(backend, "many", 10, many.url)
         await many.wait_for(1 + SLOTS_OF_ONE)
+        assert len(dispatcher._prefetched) == 10 - SLOTS_OF_ONE
         await make_ended_job(backend, other.url, callback_events="terminal", requester_id="other")
         await other.wait_for(2)
         await make_ended_job(backend, newcomer.url, callback_events="terminal", requester_id="new")
