@@ -122,7 +122,10 @@ def broken(media: Media) -> dict[str, bytes]:
     flac = media.noise("long.flac", seconds=4).read_bytes()
     spoilt = bytearray(flac)
     spoilt[len(flac) // 2 : len(flac) // 2 + 3000] = bytes(3000)
+    flipped = bytearray(flac)
+    flipped[len(flac) // 2] ^= 0x10
     return {
+        "flipped.flac": bytes(flipped),
         "cut.wav": tone[: len(tone) // 2],
         "cut.flac": flac[: len(flac) // 2],
         "spoilt.flac": bytes(spoilt),

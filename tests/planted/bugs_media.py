@@ -1,0 +1,132 @@
+"""Bugs in media work: what ffmpeg may touch, what counts as done, what is left behind, what survives."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+_MEDIA = "tests/transcode/media"
+_HOSTILE = f"{_MEDIA}/test_hostile.py::test_a_hostile_file_is_a_typed_error_and_touches_nothing"
+_PROCESS = f"{_MEDIA}/test_process.py"
+
+MEDIA_BUGS = (
+    Bug(
+        "a_source_may_name_other_files",
+        (
+            Edit(
+                "transcode/media/source.py",
+                '*("-protocol_whitelist", "fd", "-format_whitelist", ",".join(demuxers)),',
+                '*("-protocol_whitelist", "fd,file", "-format_whitelist", "hls,wav"),',
+            ),
+        ),
+        f"{_HOSTILE}[hls_file.m3u8]",
+        ("DID NOT RAISE", "the file was opened"),
+    ),
+    Bug(
+        "a_link_is_followed",
+        (Edit("transcode/media/source.py", " | os.O_NOFOLLOW", ""),),
+        f"{_MEDIA}/test_hostile.py::test_only_a_plain_file_is_a_source[link]",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "errors_while_decoding_are_passed_over",
+        (Edit("transcode/media/command.py", 'STRICT = ("-xerror", "-err_detect", "explode")', "STRICT = ()"),),
+        f"{_HOSTILE}[cut.wav]",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "exit_0_is_believed_whatever_came_out",
+        (Edit("transcode/media/verify.py", "    if not span.exact:\n", "    if span.exact:\n"),),
+        f"{_HOSTILE}[cut.mp3]",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "a_cut_ogg_is_taken_for_a_short_one",
+        (Edit("transcode/media/probe.py", 'if info.format == "ogg" and', 'if info.format == "ogg:" and'),),
+        f"{_HOSTILE}[cut.opus]",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "a_standstill_is_not_seen",
+        (Edit("transcode/media/process.py", "readers.moved_at > watch.stall_s:", "readers.moved_at > 9999:"),),
+        f"{_PROCESS}::test_a_run_that_stands_still_is_killed",
+        "Timeout",
+    ),
+    Bug(
+        "partial_files_stay",
+        (
+            Edit(
+                "transcode/media/encode.py",
+                "        yield folder\n    finally:\n        shutil.rmtree(folder, ignore_errors=True)",
+                "        yield folder\n    finally:\n        pass",
+            ),
+        ),
+        f"{_PROCESS}::test_a_cancelled_encode_leaves_no_process_and_no_file",
+        "assert listed(workdir) == []",
+    ),
+    Bug(
+        "ffmpeg_outlives_its_worker",
+        (Edit("transcode/media/sandbox.py", "libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)", "pass"),),
+        f"{_PROCESS}::test_ffmpeg_dies_with_the_process_that_started_it",
+        "assert not alive",
+    ),
+    Bug(
+        "the_environment_leaks_into_ffmpeg",
+        (Edit("transcode/media/process.py", "            env=ENVIRONMENT,\n", ""),),
+        f"{_PROCESS}::test_the_child_is_contained",
+        "child.environ() == ENVIRONMENT",
+    ),
+    Bug(
+        "files_may_grow_without_end",
+        (Edit("transcode/media/sandbox.py", "        resource.RLIMIT_FSIZE: file_bytes,\n", ""),),
+        f"{_PROCESS}::test_the_child_is_contained",
+        "RLIMIT_FSIZE",
+    ),
+    Bug(
+        "a_hundred_percent_is_said_before_anything_is_verified",
+        (Edit("transcode/media/progress.py", "MOST_BEFORE_THE_END = 99.0", "MOST_BEFORE_THE_END = 100.0"),),
+        f"{_PROCESS}::test_progress_is_by_the_time_of_the_media_over_all_passes",
+        "a hundred is only said when all is verified",
+    ),
+    Bug(
+        "lossless_means_16_bits",
+        (Edit("transcode/media/command.py", "preset.bits or (24 if (source.bits or 16) > 16 else 16)", "16"),),
+        f"{_MEDIA}/test_audio.py::test_lossless_to_lossless_keeps_every_sample[24]",
+        "samples_md5",
+    ),
+    Bug(
+        "the_edit_list_is_in_milliseconds",
+        (Edit("transcode/media/command.py", '"-movie_timescale", str(rate), ', ""),),
+        f"{_MEDIA}/test_audio.py::test_gapless_length_survives_lossy_coding[aac_256]",
+        "_edit_list(path)",
+    ),
+    Bug(
+        "ogg_loses_its_cover",
+        (
+            Edit(
+                "transcode/media/tags.py",
+                'COVERS_AS_TAGS = frozenset({"ogg", "opus"})',
+                "COVERS_AS_TAGS: frozenset[str] = frozenset()",
+            ),
+        ),
+        f"{_MEDIA}/test_tags.py::test_nothing_that_a_container_can_carry_is_lost[mp3.mp3]",
+        "opus_96",
+    ),
+    Bug(
+        "chapters_stay_where_they_were",
+        (Edit("transcode/media/tags.py", "max(0, each.start_ms - span.start_ms)", "max(0, each.start_ms)"),),
+        f"{_MEDIA}/test_tags.py::test_chapters_outside_a_trim_are_left_out",
+        "wanted_chapters",
+    ),
+    Bug(
+        "a_limiter_is_not_made_up_for",
+        (Edit("transcode/media/loudness.py", "MOST_BOOST_DB = 6.0", "MOST_BOOST_DB = 0.0"),),
+        f"{_MEDIA}/test_loudness.py::test_every_output_meets_its_own_target_within_one_unit",
+        "loud",
+    ),
+    Bug(
+        "a_file_name_may_climb_out",
+        (Edit("transcode/checking.py", 'any(letter in "/\\\\" for letter in name)', "False"),),
+        "tests/transcode/test_outputs.py::test_a_file_name_is_plain[a/b.mp3]",
+        "invalid_filename",
+    ),
+)
