@@ -57,7 +57,7 @@ class S3Place:
         ledger: MemoryLedger | None = None,
         version: int = 1,
         retries: Retries = QUICK,
-        limit: int = 8 * MIB,
+        limit: int = MIB,
     ) -> S3Writer:
         return S3Writer(
             S3Destination(bucket=self.bucket, prefix="out/", endpoint=self.gate.url, region=self.region),
@@ -67,7 +67,7 @@ class S3Place:
             connecting(LOOPBACK, timing=self.timing),
             retries,
             single_put_limit=limit,
-            part_size=5 * MIB,
+            part_size=MIB,
         )
 
     def reader(

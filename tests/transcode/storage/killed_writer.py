@@ -42,7 +42,7 @@ async def main(endpoint: str, bucket: str, access_key_id: str, secret: str, path
         FileLedger(Path(ledger)),
         connecting(EgressPolicy(allow_loopback=True)),
         single_put_limit=MIB,
-        part_size=5 * MIB,
+        part_size=MIB,
     )
     print("begun", flush=True)
     await writer.put(Path(path), "a", content_type="x/y", fence=Claim().fence)

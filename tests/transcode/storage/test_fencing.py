@@ -25,7 +25,7 @@ from tests.transcode.storage.parts import (
     sha256_of,
 )
 
-SIZES = pytest.mark.parametrize("size", [1000, 9 * MIB], ids=["one put", "multipart"])
+SIZES = pytest.mark.parametrize("size", [1000, 2 * MIB], ids=["one put", "multipart"])
 
 
 def makes_visible(seen: Seen) -> bool:
@@ -136,7 +136,7 @@ async def test_of_two_that_replace_an_older_object_the_late_one_stops(
 
 
 async def test_an_older_upload_that_was_discarded_knows_that_it_is_stale(place: S3Place, tmp_path: Path) -> None:
-    random_file(tmp_path / "old", 9 * MIB)
+    random_file(tmp_path / "old", 2 * MIB)
     ledger, claim = MemoryLedger(), Claim()
     old, new = place.writer(ledger=ledger, version=1), place.writer(ledger=ledger, version=2)
     place.gate.hold = held = asyncio.Event()

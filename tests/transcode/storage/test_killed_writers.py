@@ -32,7 +32,7 @@ def is_step(seen: Seen, number: int) -> bool:
 
 @pytest.mark.parametrize("number", range(5), ids=uploading)
 async def test_a_worker_killed_at_each_step_leaves_nothing_visible(place: S3Place, tmp_path: Path, number: int) -> None:
-    expected = random_file(tmp_path / "a", 12 * MIB)
+    expected = random_file(tmp_path / "a", 3 * MIB - 7)
     noted = tmp_path / "ledger"
     noted.touch()
     place.gate.hold = asyncio.Event()

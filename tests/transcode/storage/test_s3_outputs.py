@@ -15,7 +15,7 @@ from tests.transcode.storage.conftest import S3Place
 from tests.transcode.storage.gate import Fault, Seen, Token
 from tests.transcode.storage.parts import JOB, MIB, Claim, JobCredentials, MemoryLedger, random_file, sha256_of
 
-BIG = 12 * MIB + 3
+BIG = 2 * MIB + 3
 
 
 def is_part(seen: Seen) -> bool:
@@ -47,7 +47,7 @@ async def test_an_output_arrives_whole(place: S3Place, tmp_path: Path, size: int
 
 
 async def test_an_upload_goes_on_with_fresh_credentials_part_by_part(place: S3Place, tmp_path: Path) -> None:
-    expected = random_file(tmp_path / "a", 30 * MIB)
+    expected = random_file(tmp_path / "a", 6 * MIB)
     place.gate.tokens = {"t1": Token(uses=2), "t2": Token(uses=2), "t3": Token()}
     credentials = JobCredentials(place.token("t1"), fresh=[place.token("t2"), place.token("t3")])
     writer = place.writer(credentials)
@@ -77,7 +77,7 @@ async def test_a_part_that_fails_is_sent_again_and_no_other(place: S3Place, tmp_
 async def test_a_line_that_breaks_costs_one_part(place: S3Place, tmp_path: Path, fault: str) -> None:
     expected = random_file(tmp_path / "a", BIG)
     when = lambda seen: seen.query.get("partNumber") == "2"  # noqa: E731
-    broken = Fault(when, cut_upload_after=MIB) if fault == "cut on the way" else Fault(when, lose_answer=True)
+    broken = Fault(when, cut_upload_after=MIB // 2) if fault == "cut on the way" else Fault(when, lose_answer=True)
     place.gate.faults = [broken]
     writer = place.writer()
     assert (await writer.put(tmp_path / "a", "a", content_type="x/y", fence=Claim().fence)).sha256 == expected

@@ -13,6 +13,7 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from euterpe.model.failure import Category
+from euterpe.transcode.storage.cleanup import LONGEST_S, Cleanup
 from euterpe.transcode.storage.errors import Stage, StorageError, is_error_document, late_failure
 from euterpe.transcode.storage.parts import Cut, Part, stream
 from euterpe.transcode.storage.ports import Attempt, Fence, OpenUpload, Progress, UploadLedger
@@ -21,7 +22,6 @@ from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3_client import S3Client
 
 _UNDER_WAY: Final = 3
-_ABORT_S: Final = 10.0
 _UPLOAD_ID: Final = re.compile(rb"<UploadId>([^<]{1,1024})</UploadId>")
 _MD5: Final = re.compile(r'"?([0-9a-f]{32})"?', re.ASCII)
 _ABORTED: Final = frozenset({200, 204, 404})
@@ -40,6 +40,7 @@ class MultipartUpload:
         key: str,
         content_type: str,
         retries: Retries,
+        cleanup: Cleanup,
     ) -> None:
         self._client = client
         self._ledger = ledger
@@ -47,28 +48,50 @@ class MultipartUpload:
         self._key = key
         self._content_type = content_type
         self._retries = retries
+        self._cleanup = cleanup
         self._sent = 0
 
     async def run(self, path: Path, pieces: Cut, look: Look, fence: Fence, progress: Progress | None) -> str | None:
-        upload = await self._begin()
+        upload = await self._begun()
         try:
-            await self._ledger.opened(self._attempt, upload)
             etags = await self._send_all(upload, path, pieces.parts, progress)
             ours = expected_etag(etags)
             etag = await publish(
                 partial(self._complete, upload, etags, look, ours), look, fence, lambda there: there == ours
             )
         except StorageError as error:
-            await self._abort(upload)
+            await self._aborted(upload)
             if error.store_code == "NoSuchUpload":
                 await fence()  # A newer attempt removes what we began; then this says so.
                 raise _upload_lost(self._client.place(self._key)) from error
             raise
         except BaseException:
-            await self._abort(upload)
+            await self._aborted(upload)
             raise
         await self._ledger.closed(self._attempt, upload)
         return etag
+
+    async def _begun(self) -> OpenUpload:
+        """Begun and noted, or, where we are cancelled meanwhile, aborted as soon as its id is known."""
+        beginning = self._cleanup.start(self._begin_and_note())
+        try:
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            self._cleanup.start(self._abort_when_begun(beginning))
+            raise
+
+    async def _begin_and_note(self) -> OpenUpload:
+        upload = await self._begin()
+        try:
+            await self._ledger.opened(self._attempt, upload)
+        except BaseException:
+            await self._abort(upload)
+            raise
+        return upload
+
+    async def _abort_when_begun(self, beginning: asyncio.Task[OpenUpload]) -> None:
+        with suppress(StorageError):
+            await self._abort(await beginning)
 
     async def _begin(self) -> OpenUpload:
         answer = await self._retries.run(
@@ -148,24 +171,16 @@ class MultipartUpload:
 
         return await self._retries.run(act)
 
-    async def _abort(self, upload: OpenUpload) -> None:
-        """Also when we are being cancelled, but not for long: the ledger remembers what could not be removed."""
+    async def _aborted(self, upload: OpenUpload) -> None:
+        """Also when we are being cancelled. Should it fail, the ledger remembers what is left."""
+        await asyncio.shield(asyncio.wait([self._cleanup.start(self._abort(upload))]))
 
-        async def act() -> None:
+    async def _abort(self, upload: OpenUpload) -> None:
+        async with asyncio.timeout(LONGEST_S):
             await self._client.ask(
                 "DELETE", self._key, query=[("uploadId", upload.upload_id)], expect=_ABORTED, may_renew=False
             )
-            await self._ledger.closed(self._attempt, upload)
-
-        aborting = asyncio.ensure_future(asyncio.wait_for(act(), _ABORT_S))
-        try:
-            await asyncio.shield(asyncio.wait([aborting]))
-        except asyncio.CancelledError:
-            await asyncio.wait([aborting])
-            raise
-        finally:
-            with suppress(asyncio.CancelledError):
-                aborting.exception()
+        await self._ledger.closed(self._attempt, upload)
 
 
 def expected_etag(etags: Etags) -> str | None:

@@ -13,6 +13,7 @@ from euterpe.egress.resolution import Resolver
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.failure import Category
 from euterpe.transcode.locations import S3Destination, S3Source, endpoint_of
+from euterpe.transcode.storage.cleanup import Cleanup
 from euterpe.transcode.storage.download import OPENED, Download
 from euterpe.transcode.storage.errors import Stage, StorageError, is_error_document, late_failure
 from euterpe.transcode.storage.http import StorageHttp, Timing
@@ -90,6 +91,7 @@ class S3Writer:
         self._attempt = attempt
         self._ledger = ledger
         self._retries = retries or Retries()
+        self._cleanup = Cleanup()
         self._single_put_limit = single_put_limit
         self._part_size = part_size
 
@@ -110,7 +112,9 @@ class S3Writer:
                 progress(pieces.size)
         else:
             pieces = await cut(path, part_size_for(size, self._part_size))
-            upload = MultipartUpload(self._client, self._ledger, self._attempt, key, content_type, self._retries)
+            upload = MultipartUpload(
+                self._client, self._ledger, self._attempt, key, content_type, self._retries, self._cleanup
+            )
             etag = await upload.run(path, pieces, partial(self._look_at, key), fence, progress)
         return Stored(key, pieces.size, pieces.sha256, etag)
 
@@ -143,7 +147,10 @@ class S3Writer:
         return discarded
 
     async def close(self) -> None:
-        await self._client.close()
+        try:
+            await self._cleanup.close()
+        finally:
+            await self._client.close()
 
     async def _abort(self, upload: OpenUpload) -> None:
         await self._client.ask("DELETE", upload.key, query=[("uploadId", upload.upload_id)], expect=_DELETED)

@@ -23,10 +23,13 @@ async def in_thread(act: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -
     """Like `asyncio.to_thread`, but a caller that is cancelled waits for the thread: the descriptors that it works on
     must not be closed, and taken by another file, under its hands."""
     work = asyncio.ensure_future(asyncio.to_thread(act, *args, **kwargs))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        await asyncio.wait([work])
-        if not work.cancelled():
-            work.exception()  # taken here, so that nobody complains that nobody took it
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        work.exception()  # taken here, so that nobody complains that nobody took it
+        raise cancelled
+    return work.result()
