@@ -142,6 +142,16 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "outbox.concurrency": Sample(50, "50", "outbox.concurrency", 50, (*_NOT_A_COUNT, 0)),
     "outbox.max_attempts": Sample(3, "3", "outbox.max_attempts", 3, (*_NOT_A_COUNT, 0)),
     "transcode.local_root": Sample("/srv/o", "/srv/o", "transcode.local_root", "/srv/o", _NOT_A_NAME),
+    "transcode.enabled": Sample(True, "true", "transcode.enabled", True, _NOT_A_FLAG),
+    "transcode.work_dir": Sample("/srv/w", "/srv/w", "transcode.work_dir", "/srv/w", _NOT_A_NAME),
+    "transcode.queue": Sample("media", "media", "transcode.queue", "media", _NOT_A_NAME),
+    "transcode.concurrency": Sample(2, "2", "transcode.concurrency", 2, (*_NOT_A_COUNT, 1_001)),
+    "transcode.max_output_bytes": Sample("2GB", "2GB", "transcode.max_output_bytes", 2 * 10**9, (0, "huge", True)),
+    "transcode.max_duration": Sample("1h", "1h", "transcode.max_duration_us", 3600 * SECOND, (*_NOT_A_DURATION, 0)),
+    "transcode.refresh_attempts": Sample(3, "3", "transcode.refresh_attempts", 3, (*_NOT_A_COUNT, 0)),
+    "transcode.public_url": Sample(
+        "https://e.example", "https://e.example", "transcode.public_url", "https://e.example", (7, [], True)
+    ),
     "transcode.max_source_bytes": Sample("2GB", "2GB", "transcode.max_source_bytes", 2 * 10**9, (0, "huge", True)),
     "egress.allow_private": Sample(True, "true", "egress.allow_private", True, _NOT_A_FLAG),
     "egress.allow_hosts": Sample(["hooks.local"], "hooks.local", "egress.allow_hosts", ("hooks.local",), _NOT_A_LIST),

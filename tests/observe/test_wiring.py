@@ -19,13 +19,12 @@ SOURCE = Path(euterpe.__file__).parent
 PROCESS_TESTS = Path(__file__).parents[1] / "cli" / "test_telemetry.py"
 
 REDIS_LISTS = "the Redis-list engine"
-TRANSCODING = "transcoding jobs"
+TRANSCODING = "transcoding jobs, whose own tests see it"
 PRODUCER = "the producer role"
 
 METRICS_OF_THE_FUTURE = {
     "reaper_moved": REDIS_LISTS,
     "breaker_state": REDIS_LISTS,
-    "credential_refresh": TRANSCODING,
 }
 FAMILIES_OF_THE_FUTURE = {
     "reaper_jobs_moved_total": REDIS_LISTS,
@@ -40,8 +39,6 @@ KEYS_OF_THE_FUTURE = {
     "producer.rate_limit_key": PRODUCER,
     "producer.rate_limit_per_sec": PRODUCER,
     "producer.scan_dir": PRODUCER,
-    "transcode.local_root": TRANSCODING,
-    "transcode.max_source_bytes": TRANSCODING,
     "worker.backoff.base_us": REDIS_LISTS,
     "worker.backoff.max_us": REDIS_LISTS,
     "worker.brpoplpush_timeout_us": REDIS_LISTS,

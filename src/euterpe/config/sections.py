@@ -242,10 +242,30 @@ class OutboxConfig(Section):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TranscodeConfig(Section):
-    """Transcoding jobs."""
+    """Transcoding jobs: `POST /transcode`, and a worker for them in every role that runs jobs."""
 
-    local_root: str = setting(name(), ".euterpe/objects", "The only folder that `local` sources may name.")
+    enabled: bool | None = setting(
+        flag_or_auto(), None, "Whether transcoding is there. `auto`: where an ffmpeg is installed."
+    )
+    local_root: str = setting(
+        name(), ".euterpe/objects", "The only folder that `local` sources and destinations may name."
+    )
+    work_dir: str = setting(
+        name(), ".euterpe/work", "Where files lie while they are worked on; at least three times the largest source."
+    )
+    queue: str = setting(name(), "default", "The queue of transcoding jobs; some worker must consume it.")
+    concurrency: int = setting(whole(0, 1_000), 0, "Sources that one process encodes at a time; 0: one for each core.")
     max_source_bytes: int = setting(size(1), 5 * 10**9, "The largest source.")
+    max_output_bytes: int = setting(size(1), 20 * 10**9, "The largest output.")
+    max_duration_us: int = setting(duration(SECOND_US), 12 * HOUR_US, "The longest source.")
+    refresh_attempts: int = setting(
+        whole(1, 1_000), 20, "How often the worker asks for fresh credentials over the whole life of a job."
+    )
+    public_url: str = setting(
+        text(),
+        "",
+        "How requesters reach this API, for the URL they send fresh credentials to; empty: host and port.",
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -47,7 +47,7 @@ def status_document(job: Job) -> dict[str, Any]:
         "claim_version": job.claim_version,
         "worker_id": job.worker_id,
         "progress": None if job.progress is None else {"percent": job.progress, "message": job.progress_message},
-        "tags": _tags(job),
+        "tags": tags_of(job),
         "correlation_id": job.correlation_id,
         "callback_url": job.callback_url,
         "parent_id": job.parent_id,
@@ -76,7 +76,8 @@ def job_document(job: Job) -> dict[str, Any]:
     return document
 
 
-def _tags(job: Job) -> dict[str, str]:
+def tags_of(job: Job) -> dict[str, str]:
+    """None of a row that was spoilt: it must not hide the rest."""
     try:
         return job.tags
     except UnprocessableRow:

@@ -7,14 +7,13 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.document import rfc3339, status_document
+from euterpe.model.event_names import family_of, is_told_of
 from euterpe.model.job import Job
-from euterpe.model.readable import origin_of
+from euterpe.model.readable import is_json, origin_of
 from euterpe.model.state import TERMINAL, State
+from euterpe.model.status_report import status_report
 
 PAYLOAD_VERSION: Final = 1
-
-TOLD: Final = frozenset({State.RUNNING, State.RETRYING, *TERMINAL})
-"""Waiting states are bookkeeping: the requester learnt of them from the answer to its submission."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -34,26 +33,25 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 def is_told(job: Job) -> bool:
     """Whether the state the job has just entered is worth an event."""
-    if job.callback_url is None:
-        return False
-    return job.state in TERMINAL or (job.callback_events == "all" and job.state in TOLD)
+    return job.callback_url is not None and is_told_of(job.state, job.callback_events)
 
 
 def event_of(job: Job, event_id: str) -> Event:
     """The event of the state `job` has just entered. `transitions` grows with every change: drop lower ones."""
     assert job.callback_url is not None
-    kind = f"job.{job.state}"
+    family = family_of(job.callback_events)
+    kind = f"job.{job.state}" if family is None else f"{family}.{job.status}"
     body: dict[str, Any] = {
         "event_id": event_id,
         "type": kind,
         "payload_version": PAYLOAD_VERSION,
         "sequence": job.transitions,
         "created_at": rfc3339(job.updated_at),
-        "job": status_document(job),
+        "job": status_document(job) if family is None else status_report(job),
     }
     if job.state is State.COMPLETED:
-        body["outputs"] = None if job.result is None else msgspec.Raw(job.result)
-    elif job.state in TERMINAL:
+        body = _with_result(body, job.result, spread=family is not None)
+    elif job.state in TERMINAL and not (family is not None and job.state is State.CANCELLED):
         body["error"] = None if job.error is None else msgspec.Raw(job.error.encode())
     return Event(
         event_id=event_id,
@@ -66,3 +64,12 @@ def event_of(job: Job, event_id: str) -> Event:
         body=msgspec.json.encode(body),
         created_at=job.updated_at,
     )
+
+
+def _with_result(body: dict[str, Any], result: bytes | None, *, spread: bool) -> dict[str, Any]:
+    """`spread`: what a job type of such a family returns are members of its last event, `outputs` among them."""
+    if spread and result is not None and is_json(result):
+        returned = msgspec.json.decode(result)
+        if isinstance(returned, dict):
+            return {**returned, **body}
+    return {**body, "outputs": None if result is None else msgspec.Raw(result)}

@@ -31,6 +31,10 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     stack: str | None = None
     retry_after_us: int | None = None
     http_status: int | None = None
+    give_up: bool = False
+    """Unrecoverable by policy: the job becomes a dead letter, whatever is left of its budget."""
+    details: dict[str, str] | None = None
+    """More members of the error document, which a job type has names for."""
 
     def as_error(self, attempt: int, *, retryable: bool) -> dict[str, Any]:
         """The error document of the job, webhook and API."""
@@ -45,6 +49,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
             error["stack"] = _encodable(self.stack[-STACK_LIMIT:])
         if self.http_status is not None:
             error["http_status"] = self.http_status
+        for name, value in (self.details or {}).items():
+            error.setdefault(name, _encodable(value))
         return error
 
 

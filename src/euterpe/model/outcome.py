@@ -108,6 +108,8 @@ def stages_unfinished(job: Job, last_stage: str) -> Settlement:
 def _settle_failure(job: Job, failure: Failure, rng: Random, by: By) -> Settlement:
     if failure.category is Category.CANCELLED:
         return _ended(job, State.CANCELLED, failure)
+    if failure.give_up:
+        return _ended(job, State.DEAD_LETTER, failure)
     if failure.category is Category.PERMANENT:
         return _ended(job, State.FAILED if by is By.WORKER else State.DEAD_LETTER, failure)
     try:

@@ -13,6 +13,7 @@ import msgspec
 
 from euterpe.model.dependency import WAITS, Dependency, check_breadth
 from euterpe.model.errors import InvalidInput, PayloadTooLarge, UnknownDependency
+from euterpe.model.event_names import family_of
 from euterpe.model.http_url import BadUrl, parse_http_url
 from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES
@@ -133,7 +134,7 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
         check_tags(s.tags)
     if s.callback_url is not None:
         check_callback(s.callback_url)
-    if s.callback_events not in ("all", "terminal"):
+    if s.callback_events not in ("all", "terminal") and family_of(s.callback_events) is None:
         raise InvalidInput("callback_events", f"{s.callback_events!r} is not all or terminal")
     if s.concurrency_key is not None:
         check_text("concurrency_key", s.concurrency_key, KEY_LIMIT, least=1)

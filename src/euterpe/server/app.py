@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
@@ -36,6 +36,8 @@ from euterpe.wakeups.local import LocalWakeups
 
 DISTRIBUTION: Final = "euterpe-queue"
 DEFAULT_LIMITS: Final = Limits()
+MoreRoutes = Callable[[Quotas], Sequence[AnyRoute]]
+"""Routes of a part that the server knows nothing of; they count against the same quotas."""
 
 log: Final = logging.getLogger("euterpe.api")
 
@@ -96,10 +98,12 @@ def create_app(
     telemetry: Telemetry | None = None,
     trace: Trace | None = None,
     job_types: JobTypes = {},  # noqa: B006  # read only
+    more_routes: MoreRoutes = lambda _quotas: (),
 ) -> ControlPlane:
     """The control plane. `readiness` adds named checks to that of the store; `/metrics` is there with a render.
 
-    `job_types`: those of the application, if it is known here; what they declare applies to submissions."""
+    `job_types`: those of the application, if it is known here; what they declare applies to submissions.
+    `more_routes`: those of parts that the server knows nothing of."""
     if store.wakeups is None:
         store.wakeups = LocalWakeups()
     if store.telemetry is None:
@@ -136,10 +140,12 @@ def create_app(
     )
     checks: dict[str, Check] = {"store": watch.now, **(readiness or {})}
     operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)
+    quotas = Quotas(store.engine, limits.quota)
     routes = [
-        *job_routes(JobRoutes(store, store.wakeups, Quotas(store.engine, limits.quota), job_types)),
+        *job_routes(JobRoutes(store, store.wakeups, quotas, job_types)),
         *event_routes(feed, OutboxRoutes(store.outbox)),
         *worker_routes(workers, SpawnRoutes(store, job_types)),
+        *more_routes(quotas),
         *operations_routes(operations, with_metrics=metrics_render is not None),
     ]
     operations.describe = lambda: _description(routes)

@@ -28,6 +28,8 @@ _HEADER_SAYS: Final = {
         "The W3C trace context that the job's spans continue. A broken one is ignored.",
         None,
     ),
+    "If-Match": ("The version that was seen, in quotes.", 256),
+    "ETag": ("The version that is there now, in quotes.", None),
     "Last-Event-ID": ("The id of the last event that arrived: what changed since then comes first.", 18),
     "Idempotency-Replayed": ("`true`: this is the stored answer of an earlier request with the same key.", None),
     "Location": ("Where the job is.", None),

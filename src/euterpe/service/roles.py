@@ -30,6 +30,8 @@ from euterpe.service.outbox import deliver
 from euterpe.service.readiness import until_ready
 from euterpe.service.sampling import sample_forever
 from euterpe.service.signals import Stop
+from euterpe.service.transcoding import Part as TranscodingPart
+from euterpe.service.transcoding import transcoding
 from euterpe.stores.sql.program import Program, one
 from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import sweep_forever
@@ -90,8 +92,18 @@ def tuning_of(config: Config) -> Tuning:
     return Tuning(worker.count, worker.consume, worker.grace_us, config.observability.metrics_port)
 
 
-async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, ready: Callable[[Started], None]) -> None:
+async def run_role(
+    role: Role,
+    config: Config,
+    queue: Queue,
+    tuning: Tuning,
+    ready: Callable[[Started], None],
+    *,
+    transcodes: bool = False,
+) -> None:
     """Start the parts of this role on the queue's database, and run until told to stop.
+
+    `transcodes`: with the routes and the job type of transcoding.
 
     On an `http://` queue only a worker can run: its control plane sweeps, delivers and measures on its own side."""
     remote = is_control_plane(queue.url)
@@ -115,9 +127,14 @@ async def run_role(role: Role, config: Config, queue: Queue, tuning: Tuning, rea
         parts = Parts(stop)
         trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
         greeting, port = Welcome(), None
+        media = None
+        if transcodes and (role.serves or role.works):
+            media = await stack.enter_async_context(transcoding(config, queue, metrics, works=role.works))
+            if media is not None:
+                parts.start_helper(media.tidy_forever())
         if role.serves:
             greeting = await welcome(queue.backend_url, queue.store.engine, os.environ)
-            port = await parts.start_api(config, queue, tuning, metrics, trace)
+            port = await parts.start_api(config, queue, tuning, metrics, trace, media)
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
         if role.works:
@@ -186,7 +203,13 @@ class Parts:
         self._helpers.add(asyncio.get_running_loop().create_task(part))
 
     async def start_api(
-        self, config: Config, queue: Queue, tuning: Tuning, metrics: Metrics, trace: Trace | None
+        self,
+        config: Config,
+        queue: Queue,
+        tuning: Tuning,
+        metrics: Metrics,
+        trace: Trace | None,
+        media: TranscodingPart | None = None,
     ) -> int:
         """Start the API and wait until it listens; the port it got, should the configuration say 0."""
         from euterpe.server.app import create_app
@@ -203,6 +226,7 @@ class Parts:
             telemetry=metrics,
             trace=trace,
             job_types=queue.jobtypes,
+            more_routes=(lambda _quotas: ()) if media is None else media.routes,
             limits=Limits(
                 max_body_bytes=config.api.max_body_bytes,
                 rate_per_s=config.api.rate_limit,

@@ -97,6 +97,11 @@ class Context:
         return self._claim.lease.attempt_id
 
     @property
+    def claim_version(self) -> int:
+        """The fence of this attempt: a newer claim of the job has a higher one."""
+        return self._claim.lease.claim_version
+
+    @property
     def previous_attempt_id(self) -> str | None:
         return self._claim.job.previous_attempt_id
 

@@ -19,6 +19,7 @@ from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
 from euterpe.service.builtin_jobs import builtin_queue
 from euterpe.service.roles import ROLES, Role, Started, Tuning, run_role, tuning_of
+from euterpe.service.transcoding import is_wanted
 
 log = logging.getLogger("euterpe.system")
 
@@ -31,17 +32,19 @@ def start(session: Session, name: str, app: str | None) -> None:
         )
     role = ROLES[name]
     config = session.config
+    transcodes = is_wanted(config, config.engine.url)
     if app is not None:
         queue = load_queue(app)
-    elif role.works and not role.serves:
+        transcodes = is_wanted(config, queue.url)
+    elif role.works and not role.serves and not transcodes:
         raise click.UsageError("--role=worker runs your jobs: name your queue with --app myapp:queue")
     else:
         make_room(config.engine.url)
         queue = builtin_queue(config.engine.url, payload_limit=config.engine.max_payload_bytes)
-    run_here(session, role, queue, tuning_of(config))
+    run_here(session, role, queue, tuning_of(config), transcodes=transcodes)
 
 
-def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning) -> None:
+def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning, *, transcodes: bool = False) -> None:
     """Logs, the fastest loop there is, and the role on it."""
     observability = session.config.observability
     configure_logging(
@@ -58,7 +61,7 @@ def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning) -> None
         if role.serves:
             print_banner(started, session.config.api.host)
 
-    run_on_fast_loop(run_role(role, session.config, queue, tuning, ready))
+    run_on_fast_loop(run_role(role, session.config, queue, tuning, ready, transcodes=transcodes))
 
 
 def warn_of_two_databases(session: Session, queue: Queue) -> None:

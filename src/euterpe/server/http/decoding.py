@@ -17,6 +17,7 @@ import msgspec.inspect
 from euterpe.server.http.problems import Refusal, escaped
 
 T = TypeVar("T", bound=msgspec.Struct)
+Body = TypeVar("Body")
 
 _PLACE: Final = re.compile(r" - at `(?P<place>[^`]*)`$")
 _STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
@@ -25,7 +26,7 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _ESCAPED_NUL: Final = b"\\u0000"
 
 
-def decode_body(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+def decode_body(body: bytes, decoder: msgspec.json.Decoder[Body]) -> Body:
     """The body as its type; an empty one counts as `{}`, so that a POST without options needs none."""
     try:
         value = decoder.decode(body or b"{}")

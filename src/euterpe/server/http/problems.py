@@ -32,6 +32,14 @@ PROBLEM_JSON: Final = b"application/problem+json"
 RETRY_SOON: Final = (b"retry-after", b"1")
 
 
+class FieldError(msgspec.Struct, frozen=True):
+    """One of several things that are wrong with a body."""
+
+    pointer: str
+    code: str
+    detail: str
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A problem document (RFC 9457). `pointer` is a JSON pointer to what is wrong in the body (or query)."""
 
@@ -41,6 +49,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     detail: str = ""
     pointer: str | None = None
+    errors: list[FieldError] | None = None
     ok: bool | None = None
     ack: bool | None = None
 

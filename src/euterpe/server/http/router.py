@@ -45,6 +45,12 @@ class Reply:
         return self.type if isinstance(self.type, tuple) else (self.type,)
 
 
+class JsonObject(msgspec.Struct, frozen=True):
+    """A body that its handler reads itself, to find everything that is wrong with it and not the first thing only."""
+
+    members: dict[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Route(Generic[Input]):
     """A method and path, what they take and give. GET takes its input from the query, POST from the body."""
@@ -63,10 +69,12 @@ class Route(Generic[Input]):
     """Refusals of this route's own, besides those that every route of its kind may answer."""
     example: Any = None
     request_headers: tuple[str, ...] = ()
-    decoder: msgspec.json.Decoder[Input] = field(init=False)
+    reads_itself: bool = False
+    """The handler gets a JsonObject; `takes` only describes it."""
+    decoder: msgspec.json.Decoder[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "decoder", msgspec.json.Decoder(self.takes))
+        object.__setattr__(self, "decoder", msgspec.json.Decoder(dict[str, Any] if self.reads_itself else self.takes))
 
     @property
     def has_body(self) -> bool:
@@ -149,6 +157,8 @@ class Router:
         if route.method != "GET":
             body = await request.body(self._limits.max_body_bytes, self._limits.body_timeout_s)
             said = decode_body(body, route.decoder)
+            if route.reads_itself:
+                said = JsonObject(said)
         else:
             said = decode_query(request.query_string, route.takes)
         return await route.handler(request, said)

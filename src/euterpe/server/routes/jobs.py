@@ -58,7 +58,7 @@ class JobRoutes:
             body,
             request.identity.requester_id,
             self._store.payload_limit,
-            key=_key_header(request),
+            key=key_header(request),
             types=self._types,
         )
         submission = with_parent(submission, traceparent_of(request))
@@ -71,7 +71,7 @@ class JobRoutes:
         return Answer(202, receipt.response, headers=(location, REPLAYED) if receipt.replayed else (location,))
 
     async def submit_batch(self, request: Request, body: BatchBody) -> Answer:
-        key = batch_key(body.idempotency_key, _key_header(request))
+        key = batch_key(body.idempotency_key, key_header(request))
         drafts = drafts_of_batch(
             body.jobs,
             request.identity.requester_id,
@@ -114,7 +114,7 @@ class JobRoutes:
         return Answer(200, msgspec.json.encode(answer))
 
     async def retry(self, request: Request, body: RetryBody) -> Answer:
-        job_id, key = _job_id(request), _key_header(request)
+        job_id, key = _job_id(request), key_header(request)
         if key is not None:
             # Of its own kind: the same text may be the key of a submission, or of another job's retry.
             key = f"retry:{job_id}:{hashlib.sha256(key.encode()).hexdigest()}"
@@ -154,7 +154,7 @@ def whose_jobs(request: Request, said: Whose) -> str | None:
     return None if said.requester == EVERYBODY else said.requester
 
 
-def _key_header(request: Request) -> str | None:
+def key_header(request: Request) -> str | None:
     said = request.header(b"idempotency-key")
     if said is None:
         return None

@@ -12,7 +12,8 @@ import msgspec
 
 from euterpe.model.batch import new_ids
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest
-from euterpe.model.event import TOLD, event_of, is_told
+from euterpe.model.event import event_of, is_told
+from euterpe.model.event_names import is_told_of
 from euterpe.model.failure import Category, Failure, unprocessable
 from euterpe.model.job import Job
 from euterpe.model.state import TERMINAL, By, State, check_move
@@ -52,11 +53,7 @@ def tell(jobs: Iterable[Job]) -> Program[None]:
 
 
 def _tell(moves: Sequence[Moved]) -> Program[None]:
-    ids = [
-        m.id
-        for m in moves
-        if m.has_callback and (m.state in TERMINAL or (m.callback_events == "all" and m.state in TOLD))
-    ]
+    ids = [m.id for m in moves if m.has_callback and is_told_of(m.state, m.callback_events)]
     if ids:
         rows = yield one("told_jobs", ids=ids)
         yield from tell(jobs_from(rows))

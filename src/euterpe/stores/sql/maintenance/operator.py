@@ -11,7 +11,7 @@ from euterpe.model.outcome import taken_away
 from euterpe.model.state import PLAIN_STAGES, TERMINAL, By, State, check_move
 from euterpe.model.submission import Submission, check_name
 from euterpe.stores.sql.jobs import settle
-from euterpe.stores.sql.jobs.effects import follow
+from euterpe.stores.sql.jobs.effects import follow, tell
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
@@ -75,7 +75,9 @@ def retry(job_id: str, requester_id: str | None) -> Program[Job | Submission]:
     if job.state is State.FAILED and job.attempt_count < job.max_attempts:
         check_move(job.state, State.SCHEDULED, By.OPERATOR)
         rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
-        return job_from(rows[0])
+        again = job_from(rows[0])
+        yield from tell([again])
+        return again
     return replay_of(job)
 
 

@@ -1,0 +1,37 @@
+"""Which changes of a job are told to its callback, and under which family of names: what `callback_events` says.
+
+`all` and `terminal` tell of states as `job.<state>`. `transcode.*` tells of every status as `transcode.<status>`: a job
+type with stages of its own has words of its own for where a job is. It is data on the job, so whoever moves the job,
+a worker or a sweep of another process, writes the same event.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from euterpe.model.state import TERMINAL, State
+
+TOLD: Final = frozenset({State.RUNNING, State.RETRYING, *TERMINAL})
+"""Waiting states are bookkeeping: the requester learnt of them from the answer to its submission."""
+TOLD_OF_FAMILY: Final = TOLD | {State.SCHEDULED}
+"""A job that is given back, or retried by hand, is queued again."""
+
+_FAMILY: Final = re.compile(r"(?!job\.)([a-z][a-z0-9_]{0,30})\.\*", re.ASCII)
+
+
+def family_of(callback_events: object) -> str | None:
+    """`transcode` for `transcode.*`; None for the states that every job has."""
+    if callback_events == "all" or not isinstance(callback_events, str):
+        return None
+    found = _FAMILY.fullmatch(callback_events)
+    return found.group(1) if found else None
+
+
+def is_told_of(state: State, callback_events: str) -> bool:
+    """Whether entering this state is worth an event to a job with a callback."""
+    if state in TERMINAL:
+        return True
+    if callback_events == "all":
+        return state in TOLD
+    return state in TOLD_OF_FAMILY and family_of(callback_events) is not None

@@ -1,0 +1,69 @@
+"""Transcoding in a role: there where an ffmpeg is, or where the configuration says so, and else not even imported."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+import os
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from euterpe.backends.engines import is_control_plane
+from euterpe.config import Config
+from euterpe.model.errors import EuterpeError
+from euterpe.observe.metrics import Metrics
+from euterpe.queue.queue import Queue
+
+log = logging.getLogger("euterpe.system")
+
+
+class TranscodingUnavailable(EuterpeError):
+    """The configuration asks for transcoding, and this installation cannot."""
+
+
+class Part(Protocol):
+    """What a role does with transcoding."""
+
+    def routes(self, quotas: Any) -> Sequence[Any]: ...
+
+    async def tidy_forever(self) -> None: ...
+
+
+def is_wanted(config: Config, url: str) -> bool:
+    """Cheap, and imports nothing of it. A worker over HTTP has no database to keep credentials in."""
+    said = config.transcode.enabled
+    if is_control_plane(url) or said is False:
+        return False
+    return said is True or has_ffmpeg()
+
+
+def has_ffmpeg() -> bool:
+    return bool(
+        os.environ.get("EUTERPE_FFMPEG")
+        or shutil.which("ffmpeg")
+        or importlib.util.find_spec("imageio_ffmpeg") is not None
+    )
+
+
+@asynccontextmanager
+async def transcoding(config: Config, queue: Queue, metrics: Metrics, *, works: bool) -> AsyncIterator[Part | None]:
+    """On an open queue. With `works`, its workers transcode as well. None: nobody asked for it, and it cannot run."""
+    from euterpe.transcode.media.errors import MediaError
+    from euterpe.transcode.media.tools import find_tools
+    from euterpe.transcode.setup import Transcoding
+
+    try:
+        tools = await asyncio.to_thread(find_tools) if works else None
+    except MediaError as error:
+        if config.transcode.enabled:
+            raise TranscodingUnavailable(f"transcode.enabled: {error.message}") from None
+        log.warning("transcoding is off: %s", error.message)
+        yield None
+        return
+    async with Transcoding(config, queue, metrics=metrics) as part:
+        if tools is not None:
+            part.register(tools)
+        yield part

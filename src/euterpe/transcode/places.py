@@ -1,0 +1,60 @@
+"""From a location to the reader or writer that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from euterpe.egress.target import EgressPolicy
+from euterpe.transcode.locations import (
+    DestinationLocation,
+    LocalDestination,
+    LocalSource,
+    PutUrlDestination,
+    S3Destination,
+    S3Source,
+    SignedUrlSource,
+    SourceLocation,
+)
+from euterpe.transcode.storage.local import LocalReader, LocalWriter
+from euterpe.transcode.storage.local_root import LocalRoot
+from euterpe.transcode.storage.ports import Attempt, Credentials, Destination, Source, UploadLedger
+from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
+from euterpe.transcode.storage.signed_url import PutUrlWriter, SignedUrlReader
+
+
+class JobCredentials(Credentials, Protocol):
+    """Those of one attempt, until it is over."""
+
+    async def close(self) -> None: ...
+
+
+CredentialsOf = Callable[[Attempt], JobCredentials]
+
+
+class Places:
+    """The stores of one process, under one policy."""
+
+    def __init__(self, policy: EgressPolicy, local_root: Path, ledger: UploadLedger) -> None:
+        self._connect = connecting(policy)
+        self._root = LocalRoot(local_root)
+        self._ledger = ledger
+
+    def source(self, location: SourceLocation, credentials: Credentials) -> Source:
+        match location:
+            case S3Source():
+                return S3SourceReader(location, credentials, self._connect)
+            case SignedUrlSource():
+                return SignedUrlReader(location, credentials, self._connect)
+            case LocalSource():
+                return LocalReader(location, self._root)
+
+    def destination(self, location: DestinationLocation, attempt: Attempt, credentials: Credentials) -> Destination:
+        match location:
+            case S3Destination():
+                return S3Writer(location, attempt, credentials, self._ledger, self._connect)
+            case PutUrlDestination():
+                return PutUrlWriter(location, credentials, self._connect)
+            case LocalDestination():
+                return LocalWriter(location, attempt, self._root)

@@ -1,0 +1,163 @@
+"""Transcoding in one process, put together from the configuration: its job type, its routes, its housekeeping."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from euterpe.backends.keychain import key_file_of
+from euterpe.config import Config
+from euterpe.crypto import Keyring, SealingKeys
+from euterpe.crypto.keyring import KEKS_VARIABLE, MODE_VARIABLE
+from euterpe.egress.client import Egress
+from euterpe.model.errors import EuterpeError
+from euterpe.queue.queue import Queue
+from euterpe.server.http.router import AnyRoute
+from euterpe.server.quotas import Quotas
+from euterpe.transcode.credentials.keys import KMS_VARIABLE, credential_keys
+from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPolicy
+from euterpe.transcode.credentials.refresh import RefreshCalls
+from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads
+from euterpe.transcode.job import Transcoder, register
+from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.places import Places
+from euterpe.transcode.routes import TranscodeRoutes, transcode_routes
+from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.workspace import Workspaces
+from euterpe.webhook.settings import egress_policy, secrets_when_needed
+
+log = logging.getLogger("euterpe.transcode")
+
+TIDY_EVERY_S: Final = 15.0
+
+
+class RefreshMetrics(Protocol):
+    def credential_refresh(self, outcome: str, count: int = 1) -> None: ...
+
+
+class Transcoding:
+    """Open it on an open queue, for its whole life."""
+
+    def __init__(
+        self,
+        config: Config,
+        queue: Queue,
+        environ: Mapping[str, str] = os.environ,
+        metrics: RefreshMetrics | None = None,
+    ) -> None:
+        """Raises InvalidKeyring where the operator's keys are no good."""
+        self._metrics = metrics
+        self._config = config
+        self._queue = queue
+        self._environ = environ
+        self._policy = egress_policy(config, queue.url)
+        self._egress = Egress(self._policy)
+        self._stack = AsyncExitStack()
+        url = queue.backend_url
+        # Keys that are no good are told at the start and not at the first request.
+        self._keys: SealingKeys = credential_keys(url, environ) if _names_keys(url, environ) else _KeyFile(url)
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self._egress)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def register(self, tools: Tools) -> None:
+        """Make this process one that transcodes; also removes what workers of this machine left when they died."""
+        said = self._config.transcode
+        workspaces = Workspaces(Path(said.work_dir))
+        workspaces.remove_abandoned()
+        Path(said.local_root).mkdir(parents=True, exist_ok=True)
+        transcoder = Transcoder(
+            tools=tools,
+            limits=limits_of(self._config),
+            workspaces=workspaces,
+            places=Places(self._policy, Path(said.local_root), SqlUploads(self._queue.store.engine)),
+            credentials_of=self._credentials_of,
+            slots=asyncio.Semaphore(said.concurrency or os.cpu_count() or 1),
+        )
+        register(self._queue, transcoder, said.queue)
+
+    def routes(self, quotas: Quotas) -> Sequence[AnyRoute]:
+        handlers = TranscodeRoutes(
+            self._queue.store, self.credentials, quotas, self._policy, self._config.transcode.queue
+        )
+        return transcode_routes(handlers)
+
+    async def tidy_forever(self) -> None:
+        """Credentials of jobs that ended go, however they ended; rows of pruned jobs too."""
+        while True:
+            try:
+                await self.credentials.purge_ended()
+                await self.credentials.forget_pruned()
+            except EuterpeError as error:
+                log.warning("credentials of ended jobs were not purged", extra={"error_code": type(error).__name__})
+            await asyncio.sleep(TIDY_EVERY_S)
+
+    @cached_property
+    def credentials(self) -> CredentialStore:
+        return CredentialStore(self._queue.store.engine, self._keys)
+
+    def _credentials_of(self, attempt: Attempt) -> CredentialProvider:
+        policy = RefreshPolicy(ceiling=self._config.transcode.refresh_attempts)
+        return CredentialProvider(attempt, self.credentials, self._calls, policy, count=self._count)
+
+    def _count(self, outcome: str) -> None:
+        if self._metrics is not None:
+            self._metrics.credential_refresh(outcome)
+
+    @cached_property
+    def _calls(self) -> RefreshCalls:
+        secrets_of = secrets_when_needed(self._queue.backend_url, self._queue.store.engine, self._environ)
+        return RefreshCalls(self._egress, secrets_of, self._update_url)
+
+    def _update_url(self, job_id: str) -> str:
+        api = self._config.api
+        base = self._config.transcode.public_url or f"http://{api.host}:{api.port}"
+        return f"{base.rstrip('/')}/transcode/{job_id}/credentials"
+
+
+class _KeyFile:
+    """Where nobody named keys: the file beside the database, made when there is something to seal."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    @cached_property
+    def _keyring(self) -> Keyring:
+        return Keyring.from_key_file(key_file_of(self._url))
+
+    @property
+    def active_kek_id(self) -> str:
+        return self._keyring.active_kek_id
+
+    def wrap(self, dek: bytes, associated_data: bytes) -> tuple[str, bytes]:
+        return self._keyring.wrap(dek, associated_data)
+
+    def unwrap(self, kek_id: str, wrapped: bytes, associated_data: bytes) -> bytes:
+        return self._keyring.unwrap(kek_id, wrapped, associated_data)
+
+
+def limits_of(config: Config) -> Limits:
+    said = config.transcode
+    return Limits(
+        max_source_bytes=said.max_source_bytes,
+        max_output_bytes=said.max_output_bytes,
+        max_duration_s=said.max_duration_us / 1e6,
+    )
+
+
+def _names_keys(url: str, environ: Mapping[str, str]) -> bool:
+    return any(environ.get(name) for name in (KEKS_VARIABLE, MODE_VARIABLE, KMS_VARIABLE)) or key_file_of(url).exists()

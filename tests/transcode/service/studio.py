@@ -1,0 +1,151 @@
+"""The whole service on the test's own loop: a real port, a real ffmpeg, and a receiver for the webhooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from euterpe.cli.demo.receiver import Receiver
+from euterpe.config import Config, TranscodeConfig
+from euterpe.queue.queue import Queue
+from euterpe.server.app import create_app
+from euterpe.server.http.serving import serve
+from euterpe.service.bootstrap import welcome
+from euterpe.stores.sql.accounts.keys import ApiKeys
+from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.setup import Transcoding
+from tests.plain_http import NO_CERTIFICATES
+
+ENVIRON = {"EUTERPE_ENV": "test"}
+MP3 = {"id": "mp3", "kind": "audio", "preset": "mp3_128"}
+Document = dict[str, Any]
+
+
+@dataclass
+class Studio:
+    """A running service and a client for it."""
+
+    url: str
+    queue: Queue
+    root: Path
+    client: httpx.AsyncClient
+    receiver: Receiver
+    transcoding: Transcoding
+    config: Config
+    tools: Tools
+    _workers: list[tuple[asyncio.Task[None], asyncio.Event]] = field(default_factory=list)
+
+    def body(self, *outputs: Document, source: str = "in/a.wav", **more: Any) -> Document:
+        """A request from the local root to the local root, called back."""
+        return {
+            "source": {"type": "local", "path": source},
+            "destination": {"type": "local", "prefix": "out/"},
+            "outputs": list(outputs) or [MP3],
+            "status_webhook_url": self.receiver.url,
+            **more,
+        }
+
+    async def post(self, body: Document, key: str | None = None) -> httpx.Response:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return await self.client.post("/transcode", json=body, headers=headers)
+
+    async def accepted(self, body: Document, key: str | None = None) -> str:
+        answer = await self.post(body, key)
+        assert answer.status_code == 202, answer.text
+        job_id: str = answer.json()["job_id"]
+        return job_id
+
+    async def status(self, job_id: str) -> Document:
+        answer = await self.client.get("/transcode/status", params={"job_id": job_id})
+        assert answer.status_code == 200, answer.text
+        document: Document = answer.json()
+        return document
+
+    async def until(self, job_id: str, *statuses: str, timeout_s: float = 40) -> Document:
+        """The status document once it says one of these; the end, where none is named."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                document = await self.status(job_id)
+                if document["status"] in statuses or (document["terminal"] and not statuses):
+                    return document
+                assert not document["terminal"], document
+                await asyncio.sleep(0.02)
+
+    async def told(self, count: int, timeout_s: float = 20) -> list[Document]:
+        """The bodies of the verified callbacks, once there are so many."""
+        async with asyncio.timeout(timeout_s):
+            while len(self.receiver.events) < count:  # noqa: ASYNC110  # the receiver is a thread
+                await asyncio.sleep(0.02)
+        return [event.payload for event in self.receiver.events]
+
+    def start_worker(self, **options: Any) -> None:
+        stop = asyncio.Event()
+        settings: Any = {"poll": "50ms", "sweep_interval_s": 0.1, "lease": "5s", **options}
+        self._workers.append((asyncio.create_task(self.queue.work(4, stop=stop, **settings)), stop))
+
+    async def stop_workers(self) -> None:
+        for _, stop in self._workers:
+            stop.set()
+        await asyncio.gather(*(task for task, _ in self._workers))
+        self._workers.clear()
+
+    def leftovers(self) -> list[Path]:
+        """Files of attempts, staged or in work."""
+        staged = [path for path in (self.root / ".euterpe-staging").rglob("*") if path.is_file()]
+        return staged + [path for path in self.work_dir.rglob("*") if path.is_file()]
+
+    @property
+    def work_dir(self) -> Path:
+        return Path(self.config.transcode.work_dir)
+
+    def published(self) -> list[str]:
+        out = self.root / "out"
+        return sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+
+
+@asynccontextmanager
+async def studio_on(
+    url: str,
+    folder: Path,
+    tools: Tools,
+    *,
+    register: bool = True,
+    change: Callable[[TranscodeConfig], TranscodeConfig] = lambda said: said,
+) -> AsyncIterator[Studio]:
+    root, work = folder / "objects", folder / "work"
+    said = change(replace(TranscodeConfig(), local_root=str(root), work_dir=str(work)))
+    config = replace(Config(), transcode=said)
+    queue = Queue(url)
+    receiver = Receiver()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(receiver.listening())
+        await stack.enter_async_context(queue)
+        greeting = await welcome(queue.backend_url, queue.store.engine, ENVIRON)
+        transcoding = await stack.enter_async_context(Transcoding(config, queue, ENVIRON))
+        if register:
+            transcoding.register(tools)
+        keys = ApiKeys(queue.store.engine)
+        app = create_app(queue.store, keys, job_types=queue.jobtypes, more_routes=transcoding.routes)
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        stop = asyncio.Event()
+        serving = asyncio.create_task(serve(app, port=0, stop=stop, started=port.set_result, grace_s=5))
+        base = f"http://127.0.0.1:{await port}"
+        assert greeting.created is not None
+        receiver.secret = greeting.created.webhook_secret or ""
+        headers = {"Authorization": f"Bearer {greeting.created.key}"}
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(base_url=base, headers=headers, timeout=30, trust_env=False, verify=NO_CERTIFICATES)
+        )
+        studio = Studio(url, queue, root, client, receiver, transcoding, config, tools)
+        try:
+            yield studio
+        finally:
+            await studio.stop_workers()
+            stop.set()
+            await serving
