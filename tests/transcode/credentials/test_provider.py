@@ -20,7 +20,7 @@ from euterpe.transcode.credentials.refresh import RefreshCalls, refresh_id_of
 from euterpe.transcode.credentials.repository import CredentialStore
 from euterpe.transcode.credentials.update import Updated, update_credentials
 from euterpe.transcode.locations import CredentialSet
-from euterpe.transcode.storage.errors import StorageError
+from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.ports import Attempt
 from tests.conformance.acts import release, take_one
 from tests.conformance.engines import Opened
@@ -38,6 +38,9 @@ from tests.transcode.credentials.samples import (
 
 NOW = 1_800_000_000
 QUICK = RefreshPolicy(poll_s=0.01, retry_s=0.01, answer_s=60, ceiling=5)
+
+
+NOT_HEARD = StorageError("credentials.refresh_failed", Category.TEMPORARY, Stage.FETCHING, "no")
 
 
 class Clock:
@@ -264,6 +267,41 @@ async def test_the_calls_of_a_job_have_a_ceiling_over_all_its_attempts(flow: Ref
         await provider.renew("source", 1, "expired")
     assert caught.value.code == "credentials.refresh_exhausted"
     assert len(flow.receiver.calls) == QUICK.ceiling
+    await provider.close()
+
+
+async def test_a_refresh_url_that_hangs_is_left_and_called_again(
+    flow: Refreshing, jobs: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.transcode.credentials.refresh._CALL_S", 0.2)
+    _, attempt = await running_job(jobs, flow.credentials, refresh_url=flow.receiver.url)
+
+    async def hang_once(document: dict[str, Any]) -> None:
+        if len(flow.receiver.calls) == 1:
+            await asyncio.Event().wait()
+        await flow.put_at_once(document)
+
+    flow.receiver.on_call = hang_once
+    provider = flow.provider(attempt)
+    await provider.renew("source", 1, "expired")
+    assert len(flow.receiver.calls) == 2
+    await provider.close()
+
+
+async def test_a_requester_in_trouble_is_left_alone_for_longer_each_time(flow: Refreshing, jobs: SqlStore) -> None:
+    _, attempt = await running_job(jobs, flow.credentials, refresh_url=flow.receiver.url)
+    flow.receiver.answers = [500, 500, 503, 202]
+    flow.receiver.headers = {"retry-after": "11"}
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    provider = flow.provider(attempt, RefreshPolicy())
+    provider._sleep = sleep
+    await provider.renew("source", 1, "expired")
+    assert waits == [11, 11, 11, 0.5]
+    assert [RefreshPolicy().wait_s(n, NOT_HEARD) for n in (0, 1, 2, 9)] == [2, 4, 8, 30]
     await provider.close()
 
 

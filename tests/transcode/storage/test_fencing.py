@@ -10,7 +10,7 @@ import pytest
 from euterpe.model.errors import StaleLease
 from euterpe.transcode.locations import LocalDestination
 from euterpe.transcode.storage.errors import StorageError
-from euterpe.transcode.storage.local import STAGING, LocalWriter
+from euterpe.transcode.storage.local import STAGING, LocalWriter, remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import Attempt, Destination
 from tests.transcode.storage.conftest import S3Place
@@ -153,7 +153,7 @@ async def test_an_older_upload_that_was_discarded_knows_that_it_is_stale(place: 
     await new.close()
 
 
-@pytest.mark.parametrize("trouble", ["cannot look", "no conditions"])
+@pytest.mark.parametrize("trouble", ["cannot look", "no conditions", "a bad request"])
 async def test_stores_and_credentials_without_conditions_still_take_outputs(
     conditional: S3Place, tmp_path: Path, trouble: str
 ) -> None:
@@ -166,7 +166,8 @@ async def test_stores_and_credentials_without_conditions_still_take_outputs(
     if trouble == "cannot look":
         place.gate.tokens = {"w": Token(can_read=False)}
     else:
-        place.gate.faults = [Fault(lambda seen: "if-none-match" in seen.headers, status=501, code="NotImplemented")]
+        status, code = (501, "NotImplemented") if trouble == "no conditions" else (400, "InvalidArgument")
+        place.gate.faults = [Fault(lambda seen: "if-none-match" in seen.headers, status=status, code=code)]
     claim = Claim(2)
     writer = place.writer(credentials, version=2)
     assert await put(writer, tmp_path / "a", claim) == expected
@@ -228,6 +229,20 @@ async def test_in_a_folder_leftovers_of_older_attempts_are_removed_and_nothing_e
     assert sorted(path.name for path in staging.iterdir()) == ["3-cc.part", "fence"]
     await writer.finish()
     assert list((root / STAGING).iterdir()) == []
+
+
+async def test_what_killed_workers_left_of_ended_jobs_goes_when_a_worker_starts(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    assert await remove_staging_of_ended(LocalRoot(root), is_even) == 0
+    for number in range(4):
+        (root / STAGING / f"job-{number}").mkdir(parents=True)
+        (root / STAGING / f"job-{number}" / "1-aa.part").touch()
+    assert await remove_staging_of_ended(LocalRoot(root), is_even) == 2
+    assert sorted(path.name for path in (root / STAGING).iterdir()) == ["job-1", "job-3"]
+
+
+async def is_even(job_id: str) -> bool:
+    return int(job_id[-1]) % 2 == 0
 
 
 async def test_a_lock_that_is_never_given_back_ends_the_attempt_and_not_the_worker(

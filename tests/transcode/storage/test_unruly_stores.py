@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from random import Random
 
@@ -11,13 +12,13 @@ import pytest
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.failure import Category
 from euterpe.transcode.locations import AccessKeys, S3Destination
-from euterpe.transcode.storage.errors import StorageError
-from euterpe.transcode.storage.http import Timing
+from euterpe.transcode.storage.errors import Stage, StorageError
+from euterpe.transcode.storage.http import StorageHttp, Timing
 from euterpe.transcode.storage.ports import Attempt
 from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3 import S3Writer, connecting
 from tests.transcode.storage.parts import JOB, MIB, QUICK, Claim, JobCredentials, MemoryLedger, no_wait, random_file
-from tests.webhook.canary import Canary, serving
+from tests.webhook.canary import Canary, Names, serving
 
 REFUSAL = b"<Error><Code>ExpiredToken</Code></Error>"
 HEAD = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/xml\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
@@ -94,6 +95,21 @@ async def test_what_is_no_http_is_a_broken_line(tmp_path: Path, answer: bytes) -
     async with serving(babble) as canary:
         error = await put(writer(canary, JobCredentials(KEYS), ONCE), tmp_path / "a")
     assert (error.code, error.category) == ("storage.disconnected", Category.TEMPORARY)
+
+
+async def test_the_threads_that_look_up_names_end_with_the_store_and_a_shared_resolver_does_not(tmp_path: Path) -> None:
+    shared = Names(default=("127.0.0.1",))
+    policy = EgressPolicy(allow_loopback=True)
+    async with serving() as canary:
+        for resolver in (None, shared):
+            http = StorageHttp(canary.url("", host="localhost"), policy, stage=Stage.FETCHING, resolver=resolver)
+            assert (await http.ask("GET", "/a", {})).status == 204
+            await http.close()
+            looking = [thread for thread in threading.enumerate() if thread.name.startswith("euterpe-dns")]
+            for thread in looking:
+                thread.join(5)
+            assert not [thread for thread in looking if thread.is_alive()]
+    assert await shared.resolve("localhost", 80) == ("127.0.0.1",)
 
 
 async def test_nobody_at_home_is_worth_a_retry(tmp_path: Path) -> None:

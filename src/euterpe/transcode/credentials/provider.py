@@ -24,6 +24,7 @@ from euterpe.transcode.storage.ports import Attempt, Reason, Scope, Versioned, V
 log = logging.getLogger("euterpe.transcode")
 
 DECRYPT_TRIES: Final = 3
+_LONGEST_WAIT_S: Final = 30.0
 
 
 class UnreadableCredentials(StorageError):
@@ -41,10 +42,15 @@ class RefreshPolicy:
     """How long a requester may take to PUT fresh credentials after it was asked."""
     poll_s: float = 0.5
     retry_s: float = 2.0
+    """The first wait after a call that failed; each further one is twice as long, up to half a minute."""
     ahead_s: float = 120.0
     """So long before they run out, fresh ones are asked for."""
     spare_s: float = 15.0
     """What is good for less than this is not used any more."""
+
+    def wait_s(self, failures: int, error: StorageError) -> float:
+        asked_s = (error.retry_after_us or 0) / 1e6
+        return min(max(self.retry_s * 2.0**failures, asked_s), _LONGEST_WAIT_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +190,16 @@ class CredentialProvider:
         seen, until = opened.stored.version, self._clock() + self._policy.answer_s
         if await self._advanced(seen, scope):
             return
-        has_heard = False
+        has_heard, failures = False, 0
         while self._clock() < until:
+            wait_s = self._policy.poll_s
             if not has_heard:
-                has_heard = await self._ask(opened.stored, scope, reason)
-            await self._sleep(self._policy.poll_s if has_heard else self._policy.retry_s)
+                refusal = await self._ask(opened.stored, scope, reason)
+                has_heard = refusal is None
+                if refusal is not None:
+                    wait_s = self._policy.wait_s(failures, refusal)
+                    failures += 1
+            await self._sleep(wait_s)
             if await self._advanced(seen, scope):
                 return
         raise StorageError(
@@ -198,8 +209,8 @@ class CredentialProvider:
             f"no fresh credentials came within {self._policy.answer_s:g} s",
         )
 
-    async def _ask(self, stored: StoredCredentials, scope: Scope, reason: Reason) -> bool:
-        """Whether the requester has heard; one call, counted before it is made."""
+    async def _ask(self, stored: StoredCredentials, scope: Scope, reason: Reason) -> StorageError | None:
+        """None: the requester has heard. One call, counted before it is made."""
         if stored.refresh_url is not None:
             count = await self._store.count_refresh(self._attempt)
             if count > self._policy.ceiling:
@@ -215,8 +226,8 @@ class CredentialProvider:
             if error.code != "credentials.refresh_failed":
                 raise
             log.warning("a refresh call failed", extra={"job_id": stored.job_id, "error_code": error.code})
-            return False
-        return True
+            return error
+        return None
 
     async def _advanced(self, seen: int, scope: Scope) -> bool:
         version = await self._store.version(self._attempt.job_id)

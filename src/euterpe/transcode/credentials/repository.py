@@ -255,6 +255,7 @@ def purge(job_ids: Sequence[str]) -> Program[int]:
 def forget(job_ids: Sequence[str]) -> Program[int]:
     removed = 0
     for job_id in job_ids:
+        yield one("transcode/delete_uploads_of_pruned", job_id=job_id)
         removed += len((yield one("transcode/delete_credentials", job_id=job_id)))
     return removed
 

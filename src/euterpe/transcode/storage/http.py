@@ -67,11 +67,13 @@ class StorageHttp:
         timing: Timing | None = None,
         resolver: Resolver | None = None,
     ) -> None:
-        """Raises StorageError for an origin that the policy closes."""
+        """Raises StorageError for an origin that the policy closes. A resolver that is given may be shared, and stays
+        open; else threads that look up names end with `close`."""
         self.origin = origin
         self.stage = stage
         self.timing = timing or Timing()
         self.host = URL(origin).host_port_subcomponent or ""
+        self._owns_resolver = resolver is None
         try:
             self._guard = AiohttpGuard(origin, policy, resolver=resolver)
         except EgressRefused as refusal:
@@ -82,7 +84,7 @@ class StorageHttp:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-        else:
+        if self._owns_resolver:
             await self._guard.close()
 
     @asynccontextmanager

@@ -14,7 +14,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -201,6 +201,21 @@ class LocalWriter:
         return removed
 
 
+async def remove_staging_of_ended(root: LocalRoot, has_ended: Callable[[str], Awaitable[bool]]) -> int:
+    """What killed workers left of jobs that nobody will run again; returns how many jobs. For the start of a worker."""
+    try:
+        with root.folder((STAGING,), Stage.UPLOADING) as staging:
+            names = await in_thread(os.listdir, staging)
+    except StorageError:
+        return 0
+    removed = 0
+    for name in names:
+        if _JOB_ID.fullmatch(name) and await has_ended(name):
+            await LocalWriter(LocalDestination(), Attempt(name, 0), root).finish()
+            removed += 1
+    return removed
+
+
 def _move(source: int, into: int, digest: Digest, stage: Stage, offset: int | None = None) -> int:
     """Up to one step of bytes; 0 at the end. With an offset it reads there, whatever the descriptor's own place."""
     moved = 0
@@ -219,7 +234,8 @@ def _move(source: int, into: int, digest: Digest, stage: Stage, offset: int | No
 
 @contextmanager
 def _lock_file(staging: int) -> Iterator[int]:
-    descriptor = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=staging)
+    with translated(Stage.UPLOADING, "the lock of this job"):
+        descriptor = os.open(_LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=staging)
     try:
         yield descriptor
     finally:

@@ -19,6 +19,8 @@ Look = Callable[[], Awaitable[str | None]]
 FREE: Final[Condition] = {"if-none-match": "*"}
 _WHATEVER: Final[Condition] = {}
 _ROUNDS: Final = 8
+_KNOWS_NO_CONDITIONS: Final = frozenset({400, 501})
+"""How stores without conditional writes put it, before they write anything. A 400 of another kind comes again."""
 _ETAG: Final = re.compile(rb"<ETag>([^<]{1,300})</ETag>")
 
 
@@ -34,8 +36,8 @@ async def publish(act: Act, look: Look, fence: Fence, is_ours: Callable[[str], b
         try:
             return await act(condition)
         except StorageError as error:
-            if condition and error.http_status == 501:
-                condition = _WHATEVER  # The store knows no conditional writes; it said so before it wrote anything.
+            if condition and error.http_status in _KNOWS_NO_CONDITIONS:
+                condition = _WHATEVER
                 continue
             if not _is_conflict(error):
                 raise
