@@ -153,6 +153,38 @@ async def test_an_older_upload_that_was_discarded_knows_that_it_is_stale(place: 
     await new.close()
 
 
+async def test_a_completion_that_met_another_writer_is_sent_again_from_the_start(
+    conditional: S3Place, tmp_path: Path
+) -> None:
+    """AWS forgets the upload then; the gate takes its answer's part, and the store's memory is wiped behind it."""
+    place, ledger = conditional, MemoryLedger()
+    expected = random_file(tmp_path / "a", 2 * MIB)
+    place.gate.faults = [
+        Fault(lambda seen: makes_visible(seen), status=409, code="ConditionalRequestConflict"),
+        Fault(lambda seen: makes_visible(seen), status=404, code="NoSuchUpload"),
+    ]
+    writer = place.writer(ledger=ledger)
+    assert await put(writer, tmp_path / "a", Claim()) == expected
+    await writer.close()
+    assert place.gate.count("POST", uploads="") == 2
+    assert ledger.rows == []
+
+
+async def test_an_object_that_is_deleted_before_it_is_replaced_is_no_hindrance(
+    conditional: S3Place, tmp_path: Path
+) -> None:
+    place = conditional
+    expected = random_file(tmp_path / "a", 1000)
+    first = place.writer(version=1)
+    await put(first, tmp_path / "a", Claim(1))
+    place.gate.faults = [Fault(lambda seen: "if-match" in seen.headers, status=404, code="NoSuchKey")]
+    claim, second = Claim(2), place.writer(version=2)
+    assert await put(second, tmp_path / "a", claim) == expected
+    for writer in (first, second):
+        await writer.close()
+    assert claim.checks == 3
+
+
 @pytest.mark.parametrize("trouble", ["cannot look", "no conditions", "a bad request"])
 async def test_stores_and_credentials_without_conditions_still_take_outputs(
     conditional: S3Place, tmp_path: Path, trouble: str

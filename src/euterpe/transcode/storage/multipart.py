@@ -21,6 +21,7 @@ from euterpe.transcode.storage.publishing import Condition, Look, etag_in, publi
 from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3_client import S3Client
 
+UPLOAD_LOST: Final = "storage.upload_lost"
 _UNDER_WAY: Final = 3
 _UPLOAD_ID: Final = re.compile(rb"<UploadId>([^<]{1,1024})</UploadId>")
 _MD5: Final = re.compile(r'"?([0-9a-f]{32})"?', re.ASCII)
@@ -203,7 +204,7 @@ def _completion(etags: Etags) -> bytes:
 
 def _upload_lost(place: str) -> StorageError:
     return StorageError(
-        "storage.upload_lost",
+        UPLOAD_LOST,
         Category.TEMPORARY,
         Stage.UPLOADING,
         f"{place}: the store knows its upload no more",

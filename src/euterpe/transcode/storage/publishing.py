@@ -39,7 +39,7 @@ async def publish(act: Act, look: Look, fence: Fence, is_ours: Callable[[str], b
             if condition and error.http_status in _KNOWS_NO_CONDITIONS:
                 condition = _WHATEVER
                 continue
-            if not _is_conflict(error):
+            if not _is_conflict(error, condition):
                 raise
         try:
             there = await look()
@@ -62,5 +62,7 @@ def etag_in(body: bytes) -> str | None:
     return html.unescape(found.group(1).decode("utf-8", "replace")) if found else None
 
 
-def _is_conflict(error: StorageError) -> bool:
+def _is_conflict(error: StorageError, condition: Condition) -> bool:
+    if error.http_status == 404:
+        return "if-match" in condition and error.store_code == "NoSuchKey"  # What was there is gone.
     return error.http_status == 412 or (error.http_status == 409 and error.store_code == "ConditionalRequestConflict")

@@ -17,7 +17,7 @@ from euterpe.transcode.storage.cleanup import Cleanup
 from euterpe.transcode.storage.download import OPENED, Download
 from euterpe.transcode.storage.errors import Stage, StorageError, is_error_document, late_failure
 from euterpe.transcode.storage.http import StorageHttp, Timing
-from euterpe.transcode.storage.multipart import MultipartUpload
+from euterpe.transcode.storage.multipart import UPLOAD_LOST, MultipartUpload
 from euterpe.transcode.storage.parts import MAX_OBJECT, PART_SIZE, SINGLE_PUT_LIMIT, Cut, cut, part_size_for, stream
 from euterpe.transcode.storage.ports import (
     Attempt,
@@ -112,10 +112,7 @@ class S3Writer:
                 progress(pieces.size)
         else:
             pieces = await cut(path, part_size_for(size, self._part_size))
-            upload = MultipartUpload(
-                self._client, self._ledger, self._attempt, key, content_type, self._retries, self._cleanup
-            )
-            etag = await upload.run(path, pieces, partial(self._look_at, key), fence, progress)
+            etag = await self._put_in_parts(path, key, pieces, content_type, fence, progress)
         return Stored(key, pieces.size, pieces.sha256, etag)
 
     async def copy(self, key: str, name: str, *, etag: str, fence: Fence) -> str | None:
@@ -155,6 +152,21 @@ class S3Writer:
     async def _abort(self, upload: OpenUpload) -> None:
         await self._client.ask("DELETE", upload.key, query=[("uploadId", upload.upload_id)], expect=_DELETED)
         await self._ledger.closed(self._attempt, upload)
+
+    async def _put_in_parts(
+        self, path: Path, key: str, pieces: Cut, content_type: str, fence: Fence, progress: Progress | None
+    ) -> str | None:
+        for is_last in (False, True):
+            upload = MultipartUpload(
+                self._client, self._ledger, self._attempt, key, content_type, self._retries, self._cleanup
+            )
+            try:
+                return await upload.run(path, pieces, partial(self._look_at, key), fence, progress)
+            except StorageError as error:
+                # AWS forgets an upload whose completion met another writer (409); it has to be sent again.
+                if is_last or error.code != UPLOAD_LOST:
+                    raise
+        raise AssertionError("the last one returns or raises")
 
     async def _put_single(
         self, path: Path, key: str, pieces: Cut, content_type: str, condition: Condition
