@@ -32,7 +32,7 @@ async def main() -> None:
         print(await last.result(timeout="30s"))
         for node in days:
             attempts = await queue.attempts(node.id)
-            print(node.name, await node.result(), "after", len(attempts), "attempts")
+            print(node.type, await node.result(), "after", len(attempts), "attempts")
         worker.cancel()
 
 

@@ -14,6 +14,7 @@ import uvloop
 import euterpe
 from bench.peers.adapter import Payload, Peer, seen
 from euterpe.observe.metrics import Metrics
+from euterpe.queue.queue import core_of
 
 CHAIN = 10
 NOBODY = "http://receiver.invalid/"
@@ -78,7 +79,7 @@ class Euterpe(Peer):
 
     async def unfinished(self) -> int:
         assert self.queue is not None, "open comes before counting"
-        return sum(depth.count for depth in await self.queue.store.depths())
+        return sum(depth.count for depth in await core_of(self.queue).store.depths())
 
     async def work(self) -> None:
         queue = self.queue or self._make_queue()

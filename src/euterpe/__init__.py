@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.model.backoff import Backoff
     from euterpe.model.dependency import Dependency
+    from euterpe.model.duration import DurationLike
     from euterpe.model.errors import (
         CommitUnknown,
         DataRejected,
@@ -24,30 +25,40 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
         JobFailed,
         JobNotFound,
         JobPruned,
+        OpenedBeforeFork,
         PayloadTooLarge,
         PermanentError,
         SchemaMismatch,
+        ServerNotReady,
         StaleLease,
         StoreUnavailable,
         TemporaryError,
         UnknownDependency,
+        UnprocessableRow,
         Unsupported,
     )
+    from euterpe.model.failure import Category
     from euterpe.model.http_error import HTTPError
-    from euterpe.model.job import Attempt, Job
+    from euterpe.model.job_error import JobError
     from euterpe.model.priority import Priority
     from euterpe.model.state import State
+    from euterpe.ports import Telemetry
     from euterpe.queue.handle import JobHandle
-    from euterpe.queue.job_type import Call, JobType
+    from euterpe.queue.job import Attempt, Job, Page, Progress, Stats
+    from euterpe.queue.job_type import Call, CronDecorator, JobDecorator, JobType, PreparedJob
+    from euterpe.queue.options import Options, Updates
     from euterpe.queue.queue import Queue
-    from euterpe.queue.workflow import Workflow
-    from euterpe.worker.context import Context
+    from euterpe.queue.sync import SyncQueue
+    from euterpe.queue.worker import RunningAttempt, Worker, WorkerOptions
+    from euterpe.queue.workflow import Workflow, WorkflowNode
+    from euterpe.worker.context import Context, Sent
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "euterpe.model.backoff": "Backoff",
     "euterpe.model.dependency": "Dependency",
+    "euterpe.model.duration": "DurationLike",
     "euterpe.model.errors": (
         "CommitUnknown "
         "DataRejected "
@@ -60,24 +71,33 @@ _HOMES = {
         "JobFailed "
         "JobNotFound "
         "JobPruned "
+        "OpenedBeforeFork "
         "PayloadTooLarge "
         "PermanentError "
         "SchemaMismatch "
+        "ServerNotReady "
         "StaleLease "
         "StoreUnavailable "
         "TemporaryError "
         "UnknownDependency "
+        "UnprocessableRow "
         "Unsupported "
     ),
+    "euterpe.model.failure": "Category",
     "euterpe.model.http_error": "HTTPError",
-    "euterpe.model.job": "Attempt Job",
+    "euterpe.model.job_error": "JobError",
     "euterpe.model.priority": "Priority",
     "euterpe.model.state": "State",
+    "euterpe.ports": "Telemetry",
     "euterpe.queue.handle": "JobHandle",
-    "euterpe.queue.job_type": "Call JobType",
+    "euterpe.queue.job": "Attempt Job Page Progress Stats",
+    "euterpe.queue.job_type": "Call CronDecorator JobDecorator JobType PreparedJob",
+    "euterpe.queue.options": "Options Updates",
     "euterpe.queue.queue": "Queue",
-    "euterpe.queue.workflow": "Workflow",
-    "euterpe.worker.context": "Context",
+    "euterpe.queue.sync": "SyncQueue",
+    "euterpe.queue.worker": "RunningAttempt Worker WorkerOptions",
+    "euterpe.queue.workflow": "Workflow WorkflowNode",
+    "euterpe.worker.context": "Context Sent",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -98,33 +118,54 @@ __all__ = [
     "Attempt",
     "Backoff",
     "Call",
+    "Category",
     "CommitUnknown",
     "Context",
+    "CronDecorator",
     "DataRejected",
     "Dependency",
     "DependencyCycle",
     "DependencyLimit",
+    "DurationLike",
     "EuterpeError",
     "HTTPError",
     "IdempotencyConflict",
     "IllegalTransition",
     "InvalidInput",
     "Job",
+    "JobDecorator",
+    "JobError",
     "JobFailed",
     "JobHandle",
     "JobNotFound",
     "JobPruned",
     "JobType",
+    "OpenedBeforeFork",
+    "Options",
+    "Page",
     "PayloadTooLarge",
     "PermanentError",
+    "PreparedJob",
     "Priority",
+    "Progress",
     "Queue",
+    "RunningAttempt",
     "SchemaMismatch",
+    "Sent",
+    "ServerNotReady",
     "StaleLease",
     "State",
+    "Stats",
     "StoreUnavailable",
+    "SyncQueue",
+    "Telemetry",
     "TemporaryError",
     "UnknownDependency",
+    "UnprocessableRow",
     "Unsupported",
+    "Updates",
+    "Worker",
+    "WorkerOptions",
     "Workflow",
+    "WorkflowNode",
 ]

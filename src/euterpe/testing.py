@@ -26,13 +26,17 @@ from euterpe.backends.engines import MEMORY_URL, connect
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
 from euterpe.model.exchange import Advance, ClaimRequest, Finished
-from euterpe.model.job import Claim, Job
+from euterpe.model.job import Claim
+from euterpe.model.job import Job as JobRow
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.model.views import Search
-from euterpe.queue.job_type import Call, JobType
-from euterpe.queue.queue import Queue
+from euterpe.queue.core import QueueCore
+from euterpe.queue.job import Job, job_of
+from euterpe.queue.job_type import Call, JobType, definition_of
+from euterpe.queue.queue import Queue, core_of, submitter_of
+from euterpe.queue.submitter import Submitter
 from euterpe.stores.sql.program import run_sync
 from euterpe.stores.sql.reads.search import search as search_program
 from euterpe.stores.sql.sqlite.library import Session
@@ -86,13 +90,13 @@ class FrozenClock:
         return f"<frozen clock at {self.now.isoformat()}>"
 
 
-_clocks: WeakKeyDictionary[Queue, FrozenClock] = WeakKeyDictionary()
+_clocks: WeakKeyDictionary[QueueCore, FrozenClock] = WeakKeyDictionary()
 
 
 @asynccontextmanager
 async def queue(subject: Queue, *, at: datetime | None = None) -> AsyncIterator[Queue]:
     """The queue, opened on an empty SQLite database of its own, on a frozen clock; afterwards it is as it was."""
-    with _on_trial(subject, at):
+    with _on_trial(core_of(subject), at):
         async with subject:
             yield subject
 
@@ -101,7 +105,7 @@ async def queue(subject: Queue, *, at: datetime | None = None) -> AsyncIterator[
 def sync_queue(subject: Queue, *, at: datetime | None = None) -> Iterator[Queue]:
     """Likewise for tests without an event loop: the code under test uses `queue.sync`, and a drain is
     `queue.sync.run(testing.drain(queue))`."""
-    with _on_trial(subject, at):
+    with _on_trial(core_of(subject), at):
         try:
             yield subject
         finally:
@@ -109,20 +113,20 @@ def sync_queue(subject: Queue, *, at: datetime | None = None) -> Iterator[Queue]
 
 
 @contextmanager
-def _on_trial(subject: Queue, at: datetime | None) -> Iterator[None]:
+def _on_trial(core: QueueCore, at: datetime | None) -> Iterator[None]:
     frozen = FrozenClock(at)
-    before = subject.exchange_backend(connect(MEMORY_URL, clock=frozen, payload_limit=subject.payload_limit))
-    _clocks[subject] = frozen
+    before = core.exchange_backend(connect(MEMORY_URL, clock=frozen, payload_limit=core.payload_limit))
+    _clocks[core] = frozen
     try:
         yield
     finally:
-        del _clocks[subject]
-        subject.exchange_backend(before)
+        del _clocks[core]
+        core.exchange_backend(before)
 
 
 def clock(subject: Queue) -> FrozenClock:
     """The clock of a queue under test."""
-    found = _clocks.get(subject)
+    found = _clocks.get(core_of(subject))
     if found is None:
         raise EuterpeError("this queue is not under test; open it by `async with testing.queue(queue):`")
     return found
@@ -136,7 +140,8 @@ def submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **
     clock(subject)
     job_type = what.type if isinstance(what, JobType) else what
     expected = msgspec.to_builtins(arguments)
-    return [job for job in _all_jobs(subject) if job_type in (None, job.type) and _has(job, expected)]
+    found = [row for row in _all_jobs(subject) if job_type in (None, row.type) and _has(row, expected)]
+    return [job_of(row) for row in found]
 
 
 def assert_submitted(subject: Queue, what: str | JobType[..., Any], /, **arguments: Any) -> Job:
@@ -153,12 +158,12 @@ def assert_not_submitted(subject: Queue, what: str | JobType[..., Any] | None = 
         raise AssertionError(f"{len(found)} jobs {_shown(what, arguments)} were submitted; {_seen(subject)}")
 
 
-def _all_jobs(subject: Queue) -> list[Job]:
+def _all_jobs(subject: Queue) -> list[JobRow]:
     """Read past the event loop, so that a test can assert without `await`."""
-    engine = subject.store.engine
+    engine = core_of(subject).store.engine
     session: Session = engine.library.connect(engine.path)
     try:
-        jobs: list[Job] = []
+        jobs: list[JobRow] = []
         cursor = None
         while True:
             page = run_sync(
@@ -172,12 +177,12 @@ def _all_jobs(subject: Queue) -> list[Job]:
         session.close()
 
 
-def _has(job: Job, expected: dict[str, Any]) -> bool:
+def _has(row: JobRow, expected: dict[str, Any]) -> bool:
     if not expected:
         return True
-    if job.payload_format == "bytes":
-        return expected == {"payload": job.payload}
-    payload = msgspec.json.decode(job.payload)
+    if row.payload_format == "bytes":
+        return expected == {"payload": row.payload}
+    payload = msgspec.json.decode(row.payload)
     return isinstance(payload, dict) and all(
         name in payload and payload[name] == value for name, value in expected.items()
     )
@@ -206,9 +211,9 @@ async def drain(subject: Queue, *, strict: bool = False, limit: int = 10_000) ->
     `strict` raises JobFailed for the first job that ends badly. A job of an unknown type, or of a paused one, stays."""
     frozen = clock(subject)
     ran: list[Job] = []
-    async with _Bench(subject) as bench:
+    async with _Bench(submitter_of(subject)) as bench:
         while True:
-            await subject.store.sweeps.urgent()
+            await core_of(subject).store.sweeps.urgent()
             claim = await bench.claim()
             if claim is not None:
                 if len(ran) >= limit:
@@ -218,7 +223,7 @@ async def drain(subject: Queue, *, strict: bool = False, limit: int = 10_000) ->
                 job = await bench.execute(claim)
                 ran.append(job)
                 if strict and job.state in TERMINAL and job.state is not State.COMPLETED:
-                    raise JobFailed(job.id, job.state, job.error_document)
+                    raise JobFailed(job.id, job.state, job.error)
                 continue
             due_us = await bench.next_due_in_us()
             if due_us is None:
@@ -236,14 +241,17 @@ async def run(what: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Run one handler now, with checked arguments and a real Context, and return what it returns; what it raises is
     raised here. On a queue under test its news and children stay to be looked at; else they are thrown away."""
     call: Call[Any] = what if isinstance(what, Call) else what.with_args(*args, **kwargs)
-    subject = call.jobtype.queue
-    if not isinstance(subject, Queue):
+    submitter = definition_of(call).submitter
+    if not isinstance(submitter, Submitter):
         raise EuterpeError(f"{what!r} belongs to no queue")
     async with AsyncExitStack() as stack:
-        if subject not in _clocks:
-            await stack.enter_async_context(queue(subject))
-        bench = await stack.enter_async_context(_Bench(subject))
-        job = await subject.submit(call.with_options(priority="critical", delay=None, run_at=None, depends_on=None))
+        if submitter.core not in _clocks:
+            stack.enter_context(_on_trial(submitter.core, None))
+            await submitter.core.open()
+            stack.push_async_callback(submitter.core.close)
+        bench = await stack.enter_async_context(_Bench(submitter))
+        now = call.with_options(priority="critical", delay=None, run_at=None, depends_on=None)
+        job = await submitter.submit_call(now, None, {})
         claim = await bench.claim(job.type)
         if claim is None or claim.job.id != job.id:
             raise EuterpeError(f"{job.type} cannot run: an older job of its type waits, or the type is paused")
@@ -253,11 +261,11 @@ async def run(what: Any, /, *args: Any, **kwargs: Any) -> Any:
 class _Bench:
     """Where claims of a queue under test are executed, one at a time."""
 
-    def __init__(self, subject: Queue) -> None:
-        self._queue = subject
-        self._store = subject.store
+    def __init__(self, submitter: Submitter) -> None:
+        self._core = core = submitter.core
+        self._store = core.store
         self._threads = Threads()
-        self._desk = WorkerDesk(asyncio.get_running_loop(), self._advance, subject.spawn, subject.make_submission)
+        self._desk = WorkerDesk(asyncio.get_running_loop(), self._advance, core.spawn, submitter.make_submission)
         desk = self._desk
         self._means = Means(
             self._threads.call, self._in_thread, desk.has_news, desk.delivered, desk.is_spawning, RESULT_LIMIT
@@ -271,7 +279,7 @@ class _Bench:
 
     async def claim(self, job_type: str | None = None) -> Claim | None:
         """The most urgent job of any queue."""
-        types = self._queue.handlers.types if job_type is None else (job_type,)
+        types = self._core.handlers.types if job_type is None else (job_type,)
         waiting = {depth.queue for depth in await self._store.depths()}
         request = ClaimRequest(
             worker_id="testing", limit=1, queues=tuple(sorted(waiting)), types=types, lease_ttl_us=LEASE_US
@@ -285,7 +293,7 @@ class _Bench:
 
     async def execute(self, claim: Claim) -> Job:
         """The real execution of an attempt, and its settlement; the job as it is then."""
-        handler = self._queue.handlers[claim.job.type]
+        handler = self._core.handlers[claim.job.type]
         loop = asyncio.get_running_loop()
         timeout_us = min(claim.job.execution_timeout_us, handler.timeout_us or claim.job.execution_timeout_us)
         stops_at = loop.time() + timeout_us / 1_000_000
@@ -298,12 +306,12 @@ class _Bench:
         self._desk.forget(claim)
         if attempt.outcome is not None:
             (verdict,) = await self._store.settle([attempt.finished()])
-            self._queue.settled(claim.job.id, verdict)
-        return await self._queue.get(claim.job.id)
+            self._core.settled(claim.job.id, verdict)
+        return job_of(await self._core.get(claim.job.id))
 
     async def call(self, claim: Claim) -> Any:
         """The handler itself: its own return value, its own exception."""
-        handler = self._queue.handlers[claim.job.type]
+        handler = self._core.handlers[claim.job.type]
         deadline = asyncio.get_running_loop().time() + claim.job.execution_timeout_us / 1_000_000
         context = Context(claim, self._desk, deadline)
         args = (context,) if handler.takes_context else ()

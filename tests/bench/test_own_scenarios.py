@@ -15,8 +15,8 @@ from bench.peers.adapter import make_payload
 from bench.peers.euterpe import Euterpe
 from bench.raw.euterpe_rows import PROBES
 from bench.raw.probe import Probe
-from euterpe.model.job import Job
 from euterpe.model.state import State
+from euterpe.queue.job import Job
 from tests.bench.test_scenarios import TINY
 
 SIZES = Sizes(jobs=40, latency_per_second=100, latency_s=0.2, history_jobs=200)

@@ -89,5 +89,5 @@ async def _resume(queue: euterpe.Queue) -> None:
 
 
 async def _any(queue: euterpe.Queue, rng: random.Random, state: State | None = None) -> Any:
-    page = await queue.search(limit=50, **({} if state is None else {"state": state}))
+    page = await queue.search(limit=50, state=state)
     return rng.choice(page.jobs) if page.jobs else None

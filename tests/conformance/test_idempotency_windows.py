@@ -11,7 +11,7 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.retention import Retention
 from euterpe.model.submission import DAY_US as DAY
 from euterpe.model.submission import Submission
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, submitter_of
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import HOUR, complete, job, take_one
 from tests.conformance.clock import FrozenClock
@@ -32,7 +32,7 @@ def of_a_type(window: str | None, **said: Any) -> Submission:
     @queue.job("work", idempotency_window=window)
     def work() -> None: ...
 
-    return queue.make_submission(work, idempotency_key="k", **said)
+    return submitter_of(queue).make_submission(work, idempotency_key="k", **said)
 
 
 async def completed(store: SqlStore, submission: Submission) -> str:
@@ -93,7 +93,7 @@ async def test_the_submission_wins_over_its_type_and_the_type_over_the_configura
 
 async def test_a_queues_own_window_is_for_all_that_name_none(store: SqlStore, clock: FrozenClock, lasts: Any) -> None:
     queue = Queue("sqlite:///:memory:", idempotency_window="30h")
-    await lasts(store, clock, queue.make_submission("work", idempotency_key="k"), 30 * HOUR)
+    await lasts(store, clock, submitter_of(queue).make_submission("work", idempotency_key="k"), 30 * HOUR)
 
 
 async def test_no_window_is_shorter_than_a_day_after_the_end(store: SqlStore, clock: FrozenClock, lasts: Any) -> None:

@@ -18,12 +18,13 @@ import pytest
 
 from euterpe.backends.keychain import key_file_of, keyring_for
 from euterpe.model.submission import LOCAL_REQUESTER
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.webhook import service
 from euterpe.webhook.signing import new_secret
 from euterpe.webhooks import verify
 from tests.outbox.receiver import NO_CONTENT, Got, Receiver, receiving
+from tests.worker.inline import work_on
 
 SCRIPT = Path(__file__).with_name("users_script.py")
 KEKS = f"k1:{base64.b64encode(bytes(range(32))).decode()}"
@@ -44,7 +45,9 @@ def allow(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def make_secret(queue: Queue) -> str:
     secret = new_secret()
-    await WebhookSecrets(queue.store.engine, keyring_for(queue.url, os.environ)).create(LOCAL_REQUESTER, secret)
+    await WebhookSecrets(core_of(queue).store.engine, keyring_for(queue.url, os.environ)).create(
+        LOCAL_REQUESTER, secret
+    )
     return secret
 
 
@@ -72,7 +75,7 @@ async def working(queue: Queue, **said: Any) -> AsyncIterator[asyncio.Event]:
 
 
 async def states(queue: Queue) -> list[str]:
-    return [event.state for _, event in await queue.store.outbox.search(limit=1000)]
+    return [event.state for _, event in await core_of(queue).store.outbox.search(limit=1000)]
 
 
 async def until_all_are(state: str, queue: Queue, count: int) -> None:
@@ -150,7 +153,7 @@ async def test_without_events_nothing_is_imported_opened_or_claimed(url: str, mo
     monkeypatch.setattr(service, "SPACING_S", 0.05)
     queue, greet = shop(url)
     async with queue:
-        outbox = queue.store.outbox
+        outbox = core_of(queue).store.outbox
         looks: list[float] = []
         looking = outbox.has_waiting
 
@@ -236,7 +239,7 @@ async def test_a_bad_setting_is_named_and_variables_of_other_programs_do_no_harm
 
 
 def test_a_queue_over_http_has_nothing_to_deliver() -> None:
-    assert Queue("http://127.0.0.1:9", token="t").store.outbox is None
+    assert core_of(Queue("http://127.0.0.1:9", token="t")).store.outbox is None
 
 
 async def test_a_requester_without_a_secret_is_told_of_once_with_what_to_do(
@@ -287,7 +290,7 @@ async def test_a_send_that_hangs_is_given_back_when_the_worker_leaves(
         allow(receiver, monkeypatch)
         await make_secret(queue)
         grace = "200ms" if way == "grace" else "30s"
-        worker = asyncio.get_running_loop().create_task(queue.work(4, stop=stop, at_once=at_once, grace=grace))
+        worker = asyncio.get_running_loop().create_task(work_on(queue, 4, stop=stop, at_once=at_once, grace=grace))
         await queue.submit(greet.with_args(name="ada"), callback_url=receiver.url, callback_events="terminal")
         await receiver.wait_for(1)
         started = time.monotonic()
@@ -298,7 +301,7 @@ async def test_a_send_that_hangs_is_given_back_when_the_worker_leaves(
         await asyncio.wait({worker}, timeout=20)
         assert worker.done()
         assert time.monotonic() - started < 5.0, "a hanging receiver held the worker up"
-        (event,) = [event for _, event in await queue.store.outbox.search()]
+        (event,) = [event for _, event in await core_of(queue).store.outbox.search()]
         assert (event.state, event.attempt_count) == ("retrying", 0)
 
 

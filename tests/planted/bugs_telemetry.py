@@ -73,7 +73,7 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "a_role_that_sweeps_has_no_metrics_for_it",
-        (Edit("service/roles.py", "        queue.store.telemetry = metrics\n", ""),),
+        (Edit("service/roles.py", "        core.store.telemetry = metrics\n", ""),),
         f"{PROCESSES}::test_every_role_counts_and_tells_what_it_sweeps[outbox]",
         "jobs_dead_letter_total",
     ),

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from euterpe.model.errors import InvalidInput
-from euterpe.queue.queue import Queue
+from euterpe.queue.job_type import definition_of, payload_of
+from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
 
 
@@ -92,10 +93,10 @@ async def test_nothing_is_stored_when_an_argument_does_not_fit(queue: Queue) -> 
 
 def test_arguments_may_be_given_by_place_or_by_name_and_defaults_stay_with_the_handler(unopened: Queue) -> None:
     jobtype = unopened.job("render")(render)
-    assert jobtype.with_args(7).payload == b'{"report_id":7}'
-    assert jobtype.with_args(7, "Sales").payload == b'{"report_id":7,"title":"Sales"}'
+    assert payload_of(jobtype.with_args(7)) == b'{"report_id":7}'
+    assert payload_of(jobtype.with_args(7, "Sales")) == b'{"report_id":7,"title":"Sales"}'
     job = jobtype.with_args(report_id=7)
-    assert jobtype.handler.signature.decode(job.payload) == {
+    assert definition_of(jobtype).handler.signature.decode(payload_of(job)) == {
         "report_id": 7, "title": "untitled", "pages": None, "paper": None,
     }  # fmt: skip
 
@@ -116,13 +117,13 @@ def test_arguments_arrive_as_the_types_that_the_handler_names(unopened: Queue) -
         "tags": {"a"},
     }
     jobtype = unopened.job("typed")(typed)
-    assert jobtype.handler.signature.decode(jobtype.with_args(**given).payload) == given
+    assert definition_of(jobtype).handler.signature.decode(payload_of(jobtype.with_args(**given))) == given
 
 
 def test_a_default_that_can_change_is_not_shared_between_jobs(unopened: Queue) -> None:
     async def collect(into: list[int] = []) -> None: ...  # noqa: B006  # the mistake under test
 
-    handler = unopened.job("collect")(collect).handler
+    handler = definition_of(unopened.job("collect")(collect)).handler
     handler.signature.decode(b"{}")["into"].append(1)
     assert handler.signature.decode(b"{}") == {"into": []}
 
@@ -131,8 +132,8 @@ def test_a_handler_with_open_keywords_takes_any_json(unopened: Queue) -> None:
     async def anything(ctx: Context, **values: Any) -> None: ...
 
     jobtype = unopened.job("anything")(anything)
-    assert jobtype.with_args(a=1, b=[2]).payload == b'{"a":1,"b":[2]}'
-    assert jobtype.handler.signature.decode(b'{"a":1}') == {"a": 1}
+    assert payload_of(jobtype.with_args(a=1, b=[2])) == b'{"a":1,"b":[2]}'
+    assert definition_of(jobtype).handler.signature.decode(b'{"a":1}') == {"a": 1}
 
 
 def test_a_handler_without_hints_takes_any_json(unopened: Queue) -> None:
@@ -140,8 +141,8 @@ def test_a_handler_without_hints_takes_any_json(unopened: Queue) -> None:
         ...
 
     jobtype = unopened.job("loose")(loose)
-    assert jobtype.handler.takes_context
-    assert jobtype.with_args(value={"x": 1}).payload == b'{"value":{"x":1}}'
+    assert definition_of(jobtype).handler.takes_context
+    assert payload_of(jobtype.with_args(value={"x": 1})) == b'{"value":{"x":1}}'
 
 
 def test_a_job_type_is_still_the_plain_function(unopened: Queue) -> None:
@@ -199,7 +200,7 @@ def test_a_decorator_at_the_wrong_place_is_refused_there(unopened: Queue, wrong:
     with pytest.raises(InvalidInput) as refused:
         unopened.job("wrong")(wrong)
     assert word in str(refused.value)
-    assert unopened.handlers.types == ()
+    assert core_of(unopened).handlers.types == ()
 
 
 def test_a_job_type_cannot_be_decorated_again(unopened: Queue) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.sqlite.python_sqlite import PYTHON
 
@@ -46,12 +46,12 @@ async def test_a_queue_stays_with_its_file_when_the_program_changes_its_folder(f
         ] * 20
     assert list(elsewhere.iterdir()) == []
     assert (folder / "jobs.db").exists()
-    assert queue.backend_url == f"{scheme}:///{folder / 'jobs.db'}"
+    assert core_of(queue).backend_url == f"{scheme}:///{folder / 'jobs.db'}"
 
 
 async def test_the_lease_keeper_is_told_the_file_and_not_a_name_beside_its_own_folder(folder: Path) -> None:
     queue = Queue("sqlite:///a%20b.db")
-    assert queue.backend_url == f"sqlite:///{folder}/a%20b.db"
+    assert core_of(queue).backend_url == f"sqlite:///{folder}/a%20b.db"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -11,7 +11,7 @@ import pytest
 
 from euterpe.model.job import Job
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 
 
 class Watched:
@@ -37,7 +37,7 @@ class Watched:
 async def test_a_cancel_that_meets_the_end_of_the_job_is_not_swallowed(turns: int, sqlite_url: str) -> None:
     async with Queue(sqlite_url) as queue:
         submitted = await queue.submit("nobody.knows.it")
-        watched: Any = Watched(await queue.get(submitted.id))
+        watched: Any = Watched(await core_of(queue).get(submitted.id))
     handle: JobHandle[Any] = JobHandle(watched, submitted.id, "t", "scheduled", "", replayed=False)
     waiting = asyncio.get_running_loop().create_task(handle.wait())
     await watched.asked.wait()

@@ -32,7 +32,6 @@ async def test_search_finds_by_everything_it_names_page_by_page(queue: Queue) ->
     ("criteria", "field"),
     [
         ({"state": "lost"}, "state"),
-        ({"colour": "red"}, "colour"),
         ({"tag": "team"}, "tag"),
         ({"tag": ("team", 1)}, "tag"),
         ({"limit": 0}, "limit"),

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import InvalidInput, PayloadTooLarge
-from euterpe.model.submission import Submission
-from euterpe.queue.queue import Queue
+from euterpe.model.submission import PAYLOAD_LIMIT, Submission
+from euterpe.queue.job_type import submission_of_call
+from euterpe.queue.queue import Queue, core_of, submitter_of
 
 ANY_ID = "2f1cf4ac-6b7e-4d7c-9a52-5f2f8e0b3a11"
 
@@ -88,7 +89,7 @@ WRONG: list[tuple[str, Any, str]] = [
 @pytest.mark.parametrize(("option", "value", "field"), WRONG, ids=[f"{o}={str(v)[:20]}" for o, v, _ in WRONG])
 def test_a_wrong_option_of_a_submission_is_named(unopened: Queue, option: str, value: Any, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        unopened.make_submission("any.type", {}, **{option: value})
+        submitter_of(unopened).make_submission("any.type", {}, **{option: value})
     assert refused.value.field == field
 
 
@@ -104,12 +105,12 @@ def test_a_wrong_default_of_a_job_type_is_named_at_the_decorator(
     with pytest.raises(InvalidInput) as refused:
         unopened.job("any.type", **{option: value})(handler)
     assert refused.value.field.startswith(field.split(".", maxsplit=1)[0])
-    assert unopened.handlers.types == ()
+    assert core_of(unopened).handlers.types == ()
 
 
 def test_a_delay_and_a_time_contradict_each_other(unopened: Queue) -> None:
     with pytest.raises(InvalidInput) as refused:
-        unopened.make_submission("any.type", {}, delay="5m", run_at=datetime.now(UTC))
+        submitter_of(unopened).make_submission("any.type", {}, delay="5m", run_at=datetime.now(UTC))
     assert refused.value.field == "run_at"
 
 
@@ -123,22 +124,25 @@ def test_a_handler_cannot_ask_for_more_than_the_systems_timeout(unopened: Queue)
 @pytest.mark.parametrize("payload", [object(), {"x": object()}, "\ud800"])
 def test_a_payload_that_is_no_json_is_refused(unopened: Queue, payload: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
-        unopened.make_submission("any.type", payload)
+        submitter_of(unopened).make_submission("any.type", payload)
     assert refused.value.field == "payload"
 
 
 def test_a_payload_over_the_limit_is_refused_and_the_limit_may_be_raised(sqlite_url: str) -> None:
     large = "x" * 1_000_000
     with pytest.raises(PayloadTooLarge) as refused:
-        Queue(sqlite_url).make_submission("any.type", {"x": large})
+        submitter_of(Queue(sqlite_url)).make_submission("any.type", {"x": large})
     assert refused.value.field == "payload"
-    assert Queue(sqlite_url, payload_limit=2_000_000).make_submission("any.type", {"x": large}).type == "any.type"
+    assert (
+        submitter_of(Queue(sqlite_url, payload_limit=2_000_000)).make_submission("any.type", {"x": large}).type
+        == "any.type"
+    )
     with pytest.raises(InvalidInput):
         Queue(sqlite_url, payload_limit=16_000_001)
 
 
 def test_options_are_read_as_people_write_them(unopened: Queue) -> None:
-    said = unopened.make_submission(
+    said = submitter_of(unopened).make_submission(
         "any.type",
         {"x": 1},
         queue="reports",
@@ -180,7 +184,7 @@ def test_none_means_not_said_and_takes_a_default_back(unopened: Queue) -> None:
     @unopened.job("any.type", delay="5m", priority="high")
     async def handler() -> None: ...
 
-    said = handler.options(delay=None).with_args().submission()
+    said = submission_of_call(handler.options(delay=None).with_args(), {}, PAYLOAD_LIMIT)
     assert (said.delay_us, said.priority) == (0, 1)
 
 
@@ -189,9 +193,9 @@ def test_options_of_a_submit_win_over_those_of_the_type(unopened: Queue) -> None
     async def handler() -> None: ...
 
     call = handler.options(priority="low").with_args().with_options(max_attempts=2)
-    said: Submission = unopened.make_submission(call, correlation_id="c")
+    said: Submission = submitter_of(unopened).make_submission(call, correlation_id="c")
     assert (said.priority, said.max_attempts, said.tags, said.correlation_id) == (3, 2, {"a": "1"}, "c")
-    by_name = unopened.make_submission("any.type", {}, priority="bulk")
+    by_name = submitter_of(unopened).make_submission("any.type", {}, priority="bulk")
     assert (by_name.priority, by_name.max_attempts) == (4, 9)
 
 
@@ -199,7 +203,7 @@ def test_a_limit_of_a_type_needs_no_key(unopened: Queue) -> None:
     @unopened.job("any.type", concurrency_limit=2)
     async def handler() -> None: ...
 
-    said = handler.with_args().submission()
+    said = submission_of_call(handler.with_args(), {}, PAYLOAD_LIMIT)
     assert (said.concurrency_key, said.concurrency_limit) == ("type:any.type", 2)
 
 
@@ -214,7 +218,7 @@ async def test_an_option_among_the_arguments_is_pointed_out(unopened: Queue) -> 
 
 
 def test_a_backoff_may_be_a_function_with_a_name(unopened: Queue) -> None:
-    said = unopened.make_submission("any.type", {}, backoff=named_lambda)
+    said = submitter_of(unopened).make_submission("any.type", {}, backoff=named_lambda)
     assert said.retry.backoff.name == f"{__name__}.named_lambda"
     assert said.retry.backoff.base_delay_us(3) == 3_000_000
 

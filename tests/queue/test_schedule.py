@@ -11,7 +11,7 @@ import pytest
 
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, StoreUnavailable
 from euterpe.queue.cron import Cron, keep_time
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of, submitter_of
 
 
 class Clock:
@@ -61,7 +61,7 @@ async def run(queue: Queue, expression: str, tz: str, clock: Clock, ledger: Ledg
 
     cron = Cron(expression, tz, tick)
     with pytest.raises(asyncio.CancelledError):
-        await keep_time(ledger, [cron], now=clock.now, sleep=clock.sleep)  # type: ignore[arg-type]  # a stand-in
+        await keep_time(ledger, [cron], now=clock.now, sleep=clock.sleep)
 
 
 async def test_every_tick_is_submitted_at_its_time(unopened: Queue) -> None:
@@ -129,7 +129,7 @@ async def test_several_crons_keep_their_own_time(unopened: Queue) -> None:
     ledger = Ledger()
     crons = [Cron("* * * * *", "UTC", a), Cron("*/2 * * * *", "UTC", b)]
     with pytest.raises(asyncio.CancelledError):
-        await keep_time(ledger, crons, now=clock.now, sleep=clock.sleep)  # type: ignore[arg-type]  # a stand-in
+        await keep_time(ledger, crons, now=clock.now, sleep=clock.sleep)
     assert len(set(ledger.keys)) == len(ledger.keys) == 4
     assert [key.split(":")[1] for key in ledger.keys] == ["* * * * *"] * 2 + ["*/2 * * * *", "* * * * *"]
 
@@ -143,7 +143,7 @@ async def test_two_workers_that_keep_time_make_one_job_a_tick(queue: Queue) -> N
     async def one_worker() -> None:
         clock = Clock(datetime(2026, 1, 7, 0, 30, tzinfo=UTC), datetime(2026, 1, 7, 5, 30, tzinfo=UTC))
         with pytest.raises(asyncio.CancelledError):
-            await keep_time(queue, [cron], now=clock.now, sleep=clock.sleep)
+            await keep_time(submitter_of(queue), [cron], now=clock.now, sleep=clock.sleep)
 
     await asyncio.gather(one_worker(), one_worker(), one_worker())
     page = await queue.search(type="tick")
@@ -159,10 +159,10 @@ def test_the_decorator_takes_a_function_or_a_job_type(unopened: Queue) -> None:
     @unopened.job("report", max_attempts=5)
     async def report(day: str = "today") -> None: ...
 
-    assert [(cron.jobtype.type, cron.expression) for cron in unopened.crons] == [
+    assert [(cron.jobtype.type, cron.expression) for cron in core_of(unopened).crons] == [
         ("nightly", "0 3 * * *"), ("report", "*/5 * * * *"),
     ]  # fmt: skip
-    assert unopened.jobtypes["nightly"].defaults == {"priority": "bulk"}
+    assert core_of(unopened).definitions["nightly"].defaults == {"priority": "bulk"}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ async def test_two_crons_with_one_expression_on_one_type_are_refused_unless_thei
     unopened.cron("0 3 * * *", priority="bulk", name="again")(tick)
     with pytest.raises(InvalidInput, match="only one of the two"):
         unopened.cron("0 3 * * *", name="again")(tick)
-    assert len(unopened.crons) == 3
+    assert len(core_of(unopened).crons) == 3
 
 
 async def test_crons_that_differ_in_their_names_are_both_submitted_at_every_tick(unopened: Queue) -> None:
@@ -215,7 +215,7 @@ async def test_crons_that_differ_in_their_names_are_both_submitted_at_every_tick
     async with unopened:
         clock = Clock(datetime(2026, 1, 7, 2, 50, tzinfo=UTC), datetime(2026, 1, 7, 4, 0, tzinfo=UTC))
         with pytest.raises(asyncio.CancelledError):
-            await keep_time(unopened, unopened.crons, now=clock.now, sleep=clock.sleep)
+            await keep_time(submitter_of(unopened), core_of(unopened).crons, now=clock.now, sleep=clock.sleep)
         assert (await unopened.stats()).by_state["scheduled"] == 2
 
 

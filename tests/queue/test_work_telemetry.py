@@ -6,7 +6,7 @@ import asyncio
 
 from euterpe.model.submission import Submission
 from euterpe.observe.metrics import Metrics
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
 from tests.observe.scraping import moved_counters
 
@@ -22,7 +22,7 @@ async def test_a_worker_in_a_users_process_counts_what_its_sweeps_end(sqlite_url
         return moved_counters(metrics.render()[1].decode()).get('jobs_dead_letter_total{queue="default"}')
 
     async with queue:
-        await queue.store.submit(Submission(type="unknown", lifetime_us=1_000_000))
+        await core_of(queue).store.submit(Submission(type="unknown", lifetime_us=1_000_000))
         working = asyncio.create_task(queue.work(1, stop=stop, telemetry=metrics))
         async with asyncio.timeout(20):
             while dead() is None:  # noqa: ASYNC110  # metrics call nobody back

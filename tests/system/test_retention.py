@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from euterpe.config import load_config
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.service.roles import keep_as_said
 
 
@@ -13,15 +13,15 @@ async def test_the_sweeps_keep_what_the_configuration_says(sqlite_url: str) -> N
     environ = {"RETENTION_COMPLETED": "1h", "RETENTION_TOMBSTONES": "2d", "RETENTION_IDEMPOTENCY": "48h"}
     queue = Queue(sqlite_url)
     keep_as_said(load_config(None, environ), queue)
-    sweeps = queue.store.sweeps
+    sweeps = core_of(queue).store.sweeps
     assert sweeps.retention.completed_us == 3600 * 1_000_000
     assert sweeps.retention.tombstones_us == 2 * 86_400 * 1_000_000
-    assert queue.store.key_window_us == 48 * 3600 * 1_000_000
+    assert core_of(queue).store.key_window_us == 48 * 3600 * 1_000_000
 
 
 @pytest.mark.parametrize(("lease", "allowed_s"), [("5s", 2.5), ("12s", 6.0), ("1m", 10.0)])
 def test_a_frozen_role_of_any_kind_keeps_its_locks_for_half_a_lease_at_most(lease: str, allowed_s: float) -> None:
     queue = Queue("postgresql://nobody@127.0.0.1:1/none")
-    assert queue.store.engine.session.idle_transaction_s == 10.0  # who only submits knows of no lease
+    assert core_of(queue).store.engine.session.idle_transaction_s == 10.0  # who only submits knows of no lease
     keep_as_said(load_config(None, {"WORKER_HEARTBEAT_TTL": lease}), queue)
-    assert queue.store.engine.session.idle_transaction_s == allowed_s
+    assert core_of(queue).store.engine.session.idle_transaction_s == allowed_s

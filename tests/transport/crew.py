@@ -22,6 +22,7 @@ import redis
 
 from euterpe import Context, Queue
 from euterpe.backends.engines import connect
+from euterpe.queue.queue import core_of
 from euterpe.stores.sql.reads.job_states import WaitingJobs
 from euterpe.wakeups.redis_streams import StreamWakeups
 
@@ -35,7 +36,7 @@ def streams_queue(url: str, redis_url: str, *, visibility_s: float = 300.0, repu
     backend = connect(url)
     jobs = WaitingJobs(backend.store.engine)
     backend.wakeups = StreamWakeups(redis_url, jobs, visibility_s=visibility_s, republish_s=republish_s)
-    queue.exchange_backend(backend)
+    core_of(queue).exchange_backend(backend)
     return queue
 
 

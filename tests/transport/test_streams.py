@@ -21,6 +21,7 @@ from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.state import State
+from euterpe.queue.queue import core_of
 from euterpe.wakeups.redis_streams import StreamWakeups
 from euterpe.wakeups.stream_messages import GROUP, Note, StreamMessages
 from tests.servers.process import free_port
@@ -49,7 +50,7 @@ def messages(client: redis.Redis, stream: str = STREAM) -> list[dict[str, str]]:
 async def submit_in_silence(url: str, **payload: str) -> str:
     """A job that nobody is told of."""
     async with Queue(url) as silent:
-        silent.store.wakeups = None
+        core_of(silent).store.wakeups = None
         return (await silent.submit("note", payload)).id
 
 
@@ -89,20 +90,20 @@ async def test_a_message_stays_pending_until_the_end_of_its_job_or_its_return_is
 ) -> None:
     async with streams_queue(sqlite_url, redis_url) as other:
         woken = asyncio.Event()
-        stop = other.wakeups.subscribe(woken.set, ["default"])
+        stop = core_of(other).wakeups.subscribe(woken.set, ["default"])
         job = await submitter.submit("note", {})
         await asyncio.wait_for(woken.wait(), 10)
         # Handed on: it was looked at, found to be of use still, and kept.
         await until(lambda: [m.get("hops") for m in messages(client)] == ["1"])
         assert (await other.get(job.id)).state is State.SCHEDULED
-        claims = await other.store.claim(ClaimRequest(worker_id="w", limit=1))
+        claims = await core_of(other).store.claim(ClaimRequest(worker_id="w", limit=1))
         assert [claim.job.id for claim in claims] == [job.id]
         await until(lambda: messages_in(redis_url) == (1, 1))
-        await until(lambda: bool(other.wakeups._book.running))
-        await other.wakeups._look()  # whatever it does about a message, it does it here
+        await until(lambda: bool(core_of(other).wakeups._book.running))
+        await core_of(other).wakeups._look()  # whatever it does about a message, it does it here
         assert messages_in(redis_url) == (1, 1)
         before = messages(client)[0]["enqueue_id"]
-        await other.store.settle([Finished(claims[0], end)])
+        await core_of(other).store.settle([Finished(claims[0], end)])
         if isinstance(end, Released):  # it waits again, which is what a new message says
             await until(lambda: [m["enqueue_id"] for m in messages(client)] not in ([], [before]))
             await submitter.cancel(job.id)
@@ -118,16 +119,16 @@ async def test_a_message_left_by_a_crash_after_the_claims_commit_is_taken_over_a
     job = await submitter.submit("note", {})
     (held,) = (await dead.read(streams, 10, 10_000)).held
     assert held.note.job_id == job.id
-    (claim,) = await submitter.store.claim(ClaimRequest(worker_id="w", limit=1))
+    (claim,) = await core_of(submitter).store.claim(ClaimRequest(worker_id="w", limit=1))
     await dead.close()  # It claimed and died: no acknowledgement.
     assert messages_in(redis_url) == (1, 1)
     async with streams_queue(sqlite_url, redis_url, visibility_s=0.2) as other, working(other) as started:
-        await until(lambda: bool(other.wakeups._book.running))
+        await until(lambda: bool(core_of(other).wakeups._book.running))
         assert messages_in(redis_url) == (1, 1)
-        assert await submitter.store.settle([Finished(claim, Success())])
+        assert await core_of(submitter).store.settle([Finished(claim, Success())])
         await until(lambda: is_drained(redis_url))
         assert started == []
-        assert (await other.get(job.id)).attempt_count == 1
+        assert (await other.get(job.id)).attempt == 1
 
 
 async def test_a_message_left_by_a_crash_between_the_last_commit_and_its_acknowledgement_is_redelivered_and_goes(
@@ -137,8 +138,8 @@ async def test_a_message_left_by_a_crash_between_the_last_commit_and_its_acknowl
     streams = await dead.ensure_groups({"default"})
     job = await submitter.submit("note", {})
     assert len((await dead.read(streams, 10, 10_000)).held) == 1
-    (claim,) = await submitter.store.claim(ClaimRequest(worker_id="w", limit=1))
-    assert await submitter.store.settle([Finished(claim, Success())])
+    (claim,) = await core_of(submitter).store.claim(ClaimRequest(worker_id="w", limit=1))
+    assert await core_of(submitter).store.settle([Finished(claim, Success())])
     await dead.close()  # Committed, and it died: no acknowledgement.
     assert messages_in(redis_url) == (1, 1)
     async with streams_queue(sqlite_url, redis_url, visibility_s=0.2) as other, working(other) as started:
@@ -158,7 +159,7 @@ async def test_a_message_that_a_dead_process_had_in_hand_wakes_another_after_the
     await dead.close()
     async with streams_queue(sqlite_url, redis_url, visibility_s=2, republish_s=600) as other:
         wakes: list[float] = []
-        stop = other.wakeups.subscribe(lambda: wakes.append(time.monotonic()), ["default"])
+        stop = core_of(other).wakeups.subscribe(lambda: wakes.append(time.monotonic()), ["default"])
         await until(lambda: len(wakes) > 1)  # The first one says that it listens now.
         assert wakes[1] - held.read_at >= 1.9
         await submitter.cancel(job_id)
@@ -201,7 +202,7 @@ async def test_duplicates_and_forgeries_are_harmless_and_drained(
         await submitter.submit("note", {"name": "next"})
         await until(lambda: len(started) == 2)
         assert [line["name"] for line in started] == ["real", "next"]
-        assert (await other.get(job.id)).attempt_count == 1
+        assert (await other.get(job.id)).attempt == 1
 
 
 async def test_a_destroyed_group_is_made_again_and_nothing_waits_for_a_poll(
@@ -225,7 +226,7 @@ async def test_a_busy_process_hands_a_message_on_to_one_that_is_free(
 ) -> None:
     async with streams_queue(sqlite_url, redis_url, republish_s=600) as busy:
         woken = asyncio.Event()
-        stop = busy.wakeups.subscribe(woken.set, ["default"])  # It listens and never claims.
+        stop = core_of(busy).wakeups.subscribe(woken.set, ["default"])  # It listens and never claims.
         await submitter.submit("note", {"name": "first"})
         await asyncio.wait_for(woken.wait(), 10)
         async with streams_queue(sqlite_url, redis_url, republish_s=600) as free, working(free) as started:
@@ -244,7 +245,7 @@ async def test_an_announcement_without_ids_reaches_other_processes_too(
         await until(lambda: len(started) == 1)
         await until(lambda: is_drained(redis_url))
         await submit_in_silence(sqlite_url, name="second")
-        submitter.wakeups.announce(["default"])
+        core_of(submitter).wakeups.announce(["default"])
         await until(lambda: len(started) == 2)
 
 
@@ -287,7 +288,7 @@ async def test_a_stopped_process_leaves_no_consumer_and_no_pending_message(
     submitter: Queue, sqlite_url: str, redis_url: str, client: redis.Redis
 ) -> None:
     async with streams_queue(sqlite_url, redis_url) as other:
-        stop = other.wakeups.subscribe(lambda: None, ["default"])
+        stop = core_of(other).wakeups.subscribe(lambda: None, ["default"])
         await submitter.submit("note", {})
         await until(lambda: messages_in(redis_url)[1] == 1)
     stop()

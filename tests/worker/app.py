@@ -22,6 +22,7 @@ from typing import Any
 import euterpe
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
+from tests.worker.inline import work_on
 
 FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER") or tempfile.mkdtemp())
 AT_ONCE = {"strategy": "constant", "initial": "10ms", "jitter": 0}
@@ -234,7 +235,7 @@ async def main() -> None:
     if settings.pop("cron", False):
         queue.cron("* * * * * *")(tick)
     print("working", flush=True)
-    await queue.work(signals=(signal.SIGTERM, signal.SIGINT), **settings)
+    await work_on(queue, signals=(signal.SIGTERM, signal.SIGINT), **settings)
     print("ended", flush=True)
 
 

@@ -23,7 +23,7 @@ from euterpe.model.errors import StoreUnavailable
 from euterpe.model.job import Job
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 
 PATIENCE_S: Final = 40.0
 LOOK_S: Final = 0.01
@@ -171,10 +171,10 @@ def is_alive(pid: int) -> bool:
 
 
 async def in_state(queue: Queue, job: JobHandle[Any], *states: State, within_s: float = PATIENCE_S) -> Job:
-    """The job as soon as it is in one of these states."""
+    """The job's row as soon as it is in one of these states."""
 
     async def look() -> Job | None:
-        found = await queue.get(job.id)
+        found = await core_of(queue).get(job.id)
         return found if found.state in states else None
 
     return await until(look, f"{job} becomes {' or '.join(states)}", within_s)  # type: ignore[no-any-return]

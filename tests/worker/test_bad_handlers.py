@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 import euterpe
 from euterpe.model.errors import PermanentError, TemporaryError
-from euterpe.model.job import Job
 from euterpe.model.state import State
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
 from tests.worker import app
 from tests.worker.floor import Floor, in_state, until
@@ -32,8 +32,8 @@ async def ended_and_alive(queue: Queue, job_type: str, payload: Any = None, **op
         job = await queue.submit(job_type, payload, **options)
         ended = await job.wait("20s")
         assert await (await queue.submit("healthy")).result("20s") == "alive"
-    assert ended.error_document is not None
-    return {"state": ended.state, "attempts": ended.attempt_count, **ended.error_document}
+    assert ended.error is not None
+    return {"state": ended.state, "attempts": ended.attempt, **msgspec.structs.asdict(ended.error)}
 
 
 class Unprintable(Exception):
@@ -176,7 +176,7 @@ async def test_an_unknown_type_is_left_alone_with_a_warning(client: Queue, floor
     (warning, *_) = await until(lambda: worker.said("wait for a worker that knows their type"), "a warning")
     assert (warning["level"], warning["type"]) == ("warning", "nobody.knows")
     found = await client.get(job.id)
-    assert (found.state, found.attempt_count) == (State.SCHEDULED, 0)
+    assert (found.state, found.attempt) == (State.SCHEDULED, 0)
 
 
 class OnAppQueue:
@@ -186,11 +186,11 @@ class OnAppQueue:
         self._url = url
 
     async def __aenter__(self) -> Queue:
-        self._before = app.queue.exchange_backend(Queue(self._url)._backend)
+        self._before = core_of(app.queue).exchange_backend(core_of(Queue(self._url))._backend)
         return app.queue
 
     async def __aexit__(self, *_: object) -> None:
-        app.queue.exchange_backend(self._before)
+        core_of(app.queue).exchange_backend(self._before)
 
 
 @pytest.mark.parametrize(
@@ -209,11 +209,11 @@ async def test_whatever_a_process_handler_does_is_the_error_of_its_job(
 ) -> None:
     async with OnAppQueue(sqlite_url) as queue, working(queue):
         job = await queue.submit("misbehave", {"how": how}, max_attempts=2)
-        ended: Job = await job.wait("30s")
+        ended = await job.wait("30s")
         again = await queue.submit("misbehave", {"how": "well"})
         assert await again.result("30s") != os.getpid()
-    assert ended.error_document is not None
-    assert (ended.state, ended.error_document["code"], ended.error_document["category"]) == (state, code, category)
+    assert ended.error is not None
+    assert (ended.state, ended.error.code, ended.error.category) == (state, code, category)
 
 
 async def test_a_handler_that_a_process_cannot_import_fails_its_job_with_the_reason(sqlite_url: str) -> None:
@@ -222,9 +222,9 @@ async def test_a_handler_that_a_process_cannot_import_fails_its_job_with_the_rea
         ended = await job.wait("30s")
         second = await (await queue.submit("not_importable")).wait("30s")
     assert (ended.state, second.state) == (State.FAILED, State.FAILED)
-    assert ended.error_document is not None
-    assert ended.error_document["code"] == "not_importable"
-    assert "tests.worker.app:hidden" in ended.error_document["message"]
+    assert ended.error is not None
+    assert ended.error.code == "not_importable"
+    assert "tests.worker.app:hidden" in ended.error.message
 
 
 def test_a_process_handler_that_cannot_be_importable_is_refused_at_the_decorator(sqlite_url: str) -> None:

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import InvalidInput
-from euterpe.model.job import Job
 from euterpe.model.state import State
+from euterpe.queue.job import Job
 from euterpe.queue.queue import Queue
 from euterpe.worker.context import Context
 from tests.worker.conftest import ON_SQLITE_ALONE
@@ -78,7 +78,7 @@ def register(queue: Queue, mode: str, act: Callable[[], Any], **options: Any) ->
 
 
 async def ended(queue: Queue, job_type: str = "hostile", **options: Any) -> Job:
-    job: Job = await (await queue.submit(job_type, **options)).wait("30s")
+    job = await (await queue.submit(job_type, **options)).wait("30s")
     return job
 
 
@@ -110,10 +110,10 @@ async def test_whatever_is_raised_frees_its_slot_and_is_the_error_of_its_job(sql
     async with unharmed(queue):
         jobs = {name: await queue.submit(name) for name in RAISES}
         ends = {name: await job.wait("30s") for name, job in jobs.items()}
-    codes = {name: (end.error_document or {}).get("code") for name, end in ends.items()}
+    codes = {name: end.error and end.error.code for name, end in ends.items()}
     assert codes == {name: code for name, (_, code) in RAISES.items()}
     assert {end.state for end in ends.values()} == {State.DEAD_LETTER}
-    assert {end.attempt_count for end in ends.values()} == {2}
+    assert {end.attempt for end in ends.values()} == {2}
 
 
 @pytest.mark.parametrize("mode", ["async", "thread"])
@@ -134,7 +134,7 @@ async def test_a_result_that_cannot_be_stored_frees_its_slot_and_fails_its_job(s
     async with unharmed(queue):
         jobs = {name: await queue.submit(name) for name in RESULTS}
         ends = {name: await job.wait("30s") for name, job in jobs.items()}
-    found = {name: (end.state, (end.error_document or {}).get("code")) for name, end in ends.items()}
+    found = {name: (end.state, end.error and end.error.code) for name, end in ends.items()}
     assert found == dict.fromkeys(RESULTS, (State.FAILED, "bad_result"))
 
 
@@ -150,7 +150,7 @@ async def test_a_panic_and_an_interrupt_free_their_slots_on_every_engine(url: st
     register(queue, mode, act, max_attempts=6)
     async with unharmed(queue):
         end = await ended(queue)
-    assert (end.state, end.attempt_count) == (State.DEAD_LETTER, 6)
+    assert (end.state, end.attempt) == (State.DEAD_LETTER, 6)
 
 
 def test_a_generator_function_is_refused_where_it_is_registered(sqlite_url: str) -> None:
@@ -185,7 +185,7 @@ async def test_arguments_that_raise_while_they_are_read_free_their_slot(sqlite_u
 
     async with unharmed(queue):
         end = await (await queue.submit("hostile", {"argument": [1]})).wait("30s")
-    assert (end.error_document or {})["code"] == "PanicException"
+    assert (end.error and end.error.code) == "PanicException"
 
 
 async def test_a_handler_that_cancels_its_own_task_ends_its_own_job_alone(sqlite_url: str) -> None:
@@ -207,7 +207,7 @@ async def test_a_handler_that_cancels_its_own_task_ends_its_own_job_alone(sqlite
 
     async with unharmed(queue):
         waited, returned = await ended(queue, "waits"), await ended(queue, "returns")
-    assert (waited.error_document or {})["code"] == "CancelledError"
+    assert (waited.error and waited.error.code) == "CancelledError"
     assert returned.state is State.COMPLETED
 
 
@@ -238,7 +238,7 @@ async def test_a_handler_that_swallows_its_cancellation_gives_its_slot_back_when
     async with unharmed(queue):
         end = await ended(queue)
         enough.set()
-    assert (end.error_document or {})["code"] == "timeout"
+    assert (end.error and end.error.code) == "timeout"
 
 
 async def test_a_handler_that_blocks_the_loop_past_its_timeout_is_settled_and_frees_its_slot(sqlite_url: str) -> None:
@@ -274,8 +274,8 @@ async def test_threads_that_never_end_take_their_slots_and_it_is_said_and_the_wo
         await asyncio.wait_for(work, ENDS_WITHIN_S)
         untouched = await queue.get(waiting.id)
     release.set()
-    assert [(end.error_document or {})["code"] for end in ends] == ["timeout"] * 2
-    assert (untouched.state, untouched.attempt_count) == (State.SCHEDULED, 0)
+    assert [end.error and end.error.code for end in ends] == ["timeout"] * 2
+    assert (untouched.state, untouched.attempt) == (State.SCHEDULED, 0)
     assert caplog.text.count("no slot is left") == 1
     assert keepers() == []
 
@@ -356,4 +356,4 @@ except KeyboardInterrupt:
         found = await client.get(job.id)
     assert said == b"interrupted\n"
     assert process.returncode == 0
-    assert (found.state, found.attempt_count) == (State.SCHEDULED, 0)
+    assert (found.state, found.attempt) == (State.SCHEDULED, 0)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from euterpe.model.state import State
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from tests.worker.floor import Floor, in_state, is_alive, until
 
 LEASE = "1500ms"
@@ -88,7 +88,7 @@ async def test_a_late_completion_of_a_worker_that_slept_through_its_lease_bounce
     await until(
         lambda: frozen.said("late writes bounced") or frozen.said("the lease was lost"), "the late write is refused"
     )
-    after = await client.get(job.id)
+    after = await core_of(client).get(job.id)
     assert (after.claim_version, after.result, after.updated_at) == (2, b"2", ended.updated_at)
     assert [a.outcome for a in await client.attempts(job.id)] == ["system", "completed"]
 
@@ -130,10 +130,10 @@ async def test_a_killed_keeper_is_started_again_and_the_lease_holds(client: Queu
     keeper.kill()
     await until(lambda: (new := worker.keeper()) is not None and new.pid != keeper.pid, "another keeper runs")
     await until(lambda: worker.said("is started again"), "the worker says so")
-    before = (await client.get(job.id)).heartbeat_at or 0
+    before = (await core_of(client).get(job.id)).heartbeat_at or 0
 
     async def renewed() -> bool:
-        return ((await client.get(job.id)).heartbeat_at or 0) > before
+        return ((await core_of(client).get(job.id)).heartbeat_at or 0) > before
 
     await until(renewed, "the new keeper renews the lease")
     floor.open_gate()
@@ -158,10 +158,10 @@ async def test_a_job_whose_visibility_is_shorter_than_the_lease_is_renewed_in_ti
     await until(worker.keeper, "the keeper runs")
     job = await client.submit("gated", visibility="3s")
     await floor.noted("begun", job)
-    first = (await client.get(job.id)).heartbeat_at or 0
+    first = (await core_of(client).get(job.id)).heartbeat_at or 0
 
     async def renewed_for_two_visibilities() -> bool:
-        return ((await client.get(job.id)).heartbeat_at or 0) > first + 6_000_000
+        return ((await core_of(client).get(job.id)).heartbeat_at or 0) > first + 6_000_000
 
     await until(renewed_for_two_visibilities, "the short lease is renewed for six seconds")
     floor.open_gate()

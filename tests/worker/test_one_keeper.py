@@ -12,13 +12,14 @@ from typing import Any
 import psutil
 import pytest
 
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.attempts import Roster
 from euterpe.worker.execution.environment import for_a_handler, for_a_lease_keeper
 from euterpe.worker.heartbeat.keeper import LeaseKeeper, Reports
 from tests.worker import app
 from tests.worker.floor import is_alive, until
+from tests.worker.inline import work_on
 from tests.worker.test_bad_handlers import OnAppQueue
 
 
@@ -69,7 +70,7 @@ async def test_two_who_ask_for_the_keeper_at_once_get_one(sqlite_url: str, start
     queue = plain_queue(sqlite_url)
     reports = Reports(lambda *_: None, lambda *_: None)
     async with queue:
-        keeper = LeaseKeeper(sqlite_url, queue.store, 3, 60_000_000, reports)
+        keeper = LeaseKeeper(sqlite_url, core_of(queue).store, 3, 60_000_000, reports)
         await asyncio.gather(keeper.ensure_running(), keeper.ensure_running())
         assert len(started) == 1
         await keeper.close(ShutdownDeadline())
@@ -168,13 +169,15 @@ async def test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts
             os.close(no_more_descriptors.pop())
         work = asyncio.create_task(queue.work(concurrency=4, lease="2s", stop=stop))
         await begun.wait()
-        before = (await queue.get(job.id)).heartbeat_at or 0
+        before = (await core_of(queue).get(job.id)).heartbeat_at or 0
 
         async def renewed() -> bool:
-            return ((await queue.get(job.id)).heartbeat_at or 0) > before
+            return ((await core_of(queue).get(job.id)).heartbeat_at or 0) > before
 
         await until(renewed, "the lease is renewed without a keeper")
-        assert (await hanging.wait("20s")).error_document["code"] == "timeout"  # type: ignore[index]
+        ended = await hanging.wait("20s")
+        assert ended.error is not None
+        assert ended.error.code == "timeout"
         assert keepers() == started == []
         assert caplog.text.count("the lease keeper cannot be started") == 1
         while no_more_descriptors:
@@ -182,7 +185,7 @@ async def test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts
         await until(lambda: len(keepers()) == 1, "the keeper is started when there are descriptors again")
         gate.set()
         assert await job.result("20s") == "done"
-        assert (await queue.get(job.id)).attempt_count == 1
+        assert (await queue.get(job.id)).attempt == 1
         stop.set()
         await work
     assert keepers() == []
@@ -207,7 +210,7 @@ async def test_the_watch_over_running_jobs_survives_an_error(
     queue = plain_queue(sqlite_url)
     async with queue:
         stop = asyncio.Event()
-        work = asyncio.create_task(queue.work(keeper=False, stop=stop))
+        work = asyncio.create_task(work_on(queue, keeper=False, stop=stop))
         await until(lambda: looks >= 2, "the watch looks again")
         stop.set()
         await work

@@ -13,7 +13,7 @@ import pytest
 from euterpe.model.errors import PermanentError, TemporaryError
 from euterpe.model.state import State
 from euterpe.observe.job_spans import job_spans, tracing_of
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
 from tests.observe.test_tracing import PARENT, SPAN, TRACE, Collector, attributes
 from tests.service.api.plane import running_plane
@@ -71,7 +71,7 @@ async def test_the_outcome_of_a_span_is_the_word_that_its_attempt_is_closed_with
         for job in jobs:
             await job.wait("30s")
             for attempt in await queue.attempts(job.id):
-                closed[job.id, str(attempt.attempt)] = attempt.outcome
+                closed[job.id, str(attempt.number)] = attempt.outcome
     spans = spans_of(collector)
     assert {(span["job_id"], str(span["attempt"])): span["outcome"] for span in spans} == closed
     assert set(closed.values()) == {"completed", "temporary", "permanent", "timeout", "cancelled"}
@@ -115,7 +115,7 @@ async def test_a_submission_over_http_is_continued_by_the_span_of_its_attempt_al
         register(queue)
         async with working(queue):
             for job_id in ids:
-                await in_state(queue, queue.handle_of_job(await queue.get(job_id)), State.COMPLETED)
+                await in_state(queue, core_of(queue).handle_of_row(await core_of(queue).get(job_id)), State.COMPLETED)
     spans = spans_of(collector)
     assert {span["job_id"] for span in spans} == ids
     assert {(span["trace"], span["parent"], span["outcome"]) for span in spans} == {(TRACE, SPAN, "completed")}

@@ -9,9 +9,9 @@ import pytest
 
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.state import State
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
-from tests.worker.inline import AT_ONCE, working
+from tests.worker.inline import AT_ONCE, work_on, working
 
 
 def with_child(url: str) -> Queue:
@@ -51,9 +51,9 @@ class Slow:
 
     def __init__(self, queue: Queue, error: Exception | None = None) -> None:
         self.begun, self.gate = asyncio.Event(), asyncio.Event()
-        self._spawn = queue.spawn
+        self._spawn = core_of(queue).spawn
         self._error = error
-        queue.spawn = self  # type: ignore[method-assign, assignment]
+        core_of(queue).spawn = self  # type: ignore[method-assign, assignment]
 
     async def __call__(self, *said: Any) -> Any:
         self.begun.set()
@@ -118,7 +118,8 @@ async def test_a_spawn_that_failed_unseen_fails_the_attempt_and_a_seen_one_is_th
         unseen = await (await queue.submit(mode, {"look": False})).wait("20s")
         seen = await (await queue.submit(mode, {"look": True})).wait("20s")
     assert unseen.state is State.DEAD_LETTER
-    assert (unseen.error_document or {})["code"] == "StoreUnavailable"
+    assert unseen.error is not None
+    assert unseen.error.code == "StoreUnavailable"
     assert seen.state is State.COMPLETED
 
 
@@ -136,7 +137,7 @@ async def test_an_order_to_stop_does_not_part_a_finished_job_from_its_spawn(url:
 
     at_once = asyncio.Event()
     async with queue:
-        work = asyncio.create_task(queue.work(keeper=False, at_once=at_once, webhooks=False))
+        work = asyncio.create_task(work_on(queue, keeper=False, at_once=at_once, webhooks=False))
         job = await queue.submit("parent")
         await returned.wait()
         await slow.begun.wait()

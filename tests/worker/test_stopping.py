@@ -8,10 +8,10 @@ import threading
 import time
 
 from euterpe.model.state import State
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import Floor, in_state, until
-from tests.worker.inline import working
+from tests.worker.inline import work_on, working
 
 
 async def test_sigterm_lets_running_work_finish_and_leaves_the_rest_untouched(client: Queue, floor: Floor) -> None:
@@ -24,7 +24,7 @@ async def test_sigterm_lets_running_work_finish_and_leaves_the_rest_untouched(cl
     floor.open_gate()
     assert await worker.ended() == 0
     assert [(await client.get(job.id)).state for job in running] == [State.COMPLETED] * 2
-    untouched = [await client.get(job.id) for job in waiting]
+    untouched = [await core_of(client).get(job.id) for job in waiting]
     assert {(job.state, job.attempt_count, job.claim_version) for job in untouched} == {(State.SCHEDULED, 0, 0)}
 
 
@@ -36,7 +36,7 @@ async def test_when_the_grace_time_is_over_running_work_is_given_back_unharmed(c
     worker.signal(signal.SIGTERM)
     assert await worker.ended() == 0
     for job in jobs:
-        found = await client.get(job.id)
+        found = await core_of(client).get(job.id)
         assert (found.state, found.attempt_count, found.release_count) == (State.SCHEDULED, 0, 1)
         assert [a.outcome for a in await client.attempts(job.id)] == ["released"]
     assert len(worker.said("unfinished jobs are given back")) == 1
@@ -52,7 +52,7 @@ async def test_a_second_sigterm_gives_everything_back_at_once(client: Queue, flo
     worker.signal(signal.SIGTERM)
     assert await worker.ended() == 0
     for given_back in (job, thread):
-        found = await client.get(given_back.id)
+        found = await core_of(client).get(given_back.id)
         assert (found.state, found.attempt_count) == (State.SCHEDULED, 0)
 
 
@@ -90,14 +90,14 @@ async def test_a_thread_that_ends_after_the_grace_time_without_looking_has_its_r
     async with queue:
         at_once = asyncio.Event()
         job = await queue.submit("slow")
-        work = asyncio.create_task(queue.work(keeper=False, at_once=at_once, webhooks=False))
+        work = asyncio.create_task(work_on(queue, keeper=False, at_once=at_once, webhooks=False))
         await begun.wait()
         at_once.set()
         for _ in range(20):  # as often as a release would need, and more
             assert (await queue.get(job.id)).state is State.RUNNING
         release.set()
         await work
-        found = await queue.get(job.id)
+        found = await core_of(queue).get(job.id)
     assert (found.state, found.result) == (State.COMPLETED, b'"done"')
 
 
@@ -142,12 +142,12 @@ async def test_a_cancelled_work_task_gives_its_jobs_back_before_it_ends(url: str
 
     async with queue:
         job = await queue.submit("long")
-        worker = asyncio.create_task(queue.work(keeper=False))
+        worker = asyncio.create_task(work_on(queue, keeper=False))
         await begun.wait()
         worker.cancel()
         await asyncio.wait({worker})
         assert worker.cancelled()
-        found = await queue.get(job.id)
+        found = await core_of(queue).get(job.id)
         assert (found.state, found.attempt_count, found.release_count) == (State.SCHEDULED, 0, 1)
 
 
@@ -161,7 +161,7 @@ async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
 
     async with queue:
         job = await queue.submit("short")
-        turn = queue.store.turn
+        turn = core_of(queue).store.turn
 
         async with working(queue) as stop:
 
@@ -173,10 +173,10 @@ async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
                     await asyncio.sleep(0)
                 return answer
 
-            queue.store.turn = turn_during_which_the_order_comes
+            core_of(queue).store.turn = turn_during_which_the_order_comes
             await in_state(queue, job, State.SCHEDULED, State.COMPLETED)
             await until(stop.is_set, "the job is claimed")
-        found = await queue.get(job.id)
+        found = await core_of(queue).get(job.id)
     assert ran == []
     assert (found.state, found.attempt_count, found.release_count) == (State.SCHEDULED, 0, 1)
 

@@ -47,10 +47,10 @@ async def test_the_error_of_a_timeout_names_the_time_that_was_allowed(url: str) 
     async with working(queue):
         ended = await (await queue.submit("slow")).wait("20s")
     assert ended.state is State.DEAD_LETTER
-    assert ended.error_document is not None
-    assert ended.error_document["code"] == "timeout"
-    assert ended.error_document["category"] == "timeout"
-    assert "0.15 s" in ended.error_document["message"]
+    assert ended.error is not None
+    assert ended.error.code == "timeout"
+    assert ended.error.category == "timeout"
+    assert "0.15 s" in ended.error.message
 
 
 async def test_a_timeout_that_must_not_be_retried_fails_the_job(url: str) -> None:
@@ -79,8 +79,8 @@ async def test_a_handler_may_shorten_the_timeout_of_a_submission_but_not_lengthe
     async with working(queue):
         job = await queue.submit("slow", timeout=asked)
         ended = await job.wait("20s")
-    assert ended.error_document is not None
-    assert f"{allowed_s:g} s" in ended.error_document["message"]
+    assert ended.error is not None
+    assert f"{allowed_s:g} s" in ended.error.message
 
 
 async def test_a_thread_past_its_timeout_is_settled_at_once_and_its_slot_stays_taken(url: str) -> None:

@@ -25,7 +25,7 @@ TemporaryError, PermanentError   raised *by handlers* to say which kind of failu
 
 from __future__ import annotations
 
-from typing import Any
+from euterpe.model.job_error import JobError
 
 
 class EuterpeError(Exception):
@@ -155,10 +155,10 @@ class DataRejected(EuterpeError):
 
 
 class JobFailed(EuterpeError):
-    """The awaited job ended without a result."""
+    """The awaited job ended without a result. `error` tells why, where a handler or the system failed it."""
 
-    def __init__(self, job_id: str, state: str, error: dict[str, Any] | None) -> None:
-        detail = f": {error.get('message')}" if error else ""
+    def __init__(self, job_id: str, state: str, error: JobError | None) -> None:
+        detail = f": {error.message}" if error is not None else ""
         super().__init__(f"job {job_id} ended {state}{detail}")
         self.job_id = job_id
         self.state = state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 from euterpe.model.errors import InvalidInput
@@ -9,22 +10,27 @@ from euterpe.model.state import State
 from euterpe.model.views import Search
 
 
-def search_of(criteria: dict[str, Any]) -> Search:
-    known = ("state", "type", "queue", "tag", "cursor", "limit")
-    if unknown := sorted(set(criteria) - set(known)):
-        raise InvalidInput(unknown[0], f"is nothing to search by; use {', '.join(known)}")
-    said = {name: value for name, value in criteria.items() if value is not None}
-    if "state" in said:
-        said["state"] = _state(said["state"])
-    if "tag" in said:
-        said["tag"] = _tag(said["tag"])
-    limit = said.get("limit", 1)
+def search_of(
+    state: State | str | None,
+    job_type: str | None,
+    queue: str | None,
+    tag: tuple[str, str] | None,
+    cursor: str | None,
+    limit: int,
+) -> Search:
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise InvalidInput("limit", f"{limit!r} is not a whole number")
-    for name in ("type", "queue", "cursor"):
-        if not isinstance(said.get(name, ""), str):
-            raise InvalidInput(name, f"must be text, not {type(said[name]).__name__}")
-    return Search(**said)
+    for name, value in (("type", job_type), ("queue", queue), ("cursor", cursor)):
+        if not isinstance(value, (str, NoneType)):
+            raise InvalidInput(name, f"must be text, not {type(value).__name__}")
+    return Search(
+        state=None if state is None else _state(state),
+        type=job_type,
+        queue=queue,
+        tag=None if tag is None else _tag(tag),
+        cursor=cursor,
+        limit=limit,
+    )
 
 
 def _state(value: Any) -> State:

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
-from euterpe.queue.ports import Home
+from euterpe.queue.ports import SubmitsCalls
 
 log = logging.getLogger("euterpe.cron")
 
@@ -88,7 +88,9 @@ def wall_clock() -> datetime:
     return datetime.now(UTC)
 
 
-async def keep_time(queue: Home, crons: Sequence[Cron], *, now: Now = wall_clock, sleep: Sleep = asyncio.sleep) -> None:
+async def keep_time(
+    submitter: SubmitsCalls, crons: Sequence[Cron], *, now: Now = wall_clock, sleep: Sleep = asyncio.sleep
+) -> None:
     """Submit every tick from now on. A worker that overslept submits the ticks of the last minute."""
     started = now()
     upcoming = [cron.next_after(started) for cron in crons]
@@ -100,18 +102,18 @@ async def keep_time(queue: Home, crons: Sequence[Cron], *, now: Now = wall_clock
         for i, cron in enumerate(crons):
             while upcoming[i] <= now():
                 if now() - upcoming[i] < LATE:
-                    await _submit(queue, cron, upcoming[i], now, sleep)
+                    await _submit(submitter, cron, upcoming[i], now, sleep)
                     upcoming[i] = cron.next_after(upcoming[i])
                 else:
                     upcoming[i] = cron.next_after(now() - LATE)
 
 
-async def _submit(queue: Home, cron: Cron, tick: datetime, now: Now, sleep: Sleep) -> None:
+async def _submit(submitter: SubmitsCalls, cron: Cron, tick: datetime, now: Now, sleep: Sleep) -> None:
     tags = {**(cron.options.get("tags") or {}), "cron": cron.expression}
     options = {**cron.options, "idempotency_key": cron.key(tick), "tags": tags}
     while True:
         try:
-            await queue.submit_call(cron.call, None, options)
+            await submitter.submit_call(cron.call, None, options)
             return
         except IdempotencyConflict:
             return  # A worker of another version, with other options, was first.

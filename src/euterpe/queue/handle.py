@@ -1,35 +1,46 @@
-"""A job that was submitted: its id, and a way to wait for what comes of it."""
+"""A job that was submitted: its id, a way to wait for what comes of it, and to steer it."""
 
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from euterpe.model.document import rfc3339
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import JobFailed, StoreUnavailable, UnprocessableRow
-from euterpe.model.job import Job
+from euterpe.model.job import Job as JobRow
+from euterpe.model.job_error import error_of
 from euterpe.model.state import TERMINAL, State
-from euterpe.queue.ports import Home
+from euterpe.queue.job import Job, Progress, job_of
+from euterpe.queue.ports import JobSource
 from euterpe.runtime.wait import happens_within
 
 R = TypeVar("R")
 
-FIRST_LOOK_S = 0.01
-LAST_LOOK_S = 0.5
-PATIENCE_S = 30.0
+FIRST_POLL_S = 0.01
+LONGEST_POLL_S = 0.5
+OUTAGE_PATIENCE_S = 30.0
 """How long a database may be away before waiting for a job is given up."""
 
 
 class JobHandle(Generic[R]):
-    """What `submit` returns. `replayed` tells that an idempotency key found an earlier job."""
+    """What `submit` returns: the job's `id`, `type`, the `state` that was seen last, and ways to follow and steer it.
 
-    __slots__ = ("_queue", "_returns", "created_at", "id", "replayed", "state", "type")
+    `replayed` is True where an idempotency key found an earlier job. A handle can stand in `depends_on=[...]`.
+
+        job = await render.submit(report_id=7)
+        print(job.id, job.created_at)
+        pages = await job.result(timeout="30s")
+    """
+
+    __slots__ = ("_created_at", "_returns", "_source", "id", "replayed", "state", "type")
 
     def __init__(
         self,
-        queue: Home,
+        source: JobSource,
         job_id: str,
         job_type: str,
         state: str,
@@ -38,57 +49,115 @@ class JobHandle(Generic[R]):
         replayed: bool,
         returns: Any = Any,
     ) -> None:
-        self._queue = queue
+        self._source = source
         self._returns = returns
+        self._created_at = created_at
         self.id = job_id
         self.type = job_type
         self.state = State(state)
-        """The state at submission; `await queue.get(job.id)` tells the present one."""
-        self.created_at = created_at
+        """As it was at submission, or at the latest `refresh`."""
         self.replayed = replayed
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.type}>"
 
+    @property
+    def created_at(self) -> datetime:
+        """When the job was stored, as an aware datetime in UTC."""
+        return datetime.fromisoformat(self._created_at)
+
     async def result(self, timeout: DurationLike | None = None) -> R:  # the promised name
-        """What the handler returned. JobFailed when the job ended otherwise, TimeoutError when it did not end yet."""
-        job = await self.wait(timeout)
-        if job.state is not State.COMPLETED:
-            raise JobFailed(job.id, job.state, job.error_document)
-        value: R = decode_result(job, self._returns)
+        """What the handler returned, as the type that it declares.
+
+        `timeout`: how long to wait, as `"30s"`, seconds or a timedelta; without one, as long as it takes.
+        Raises JobFailed when the job ended without a result, and TimeoutError when it has not ended in time.
+
+            pages = await job.result(timeout="30s")
+        """
+        row = await self._wait(timeout)
+        if row.state is not State.COMPLETED:
+            raise JobFailed(row.id, row.state, error_of(row.error_document))
+        value: R = decode_result(row, self._returns)
         return value
 
     async def wait(self, timeout: DurationLike | None = None) -> Job:  # the promised name
-        """The job when it has ended, however it ended."""
+        """The job when it has ended, however it ended. Raises TimeoutError when it has not ended in time.
+
+        ended = await job.wait("1m")
+        print(ended.state, ended.error)
+        """
+        return job_of(await self._wait(timeout))
+
+    async def refresh(self) -> Job:
+        """The job as it is now; `state` of this handle follows. Raises JobNotFound when retention has removed it.
+
+        if (await job.refresh()).state is euterpe.State.RETRYING: ...
+        """
+        job = job_of(await self._source.get(self.id))
+        self.state = job.state
+        return job
+
+    async def progress(self) -> Progress | None:
+        """How far the job is by what its handler told last; None if it told nothing yet.
+
+        told = await job.progress()
+        print(told.percent if told else 0)
+        """
+        return (await self.refresh()).progress
+
+    async def cancel(self, *, force: bool = False) -> State:
+        """Cancel the job; the state it has then. One that waits is cancelled at once; a running handler is asked to
+        stop, and `force=True` takes the job away from it. Raises IllegalTransition when the job has ended already.
+
+            await job.cancel()
+        """
+        self.state = await self._source.cancel(self.id, force)
+        return self.state
+
+    async def retry(self) -> JobHandle[R]:
+        """Run the ended job again: a failed one with attempts left as itself, any other as a new job. Returns the
+        handle of the job that runs. Raises IllegalTransition while the job has not ended.
+
+            again = await job.retry()
+        """
+        return handle_of_row(self._source, await self._source.retry(self.id), self._returns)
+
+    async def _wait(self, timeout: DurationLike | None) -> JobRow:
         deadline = None if timeout is None else time.monotonic() + parse_duration_us(timeout, "timeout") / 1e6
-        pause = FIRST_LOOK_S
+        pause = FIRST_POLL_S
         seen, seen_at = self.state, time.monotonic()
-        with self._queue.watching(self.id) as ended:
+        with self._source.watching(self.id) as ended:
             while True:
                 try:
-                    job = await self._queue.get(self.id)
-                    seen, seen_at = job.state, time.monotonic()
+                    row = await self._source.get(self.id)
+                    self.state = seen = row.state
+                    seen_at = time.monotonic()
                 except StoreUnavailable:
-                    if self._queue.loop is None or time.monotonic() - seen_at > PATIENCE_S:
+                    if self._source.loop is None or time.monotonic() - seen_at > OUTAGE_PATIENCE_S:
                         raise
                 else:
-                    if job.state in TERMINAL:
-                        return job
+                    if row.state in TERMINAL:
+                        return row
                 left = pause if deadline is None else min(pause, deadline - time.monotonic())
                 if left <= 0:
                     raise TimeoutError(f"job {self.id} is still {seen} after {timeout}")
-                pause = min(pause * 1.5, LAST_LOOK_S)
+                pause = min(pause * 1.5, LONGEST_POLL_S)
                 if await happens_within(left, ended):
                     ended.clear()
 
 
-def decode_result(job: Job, returns: Any = Any) -> Any:
-    if job.result is None:
+def handle_of_row(source: JobSource, row: JobRow, returns: Any) -> JobHandle[Any]:
+    created_at = rfc3339(row.created_at) or ""
+    return JobHandle(source, row.id, row.type, row.state, created_at, replayed=False, returns=returns)
+
+
+def decode_result(row: JobRow, returns: Any = Any) -> Any:
+    if row.result is None:
         return None
     try:
-        value = msgspec.json.decode(job.result)
+        value = msgspec.json.decode(row.result)
     except msgspec.DecodeError:
-        raise UnprocessableRow(job.id, "result") from None
+        raise UnprocessableRow(row.id, "result") from None
     try:
         return msgspec.convert(value, returns)
     except (msgspec.ValidationError, TypeError):

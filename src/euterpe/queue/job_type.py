@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
+import msgspec
+
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submission import EXECUTION_TIMEOUT_US, PAYLOAD_LIMIT, Submission, check, check_payload
+from euterpe.model.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.options import NAMES, Options, encode_payload, submission_of
-from euterpe.queue.ports import Home
+from euterpe.queue.ports import SubmitsCalls
 from euterpe.worker.context import Context
 from euterpe.worker.handlers import Handler, Handlers, handler_of
 
@@ -18,76 +20,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Call(Generic[R]):
-    """A job type with its arguments: not yet submitted."""
+class Definition(msgspec.Struct, frozen=True, eq=False):
+    """What a queue knows of a job type: its handler, its default options, and the submission they come to."""
 
-    __slots__ = ("jobtype", "options", "payload")
+    submitter: SubmitsCalls
+    handler: Handler
+    defaults: Options
+    usual: Submission
+    """A submission of which nothing but the type was said; checked."""
 
-    def __init__(self, jobtype: JobType[..., R], payload: bytes, options: Options) -> None:
-        self.jobtype = jobtype
-        self.payload = payload
-        self.options = options
-
-    def __repr__(self) -> str:
-        return f"<call of {self.jobtype.type}>"
-
-    def with_options(self, **options: Unpack[Options]) -> Call[R]:
-        return Call(self.jobtype, self.payload, {**self.options, **options})
-
-    def submission(self, options: Mapping[str, Any] | None = None, payload_limit: int = PAYLOAD_LIMIT) -> Submission:
-        """Checked, with these options over its own."""
-        said = {**self.options, **options} if options else self.options
-        return self.jobtype.submission(self.payload, said, payload_limit)
-
-    def is_like(self, other: Call[Any]) -> bool:
-        """Whether they differ in the payload at most."""
-        return self.jobtype is other.jobtype and self.options == other.options
-
-
-class JobType(Generic[P, R]):
-    """`render.submit(report_id=7)`, `render.with_args(report_id=7)`, `render.options(delay="5m").submit(...)`."""
-
-    def __init__(self, queue: Home, handler: Handler, defaults: Options, usual: Submission) -> None:
-        """`usual`: what the defaults alone come to, checked."""
-        self.queue = queue
-        self.handler = handler
-        self.type = handler.type
-        self.function = handler.function
-        self.defaults = defaults
-        self.usual = usual
-        self.__name__ = handler.function.__name__
-        self.__qualname__ = handler.function.__qualname__
-        self.__module__ = handler.function.__module__
-        self.__doc__ = handler.function.__doc__
-
-    def __repr__(self) -> str:
-        return f"<job type {self.type}>"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the plain function, as in a unit test."""
-        return self.function(*args, **kwargs)
-
-    def with_args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """The call, checked; submit it later, alone, in bulk or in a workflow."""
-        return Call(self, self.handler.encode(args, kwargs), {})
-
-    def options(self, *, connection: Any = None, **options: Unpack[Options]) -> Prepared[P, R]:
-        """The same job type with other options for the next submit."""
-        return Prepared(self, options, connection)
-
-    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Submit with these arguments. `connection=` joins the caller's own transaction."""
-        connection = None
-        if "connection" in kwargs and not self.handler.has_argument("connection"):
-            connection = kwargs.pop("connection")
-        if foreign := [name for name in kwargs if name in NAMES and not self.handler.has_argument(name)]:
-            raise InvalidInput(
-                foreign[0],
-                f"is an option and not an argument of {self.type}; "
-                f"write {self.__name__}.options({foreign[0]}=...).submit(...)",
-            )
-        handle: JobHandle[R] = await self.queue.submit_call(self.with_args(*args, **kwargs), connection, {})
-        return handle
+    @property
+    def type(self) -> str:
+        return self.handler.type
 
     def submission(self, payload: bytes, options: Mapping[str, Any], payload_limit: int) -> Submission:
         """Checked; without options that is soon done, for the defaults have been checked at the decorator."""
@@ -117,8 +61,108 @@ class JobType(Generic[P, R]):
         return self.handler.encode((), payload or {}), "json"
 
 
-class Prepared(Generic[P, R]):
-    """A job type with options, about to be submitted."""
+class Call(Generic[R]):
+    """A job type with its arguments, not yet submitted: what `with_args` returns and `queue.submit`, `submit_many`,
+    `chain`, `fan_out` and `flow.add` take.
+
+        jobs = await queue.submit_many([render.with_args(report_id=i) for i in range(1000)])
+    """
+
+    __slots__ = ("_definition", "_options", "_payload")
+
+    def __init__(self, definition: Definition, payload: bytes, options: Options) -> None:
+        self._definition = definition
+        self._payload = payload
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"<call of {self.type}>"
+
+    @property
+    def type(self) -> str:
+        """The name of its job type."""
+        return self._definition.type
+
+    def with_options(self, **options: Unpack[Options]) -> Call[R]:
+        """The same call with these options over its own. They are checked when it is submitted.
+
+        urgent = render.with_args(report_id=7).with_options(priority="high")
+        """
+        return Call(self._definition, self._payload, {**self._options, **options})
+
+
+class JobType(Generic[P, R]):
+    """What `@queue.job` makes of a function: the function itself, and ways to submit it.
+
+    `type` is its name in the queue, `function` the decorated function. Calling it calls the plain function.
+
+        @queue.job("report.render", max_attempts=5)
+        async def render(ctx: euterpe.Context, report_id: int) -> dict: ...
+
+        job = await render.submit(report_id=7)
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        handler = definition.handler
+        self._definition = definition
+        self.type = handler.type
+        self.function = handler.function
+        self.__name__ = handler.function.__name__
+        self.__qualname__ = handler.function.__qualname__
+        self.__module__ = handler.function.__module__
+        self.__doc__ = handler.function.__doc__
+
+    def __repr__(self) -> str:
+        return f"<job type {self.type}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the plain function, as in a unit test."""
+        return self.function(*args, **kwargs)
+
+    def with_args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The call with these arguments, to be submitted later: alone, in bulk or in a workflow. Raises InvalidInput
+        for an argument that does not fit the handler.
+
+            await queue.chain([extract.with_args(day="mon"), load.with_args()])
+        """
+        return Call(self._definition, self._definition.handler.encode(args, kwargs), {})
+
+    def options(self, *, connection: Any = None, **options: Unpack[Options]) -> PreparedJob[P, R]:
+        """The same job type with other options for the next submit. `connection` joins the transaction of the caller's
+        own database connection.
+
+            await render.options(delay="5m", idempotency_key="r7").submit(report_id=7)
+        """
+        return PreparedJob(self, options, connection)
+
+    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Store a job with these arguments. `connection=` joins the caller's own transaction.
+
+        Raises InvalidInput for an argument that does not fit the handler, and StoreUnavailable when the database does
+        not answer; then nothing was stored.
+
+            job = await render.submit(report_id=7)
+        """
+        definition = self._definition
+        connection = None
+        if "connection" in kwargs and not definition.handler.has_argument("connection"):
+            connection = kwargs.pop("connection")
+        if foreign := [name for name in kwargs if name in NAMES and not definition.handler.has_argument(name)]:
+            raise InvalidInput(
+                foreign[0],
+                f"is an option and not an argument of {self.type}; "
+                f"write {self.__name__}.options({foreign[0]}=...).submit(...)",
+            )
+        call = self.with_args(*args, **kwargs)
+        handle: JobHandle[R] = await definition.submitter.submit_call(call, connection, {})
+        return handle
+
+
+class PreparedJob(Generic[P, R]):
+    """A job type with options, about to be submitted: what `render.options(...)` returns.
+
+    await render.options(priority="high").submit(report_id=7)
+    """
 
     def __init__(self, jobtype: JobType[P, R], options: Options, connection: Any) -> None:
         self._jobtype = jobtype
@@ -126,18 +170,28 @@ class Prepared(Generic[P, R]):
         self._connection = connection
 
     def with_args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The call with these arguments and options, to be submitted later. Raises InvalidInput for an argument that
+        does not fit the handler.
+
+            call = render.options(priority="high").with_args(report_id=7)
+        """
         return self._jobtype.with_args(*args, **kwargs).with_options(**self._options)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Store a job with these arguments and options. Raises InvalidInput for one that does not fit, and
+        IdempotencyConflict where the key was used for another request.
+
+            job = await render.options(delay="5m").submit(report_id=7)
+        """
         call = self.with_args(*args, **kwargs)
-        handle: JobHandle[R] = await self._jobtype.queue.submit_call(call, self._connection, {})
+        submitter = definition_of(self._jobtype).submitter
+        handle: JobHandle[R] = await submitter.submit_call(call, self._connection, {})
         return handle
 
 
-class Decorator:
-    """`@queue.job(...)`: keeps the handler's arguments and result for the type checker.
-
-    A handler takes the context first, or does without."""
+class JobDecorator:
+    """What `@queue.job(...)` is: keeps the handler's arguments and result for the type checker. A handler takes the
+    context first, or does without."""
 
     def __init__(self, decorate: Callable[[Any], Any]) -> None:
         self._decorate = decorate
@@ -155,7 +209,7 @@ class Decorator:
 
 
 class CronDecorator:
-    """`@queue.cron(...)`: likewise, over a function or a job type."""
+    """What `@queue.cron(...)` is: likewise, over a function or over a job type."""
 
     def __init__(self, decorate: Callable[[Any], Any]) -> None:
         self._decorate = decorate
@@ -174,11 +228,37 @@ class CronDecorator:
         return self._decorate(function)
 
 
-class Registry(Home, Protocol):
+# --- the inside of public objects, for the other files of this package ------------------------------------------------
+# ruff: noqa: SLF001  # users do not see it; the package has to
+
+
+def definition_of(what: JobType[..., Any] | Call[Any]) -> Definition:
+    return what._definition
+
+
+def payload_of(call: Call[Any]) -> bytes:
+    return call._payload
+
+
+def submission_of_call(call: Call[Any], options: Mapping[str, Any], payload_limit: int) -> Submission:
+    """Checked, with these options over its own."""
+    said = {**call._options, **options} if options else call._options
+    return call._definition.submission(call._payload, said, payload_limit)
+
+
+def are_alike(call: Call[Any], other: Call[Any]) -> bool:
+    """Whether they differ in the payload at most."""
+    return call._definition is other._definition and call._options == other._options
+
+
+# --- registering ------------------------------------------------------------------------------------------------------
+
+
+class Registry(Protocol):
     """A queue, as far as registering a job type needs it."""
 
     handlers: Handlers
-    jobtypes: dict[str, JobType[..., Any]]
+    definitions: dict[str, Definition]
     payload_limit: int
     idempotency_window: DurationLike | None
 
@@ -190,7 +270,9 @@ def with_window(queue: Registry, options: Options) -> Options:
     return {**options, "idempotency_window": queue.idempotency_window}
 
 
-def register(queue: Registry, name: str | None, function: Any, process: bool, options: Options) -> JobType[..., Any]:
+def register(
+    queue: Registry, submitter: SubmitsCalls, name: str | None, function: Any, process: bool, options: Options
+) -> JobType[..., Any]:
     """Make the function a job type of this queue. A bad option or signature fails here, at the decorator."""
     if isinstance(function, JobType):
         raise InvalidInput("handler", f"{function!r} is a job type already; decorate the plain function once")
@@ -210,6 +292,6 @@ def register(queue: Registry, name: str | None, function: Any, process: bool, op
     usual = submission_of(job_type, b"{}", "json", defaults)
     check(usual, queue.payload_limit)
     queue.handlers.add(handler)
-    jobtype: JobType[..., Any] = JobType(queue, handler, cast(Options, defaults), usual)
-    queue.jobtypes[job_type] = jobtype
-    return jobtype
+    definition = Definition(submitter, handler, cast(Options, defaults), usual)
+    queue.definitions[job_type] = definition
+    return JobType(definition)

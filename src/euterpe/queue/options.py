@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
 import msgspec
+from msgspec import UNSET
 
 from euterpe.model.backoff import Backoff, CustomDelay
+from euterpe.model.changes import Changes
 from euterpe.model.dependency import Dependency, parse_dependency
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
@@ -20,7 +22,18 @@ from euterpe.queue.backoffs import parse_backoff
 
 
 class Options(TypedDict, total=False):
-    """Every option of a submission; a job type's decorator takes the same ones as defaults. None: not said."""
+    """Every option of a submission; a job type's decorator takes the same ones as defaults. None: not said.
+
+    `queue`: where it waits (`"default"`). `priority`: critical, high, normal, low or bulk. `delay` or `run_at`: when it
+    may start. `max_attempts`, `backoff`, `retry_on_timeout`, `retry_on_system`: how it is retried. `timeout`: the
+    longest run of one attempt; `visibility`: the longest lease; `lifetime`: when it is given up altogether.
+    `idempotency_key`: a second submission with it finds the first one's job, for the `idempotency_window`.
+    `correlation_id` and `tags`: what it is found by. `depends_on`: jobs or ids that it waits for, in the way that
+    `dependency` says. `callback_url` and `callback_events`: where its changes are told, and which.
+    `concurrency_key`, `concurrency_limit`: how many jobs with this key run at a time. `stages`: the names of its steps.
+
+        await queue.submit("report.render", {"report_id": 7}, priority="bulk", delay="5m", tags={"team": "a"})
+    """
 
     queue: str | None
     priority: Priority | int | str | None
@@ -44,6 +57,32 @@ class Options(TypedDict, total=False):
     concurrency_key: str | None
     concurrency_limit: int | None
     stages: Iterable[str] | None
+
+
+class Updates(TypedDict, total=False):
+    """What `queue.update` can change of a stored job. None takes tags, correlation id or callback away; what is not
+    said stays as it is.
+
+        await queue.update(job.id, priority="high", callback_url=None)
+    """
+
+    priority: Priority | int | str
+    tags: Mapping[str, str] | None
+    correlation_id: str | None
+    callback_url: str | None
+
+
+def changes_of(said: Updates) -> Changes:
+    """InvalidInput names what cannot be changed."""
+    if unknown := sorted(set(said) - set(Updates.__annotations__)):
+        raise InvalidInput(unknown[0], f"cannot be changed; use {', '.join(Updates.__annotations__)}")
+    tags = said.get("tags", UNSET)
+    return Changes(
+        priority=int(parse_priority(said["priority"])) if "priority" in said else UNSET,
+        tags=dict(tags) if isinstance(tags, Mapping) else tags,
+        correlation_id=said.get("correlation_id", UNSET),
+        callback_url=said.get("callback_url", UNSET),
+    )
 
 
 NAMES: Final = frozenset(Options.__annotations__)

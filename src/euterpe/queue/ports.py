@@ -1,4 +1,4 @@
-"""What the small things of this room (handles, job types, workflows, crons, the sync face) ask of their queue."""
+"""What the small things of this room (handles, job types, workflows, crons) ask of the queue they belong to."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Any, Protocol
 
 from euterpe.model.batch import Draft
 from euterpe.model.job import Job
+from euterpe.model.state import State
 from euterpe.model.submission import Submission
 
 
-class Home(Protocol):
+class JobSource(Protocol):
+    """Where a handle finds its job."""
+
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """Where the queue is open, if it is."""
@@ -20,9 +23,21 @@ class Home(Protocol):
 
     async def get(self, job_id: str) -> Job: ...
 
-    async def submit_call(self, call: Any, connection: Any, options: Mapping[str, Any]) -> Any: ...
+    async def cancel(self, job_id: str, force: bool) -> State: ...
+
+    async def retry(self, job_id: str) -> Job: ...
 
     def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]: ...
+
+
+class SubmitsCalls(Protocol):
+    """Stores one call of a job type: what `render.submit(...)` and a cron's tick come down to."""
+
+    async def submit_call(self, call: Any, connection: Any, options: Mapping[str, Any]) -> Any: ...
+
+
+class StoresDrafts(Protocol):
+    """Stores the jobs of a workflow, all or none."""
 
     def call_of(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
 

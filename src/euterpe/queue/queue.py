@@ -2,50 +2,54 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
-from weakref import WeakKeyDictionary
 
-from msgspec import UNSET, UnsetType
-
-from euterpe.backends.engines import Backend, connect
-from euterpe.model.batch import Draft, Receipt, Unit, drafts_of
-from euterpe.model.changes import Changes
 from euterpe.model.dependency import Dependency
-from euterpe.model.document import rfc3339
-from euterpe.model.duration import DurationLike, parse_duration_us
-from euterpe.model.errors import EuterpeError, InvalidInput
-from euterpe.model.exchange import Verdict
-from euterpe.model.job import Attempt, Claim, Job
-from euterpe.model.priority import Priority, parse_priority
+from euterpe.model.duration import DurationLike
+from euterpe.model.errors import InvalidInput
 from euterpe.model.state import State
-from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission, check, check_key, check_payload
-from euterpe.model.views import Page, Stats
+from euterpe.model.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock
+from euterpe.queue.core import QueueCore
 from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.cron import Cron, add_cron
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.job_type import Call, CronDecorator, Decorator, JobType, register, with_window
-from euterpe.queue.options import Options, encode_payload, submission_of
-from euterpe.queue.result_wait import Watching
-from euterpe.queue.run import run_worker, traced
+from euterpe.queue.job import Attempt, Job, Page, Stats, attempt_of, job_of, jobs_of
+from euterpe.queue.job_type import Call, CronDecorator, JobDecorator, JobType, register
+from euterpe.queue.options import Options, Updates, changes_of
+from euterpe.queue.submitter import Submitter
 from euterpe.queue.sync import SyncQueue
+from euterpe.queue.worker import Worker, WorkerOptions
 from euterpe.queue.workflow import Workflow
-from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.context import Context
-from euterpe.worker.handlers import Handlers
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Queue:
-    """A durable job queue on the database that `url` names."""
+    """A durable job queue on the database that `url` names.
+
+    `url`: `sqlite:///jobs.db`, `postgresql://...`, `libsql:///jobs.db`, or `http(s)://...` of a control plane.
+    `payload_limit`: the largest payload in bytes. `clock`: the time in microseconds since the epoch, for tests.
+    `transport`: the URL of a Redis whose streams wake the workers of other processes, beside a database.
+    `token`: the API key, where `url` is a control plane. `idempotency_window`: how long a key is remembered, where
+    neither the job type nor the submission says it.
+
+    Nothing is opened before `async with queue:` or `await queue.open()`. Raises InvalidInput for a wrong argument.
+
+        queue = euterpe.Queue("sqlite:///jobs.db")
+
+        @queue.job("report.render")
+        async def render(ctx: euterpe.Context, report_id: int) -> dict: ...
+
+        async with queue:
+            job = await render.submit(report_id=7)
+    """
 
     def __init__(
         self,
@@ -57,88 +61,60 @@ class Queue:
         token: str | None = None,
         idempotency_window: DurationLike | None = None,
     ) -> None:
-        """`transport`: the URL of a Redis whose streams wake the workers of other processes, beside a database.
-        `token`: the API key, where `url` is a control plane (`http://...`).
-        `idempotency_window`: how long a key is remembered, where neither the job type nor the submission says it."""
-        if not 1 <= payload_limit <= PAYLOAD_CEILING:
-            raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
-        self.url = url
-        self.payload_limit = payload_limit
-        if idempotency_window is not None:
-            parse_duration_us(idempotency_window, "idempotency_window")
-        self.idempotency_window = idempotency_window
-        self.handlers = Handlers()
-        self.jobtypes: dict[str, JobType[..., Any]] = {}
-        self.crons: list[Cron] = []
-        self._backend: Backend = connect(
-            url, clock=clock, payload_limit=payload_limit, transport=transport, token=token
+        self._core = QueueCore(
+            url,
+            payload_limit=payload_limit,
+            clock=clock,
+            transport=transport,
+            token=token,
+            idempotency_window=idempotency_window,
         )
-        self._users = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        # A queue lives at the top of a module and may see many event loops, one after the other.
-        self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self._watching = Watching()
-        self.shutdown = ShutdownDeadline()
+        self._submitter = Submitter(self._core)
+        self._opened_by_hand = False
+
+    def __repr__(self) -> str:
+        return f"<queue of {len(self._core.definitions)} job types, {'open' if self._core.users else 'closed'}>"
+
+    @property
+    def url(self) -> str:
+        """The URL that it was made with."""
+        return self._core.url
 
     # --- life ---------------------------------------------------------------------------------------
 
+    async def open(self) -> Queue:
+        """Open the database, and migrate it if need be; for notebooks and frameworks, where `async with queue:` does
+        not fit. A second call does nothing. Raises StoreUnavailable when the database does not answer.
+
+            await queue.open()
+        """
+        if not self._opened_by_hand:
+            await self._core.open()
+            self._opened_by_hand = True
+        return self
+
+    async def close(self) -> None:
+        """Close what `open` has opened. A second call does nothing.
+
+        await queue.close()
+        """
+        if self._opened_by_hand:
+            self._opened_by_hand = False
+            await self._core.close()
+
     async def __aenter__(self) -> Queue:
-        loop = asyncio.get_running_loop()
-        async with self._opening.setdefault(loop, asyncio.Lock()):
-            if self._loop is not None and self._loop is not loop:
-                raise EuterpeError("this queue is open on another event loop; make a Queue for each, or use queue.sync")
-            if not self._users:
-                self._loop = loop
-                try:
-                    await self._backend.open()
-                except BaseException:
-                    self._loop = None
-                    raise
-            self._users += 1
+        await self._core.open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        async with self._opening[asyncio.get_running_loop()]:
-            self._users -= 1
-            if not self._users:
-                try:
-                    await self._backend.close(self.shutdown)
-                finally:
-                    self._loop = None
-                    self.shutdown.clear()
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """Where the queue is open, if it is."""
-        return self._loop if self._users else None
-
-    @property
-    def store(self) -> Any:
-        """The engine underneath, for those who need it."""
-        return self._backend.store
-
-    @property
-    def wakeups(self) -> Any:
-        return self._backend.wakeups
-
-    @property
-    def backend_url(self) -> str:
-        """The URL by which another process of this machine reaches the same database."""
-        return self._backend.url
-
-    def exchange_backend(self, backend: Backend) -> Backend:
-        """Put this queue on another database while it is closed; returns the one it had. For `euterpe.testing`."""
-        if self._users:
-            raise EuterpeError("this queue is open; its database can be exchanged only before `async with queue:`")
-        before, self._backend = self._backend, backend
-        return before
+        await self._core.close()
 
     # --- job types ----------------------------------------------------------------------------------
 
     @overload
-    def job(self, type: str | None = None, /, *, process: bool = False, **options: Unpack[Options]) -> Decorator: ...
+    def job(self, type: str | None = None, /, *, process: bool = False, **options: Unpack[Options]) -> JobDecorator: ...
     @overload
     def job(self, type: Callable[Concatenate[Context, P], Awaitable[R]], /) -> JobType[P, R]: ...
     @overload
@@ -149,10 +125,18 @@ class Queue:
     def job(self, type: Callable[P, R], /) -> JobType[P, R]: ...
 
     def job(self, type: Any = None, /, *, process: bool = False, **options: Unpack[Options]) -> Any:
-        """Make a function a job type. Options are the defaults of its submissions; `timeout` also bounds its runs."""
+        """Make a function a job type.
+
+        `type`: its name in the queue; without one, the function's module and name. `process`: run a plain `def` in a
+        process of its own and not in a thread. Options are the defaults of its submissions; `timeout` also bounds its
+        runs. Raises InvalidInput for an option or a signature that cannot work.
+
+            @queue.job("report.render", priority="high", max_attempts=5, timeout="10m")
+            async def render(ctx: euterpe.Context, report_id: int) -> dict: ...
+        """
         if type is not None and not isinstance(type, str):
             return self.job()(type)
-        return Decorator(lambda function: register(self, type, function, process, options))
+        return JobDecorator(lambda function: register(self._core, self._submitter, type, function, process, options))
 
     def cron(
         self,
@@ -163,8 +147,15 @@ class Queue:
         name: str | None = None,
         **options: Unpack[Options],
     ) -> CronDecorator:
-        """Submit this job type at every tick of a cron expression, once over any number of workers. A `name` tells two
-        crons with one expression on one job type apart."""
+        """Submit this job type at every tick of a cron expression, once over any number of workers.
+
+        `expression`: five fields, or six with seconds first. `tz`: the time zone it is read in. `type`: the job type's
+        name. `name` tells two crons with one expression on one job type apart. Raises InvalidInput for an expression
+        or a zone that does not exist, and for a handler whose arguments have no defaults.
+
+            @queue.cron("0 3 * * *", tz="Europe/Berlin")
+            async def nightly(ctx: euterpe.Context) -> None: ...
+        """
 
         def decorate(function: Any) -> JobType[..., Any]:
             if isinstance(function, JobType):
@@ -173,7 +164,7 @@ class Queue:
                 jobtype, extra = function, options
             else:
                 jobtype, extra = self.job(type, **options)(function), {}
-            add_cron(self.crons, Cron(expression, tz, jobtype, extra, name))
+            add_cron(self._core.crons, Cron(expression, tz, jobtype, extra, name))
             return jobtype
 
         return CronDecorator(decorate)
@@ -190,44 +181,45 @@ class Queue:
     async def submit(
         self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
     ) -> JobHandle[Any]:
-        """Store a job: a call made by `with_args`, or a type name with its payload."""
-        return (await self._store(self.make_single(what, payload, options), connection))[0]
+        """Store a job: a call made by `with_args`, or a type's name with its payload.
 
-    async def submit_call(self, call: Call[Any], connection: Any, options: Mapping[str, Any]) -> JobHandle[Any]:
-        """What `render.submit(...)` comes down to."""
-        return await self.submit(call, connection=connection, **cast(Options, options))
+        `connection`: the caller's own database connection; the job becomes part of its open transaction. Raises
+        InvalidInput for a wrong payload or option, IdempotencyConflict where the key was used for another request, and
+        StoreUnavailable when the database does not answer; then nothing was stored.
+
+            job = await queue.submit("report.render", {"report_id": 7}, delay="5m", idempotency_key="r7")
+        """
+        return (await self._submitter.store(self._submitter.make_single(what, payload, options), connection))[0]
 
     async def submit_many(
         self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
-        """Store them all, or none. Options hold for each of them; `idempotency_key` is the key of the whole."""
-        unit = self.make_unit(calls, options)
-        return await self._store(unit, connection) if unit.drafts else []
+        """Store them all, or none. Options hold for each of them; `idempotency_key` is the key of the whole. Raises
+        what `submit` raises.
 
-    def submit_blocking(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
-        """Into the transaction of a blocking connection, from code that cannot await."""
-        receipts = self.store.submit_unit_on_sync(unit, connection, self._backend.channel)
-        return [self.handle_of(receipt) for receipt in receipts]
-
-    async def _store(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
-        if unit.key is not None:
-            check_key(unit.key)
-        if connection is None:
-            receipts = await self.store.submit_unit(unit)
-        else:
-            receipts = await self.store.submit_unit_on(unit, connection, self._backend.channel)
-        return [self.handle_of(receipt) for receipt in receipts]
+            jobs = await queue.submit_many([render.with_args(report_id=i) for i in range(1000)])
+        """
+        unit = self._submitter.make_unit(calls, options)
+        return await self._submitter.store(unit, connection) if unit.drafts else []
 
     def workflow(self, *, connection: Any = None, **options: Unpack[Options]) -> Workflow:
-        """`async with queue.workflow() as flow:` a DAG that is stored whole, or not at all.
+        """A DAG of jobs that is stored whole at the end of its block, or not at all. Options are defaults for its jobs;
+        `idempotency_key` is the key of the whole.
 
-        Options are defaults for its jobs; `idempotency_key` is the key of the whole."""
+            async with queue.workflow() as flow:
+                a = flow.add(extract, day="mon")
+                b = flow.add(load, after=[a])
+        """
         defaults: dict[str, Any] = dict(options)
         key = defaults.pop("idempotency_key", None)
-        return Workflow(self, defaults, key, connection)
+        return Workflow(self._submitter, defaults, key, connection)
 
     async def chain(self, calls: Sequence[Call[Any]], **options: Unpack[Options]) -> list[JobHandle[Any]]:
-        """One after the other; when one fails, the rest is cancelled."""
+        """Store jobs that run one after the other; when one fails, the rest is cancelled. Options are defaults for
+        each. Raises what `submit` raises.
+
+            await queue.chain([extract.with_args(day="mon"), load.with_args()])
+        """
         async with self.workflow(**options) as flow:
             last: list[Any] = []
             for call in calls:
@@ -238,8 +230,11 @@ class Queue:
     async def fan_out(
         self, calls: Sequence[Call[Any]], *, then: Call[Any] | None = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
-        """All in parallel; `then` runs when every one has completed, with whatever they spawned. Returns the jobs,
-        `then` last."""
+        """Store jobs that run in parallel; `then` runs when every one has completed, with whatever they spawned.
+        Returns the jobs, `then` last. Raises what `submit` raises.
+
+            *parts, total = await queue.fan_out([part.with_args(n) for n in range(8)], then=summary.with_args())
+        """
         async with self.workflow(**options) as flow:
             nodes = [flow.add(call) for call in calls]
             if then is not None:
@@ -249,187 +244,134 @@ class Queue:
     # --- look and steer -----------------------------------------------------------------------------
 
     async def get(self, job_id: str) -> Job:
-        return cast(Job, await self.store.get(job_id))
+        """The job as it is now. Raises JobNotFound, or JobPruned where retention has removed it.
+
+        job = await queue.get(job_id)
+        """
+        return job_of(await self._core.get(job_id))
 
     async def attempts(self, job_id: str) -> list[Attempt]:
-        return cast(list[Attempt], await self.store.attempts(job_id))
+        """Every execution of the job, oldest first, the open one too. Raises JobNotFound.
 
-    async def search(self, **criteria: Any) -> Page:
-        """Newest first: state=, type=, queue=, tag=("team", "a"), cursor=, limit=."""
-        return cast(Page, await self.store.search(search_of(criteria)))
+        print([attempt.outcome for attempt in await queue.attempts(job_id)])
+        """
+        return [attempt_of(row) for row in await self._core.store.attempts(job_id)]
+
+    async def search(
+        self,
+        *,
+        state: State | str | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        tag: tuple[str, str] | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Jobs, newest first, that fit everything that is said.
+
+        `tag`: a name and its value. `limit`: 1 to 1000 jobs; a page of large jobs is shorter. `cursor`: of the page
+        before. Raises InvalidInput for a state, tag, cursor or limit that cannot be.
+
+            page = await queue.search(state="failed", tag=("team", "a"), limit=100)
+        """
+        found = await self._core.store.search(search_of(state, type, queue, tag, cursor, limit))
+        return Page(jobs_of(found.jobs), found.cursor)
 
     async def cancel(self, job_id: str, *, force: bool = False) -> State:
-        """Not running: at once. Running: the handler is asked to stop; `force` takes the job away from it."""
-        return cast(State, await self.store.cancel(job_id, force=force))
+        """Cancel a job; the state it has then. One that waits is cancelled at once. A running handler is asked to stop;
+        `force` takes the job away from it. Raises JobNotFound, and IllegalTransition when it has ended already.
+
+            await queue.cancel(job.id)
+        """
+        return await self._core.cancel(job_id, force)
 
     async def retry(self, job_id: str) -> JobHandle[Any]:
-        """Run an ended job again: a failed one with budget left as itself, any other as a new job."""
-        job: Job = await self.store.retry(job_id)
-        self.wakeups.announce([job.queue])
-        return self.handle_of_job(job)
+        """Run an ended job again: a failed one with attempts left as itself, any other as a new job. Returns the handle
+        of the one that runs. Raises JobNotFound, and IllegalTransition while it has not ended.
+
+            again = await queue.retry(job.id)
+        """
+        return self._core.handle_of_row(await self._core.retry(job_id))
 
     async def dead_letter(self, job_id: str) -> State:
-        """Send a failed job to the dead letter: nothing will mend it, and nobody should retry it by mistake."""
-        return cast(State, await self.store.bury(job_id))
+        """Send a failed job to the dead letter: nothing will mend it, and nobody should retry it by mistake. Raises
+        JobNotFound, and IllegalTransition for a job in any other state.
 
-    async def update(
-        self,
-        job_id: str,
-        *,
-        priority: Priority | int | str | UnsetType = UNSET,
-        tags: Mapping[str, str] | UnsetType | None = UNSET,
-        correlation_id: str | UnsetType | None = UNSET,
-        callback_url: str | UnsetType | None = UNSET,
-    ) -> Job:
-        """Change what a job is called by, and while it waits how urgent it is; None takes a value away."""
-        changes = Changes(
-            priority=UNSET if priority is UNSET else int(parse_priority(priority)),
-            tags=dict(tags) if isinstance(tags, Mapping) else tags,
-            correlation_id=correlation_id,
-            callback_url=callback_url,
-        )
-        return cast(Job, await self.store.update(job_id, changes))
+            await queue.dead_letter(job.id)
+        """
+        return cast(State, await self._core.store.bury(job_id))
+
+    async def update(self, job_id: str, **changes: Unpack[Updates]) -> Job:
+        """Change what a job is called by, and while it waits how urgent it is; None takes a value away. Returns the job
+        as it is then. Raises JobNotFound, InvalidInput for a wrong value, and IllegalTransition for the priority of a
+        job that no longer waits.
+
+            await queue.update(job.id, priority="high", tags={"team": "a"})
+        """
+        return job_of(await self._core.store.update(job_id, changes_of(changes)))
 
     async def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
-        """No worker anywhere claims from this queue, or this type, until `resume`."""
-        await self.store.pause(*pause_target(queue, type))
+        """No worker anywhere claims from this queue, or jobs of this type, until `resume`. Running jobs go on. Raises
+        InvalidInput unless exactly one of the two is named.
+
+            await queue.pause(type="report.render")
+        """
+        await self._core.store.pause(*pause_target(queue, type))
 
     async def resume(self, *, queue: str | None = None, type: str | None = None) -> None:
-        await self.store.resume(*pause_target(queue, type))
-        waiting = [queue] if queue is not None else {depth.queue for depth in await self.store.depths()}
-        self.wakeups.announce(waiting)
+        """Workers claim from this queue, or jobs of this type, again. Raises InvalidInput unless exactly one of the two
+        is named.
+
+            await queue.resume(type="report.render")
+        """
+        store = self._core.store
+        await store.resume(*pause_target(queue, type))
+        waiting = [queue] if queue is not None else {depth.queue for depth in await store.depths()}
+        self._core.wakeups.announce(waiting)
 
     async def stats(self) -> Stats:
-        return cast(Stats, await self.store.stats())
+        """Counts by state, queue and type, the age of the oldest waiting job of each queue, ends per minute.
+
+        print((await queue.stats()).by_state)
+        """
+        found = await self._core.store.stats()
+        ages = {queue: timedelta(microseconds=age_us) for queue, age_us in found.oldest_age_us.items()}
+        return Stats(found.by_state, found.by_queue, found.by_type, ages, found.per_minute, found.outbox)
 
     # --- run ----------------------------------------------------------------------------------------
 
-    async def work(
-        self,
-        concurrency: int = 100,
-        *,
-        queues: Sequence[str] = ("default",),
-        lease: DurationLike = "60s",
-        grace: DurationLike = "30s",
-        poll: DurationLike = "2s",
-        batch: int = 500,
-        webhooks: bool = True,
-        signals: Sequence[signal.Signals] = (),
-        stop: asyncio.Event | None = None,
-        **tuning: Any,
-    ) -> None:
-        """Run this queue's handlers until `stop` is set, one of `signals` comes, or the task is cancelled.
+    def worker(self, concurrency: int = 100, **options: Unpack[WorkerOptions]) -> Worker:
+        """A worker for this queue's handlers, not started yet: `async with worker:`, or `await worker.run()`.
 
-        The callbacks of its jobs are delivered too; `webhooks=False` leaves them to other processes."""
-        if isinstance(queues, str):
-            raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
-        async with self, traced(tuning.pop("trace", None), self.store) as trace:
-            try:
-                await run_worker(
-                    self,
-                    trace=trace,
-                    concurrency=concurrency,
-                    queues=tuple(queues),
-                    lease_ttl_us=parse_duration_us(lease, "lease"),
-                    grace_s=parse_duration_us(grace, "grace") / 1e6,
-                    poll_s=parse_duration_us(poll, "poll") / 1e6,
-                    batch=batch,
-                    webhooks=webhooks,
-                    signals=signals,
-                    stop=stop,
-                    **tuning,
-                )
-            finally:
-                if self._users > 1:  # Who still uses the queue has all the time in the world.
-                    self.shutdown.clear()
+        `concurrency`: how many jobs it runs at a time. `WorkerOptions` explains the others. Raises InvalidInput for a
+        setting that cannot work.
+
+            worker = queue.worker(concurrency=20, queues=["mail", "default"])
+        """
+        return Worker(self._submitter, concurrency, options)
+
+    async def work(self, concurrency: int = 100, **options: Unpack[WorkerOptions]) -> None:
+        """Run this queue's handlers until `stop` is set, one of `signals` comes, or the task is cancelled: the same as
+        `await queue.worker(...).run()`. The callbacks of its jobs are delivered too; `webhooks=False` leaves them to
+        other processes.
+
+            await queue.work(concurrency=100)
+        """
+        await self.worker(concurrency, **options).run()
 
     @cached_property
     def sync(self) -> SyncQueue:
-        """The same for code without an event loop: `queue.sync.submit(...)`."""
-        return SyncQueue(self)
+        """The same for code without an event loop.
 
-    # --- for the other files of this room -------------------------------------------------------------
+        job = queue.sync.submit("report.render", {"report_id": 7})
+        """
+        return SyncQueue(self, self._submitter)
 
-    def call_of(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """(call or type name, payload): what `make_submission` takes."""
-        if isinstance(what, Call):
-            if args or kwargs:
-                raise InvalidInput("arguments", "are already part of the call made by with_args")
-            return what, None
-        if isinstance(what, JobType):
-            return what.with_args(*args, **kwargs), None
-        if isinstance(what, str):
-            if len(args) > 1 or (args and kwargs):
-                raise InvalidInput("arguments", f"of {what!r}: give one payload, or named arguments")
-            return what, (args[0] if args else kwargs)
-        raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
 
-    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission:
-        """A checked submission of a call, a job type without arguments, or a type name with a payload."""
-        if isinstance(what, JobType):
-            what = what.with_args()
-        if isinstance(what, Call):
-            if payload is not None:
-                raise InvalidInput("payload", "is already part of the call made by with_args")
-            return what.submission(options, self.payload_limit)
-        if not isinstance(what, str):
-            raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
-        jobtype = self.jobtypes.get(what)
-        encoded, form = encode_payload(payload) if jobtype is None else jobtype.encode_payload(payload)
-        defaults: Options = with_window(self, {}) if jobtype is None else jobtype.defaults
-        submission = submission_of(what, encoded, form, {**defaults, **options})
-        check(submission, self.payload_limit)
-        return submission
+def core_of(queue: Queue) -> QueueCore:
+    """The inside of a queue, for the other rooms of this package."""
+    return queue._core  # noqa: SLF001  # users do not see it; the package has to
 
-    def make_single(self, what: Any, payload: Any, options: Mapping[str, Any]) -> Unit:
-        return Unit(drafts_of([self.make_submission(what, payload, **options)]))
 
-    def make_unit(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Unit:
-        rest = dict(options)
-        key = rest.pop("idempotency_key", None)
-        return Unit(drafts_of(list(self._submissions(calls, rest))), key=key)
-
-    def _submissions(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Iterator[Submission]:
-        """What is said of one call is read and checked once for all that follow and are like it."""
-        known: tuple[Call[Any], Submission] | None = None
-        for call in calls:
-            if isinstance(call, Call) and known is not None and call.is_like(known[0]):
-                check_payload(call.payload, self.payload_limit)
-                yield known[1].with_payload(call.payload)
-                continue
-            submission = self.make_submission(*(call if isinstance(call, tuple) else (call, None)), **options)
-            known = (call, submission) if isinstance(call, Call) else None
-            yield submission
-
-    async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: Any) -> list[JobHandle[Any]]:
-        return await self._store(Unit(tuple(drafts), key=key), connection) if drafts else []
-
-    async def spawn(self, claim: Claim, submissions: Sequence[Submission]) -> list[str]:
-        receipts: list[Receipt] = await self.store.spawn(claim.lease, submissions)
-        return [receipt.job_id for receipt in receipts]
-
-    def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
-        """An event that a worker of this very queue sets when the job is ended: no poll to wait for."""
-        return self._watching.watch(job_id)
-
-    def settled(self, job_id: str, verdict: Verdict) -> None:
-        self._watching.settled(job_id, verdict)
-
-    def handle_of(self, receipt: Receipt) -> JobHandle[Any]:
-        return JobHandle(
-            self,
-            receipt.job_id,
-            receipt.type,
-            receipt.state,
-            receipt.created_at,
-            replayed=receipt.replayed,
-            returns=self._returns(receipt.type),
-        )
-
-    def handle_of_job(self, job: Job) -> JobHandle[Any]:
-        created_at = rfc3339(job.created_at) or ""
-        return JobHandle(self, job.id, job.type, job.state, created_at, replayed=False, returns=self._returns(job.type))
-
-    def _returns(self, job_type: str) -> Any:
-        jobtype = self.jobtypes.get(job_type)
-        return jobtype.handler.returns if jobtype is not None else Any
+def submitter_of(queue: Queue) -> Submitter:
+    return queue._submitter  # noqa: SLF001  # likewise

@@ -6,90 +6,112 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from signal import Signals
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from euterpe.model.errors import EuterpeError, InvalidInput
+import msgspec
+
+from euterpe.model.errors import EuterpeError
 from euterpe.model.exchange import Verdict
 from euterpe.model.state import State
-from euterpe.ports import Trace
+from euterpe.ports import Telemetry, Trace
+from euterpe.queue.core import QueueCore
 from euterpe.queue.cron import keep_time
+from euterpe.queue.submitter import Submitter
 from euterpe.webhook.service import Postman
+from euterpe.worker.attempt import Attempt
 from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import PROMOTE_S, Sweeper
-from euterpe.worker.worker import Worker, WorkerSettings
+from euterpe.worker.worker import WorkerLoop, WorkerSettings
 
 log = logging.getLogger("euterpe.worker")
 
 TRACING_VARIABLES: Final = ("OBSERVABILITY_TRACING_", "EUTERPE_OBSERVABILITY_TRACING_")
 FIRST_LOOK_S: Final = 2.0
 LOOK_S: Final = 60.0
-SHORTEST_LEASE_US: Final = 1_000_000
 SWEEP_PATIENCE_S: Final = 1.0
 
 
+class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What only a role of the service says of its worker."""
+
+    at_once: asyncio.Event | None = None
+    """Set: give back at once what still runs."""
+    sweep: bool = True
+    sweep_interval_s: float = PROMOTE_S
+    keeper: bool = True
+    """Whether leases are renewed by a process of their own."""
+    trace: Trace | None = None
+
+
+class Controls(NamedTuple):
+    """How a worker that runs is told to stop and looked at."""
+
+    drain: Callable[[], None]
+    release: Callable[[], None]
+    is_stopping: Callable[[], bool]
+    running: Callable[[], Collection[Attempt]]
+
+
 async def run_worker(
-    queue: Any,
+    submitter: Submitter,
+    settings: WorkerSettings,
+    service: ServiceOptions,
     *,
-    signals: Sequence[Signals] = (),
-    stop: asyncio.Event | None = None,
-    at_once: asyncio.Event | None = None,
-    sweep: bool = True,
-    sweep_interval_s: float = PROMOTE_S,
-    keeper: bool = True,
-    webhooks: bool = True,
-    telemetry: Any = None,
-    trace: Trace | None = None,
-    **settings: Any,
+    signals: Sequence[Signals],
+    stop: asyncio.Event | None,
+    webhooks: bool,
+    telemetry: Telemetry | None,
+    started: Callable[[Controls], None],
 ) -> None:
     """Work until told to stop: `stop` or a first signal drains, `at_once` or a second one gives everything back."""
-    if not queue.handlers.types:
-        raise InvalidInput("handlers", "this queue has no job types; import the module that defines them first")
-    checked = settings_of(settings)
-    queue.store.expect_leases_of(checked.lease_ttl_us / 1e6)
-    sweeper = Sweeper(queue.store, queue.wakeups, telemetry, sweep_interval_s)
-    postman = Postman(queue, checked, telemetry)
-    webhooks = webhooks and queue.store.outbox is not None
+    core = submitter.core
+    async with traced(service.trace, core.store) as trace:
+        core.store.expect_leases_of(settings.lease_ttl_us / 1e6)
+        sweeper = Sweeper(core.store, core.wakeups, telemetry, service.sweep_interval_s)
+        postman = Postman(core, settings, telemetry)
+        webhooks = webhooks and core.store.outbox is not None
 
-    def settled(job_id: str, verdict: Verdict) -> None:
-        queue.settled(job_id, verdict)
-        if verdict.state is State.RETRYING:
-            sweeper.expect(verdict.delay_us)
+        def settled(job_id: str, verdict: Verdict) -> None:
+            core.settled(job_id, verdict)
+            if verdict.state is State.RETRYING:
+                sweeper.expect(verdict.delay_us)
 
-    worker = Worker(
-        queue.store,
-        queue.handlers,
-        checked,
-        wakeups=queue.wakeups,
-        keeper_url=queue.backend_url if keeper else None,
-        spawn=queue.spawn,
-        make_submission=queue.make_submission,
-        telemetry=telemetry,
-        settled=settled,
-        trace=trace,
-        shutdown=queue.shutdown,
-    )
+        worker = WorkerLoop(
+            core.store,
+            core.handlers,
+            settings,
+            wakeups=core.wakeups,
+            keeper_url=core.backend_url if service.keeper else None,
+            spawn=core.spawn,
+            make_submission=submitter.make_submission,
+            telemetry=telemetry,
+            settled=settled,
+            trace=trace,
+            shutdown=core.shutdown,
+        )
 
-    def drain() -> None:
-        postman.expect_end(checked.grace_s)
-        worker.stop()
+        def drain() -> None:
+            postman.expect_end(settings.grace_s)
+            worker.stop()
 
-    def leave() -> None:
-        postman.expect_end(0.0)
-        worker.stop_at_once()
+        def release() -> None:
+            postman.expect_end(0.0)
+            worker.stop_at_once()
 
-    side_work = [] if stop is None else [_when(stop, drain)]
-    if at_once is not None:
-        side_work.append(_when(at_once, leave))
-    if sweep:
-        side_work.append(_warn_of_strangers(queue, settings["queues"]))
-    if queue.crons:
-        side_work.append(keep_time(queue, queue.crons))
-    with _told_by(signals, drain), _counted_by(telemetry, queue.store):
-        async with _beside(queue, side_work, sweeper if sweep else None, postman if webhooks else None):
-            await worker.run()
+        side_work = [] if stop is None else [_when(stop, drain)]
+        if service.at_once is not None:
+            side_work.append(_when(service.at_once, release))
+        if service.sweep:
+            side_work.append(_warn_of_unknown_types(core, settings.queues))
+        if core.crons:
+            side_work.append(keep_time(submitter, core.crons))
+        with _told_by(signals, drain), _counted_by(telemetry, core.store):
+            async with _beside(core, side_work, sweeper if service.sweep else None, postman if webhooks else None):
+                started(Controls(drain, release, lambda: worker.is_stopping, lambda: worker.running))
+                await worker.run()
 
 
 @asynccontextmanager
@@ -141,7 +163,7 @@ def _told_by(signals: Sequence[Signals], act: Callable[[], None]) -> Iterator[No
 
 @asynccontextmanager
 async def _beside(
-    queue: Any, side_work: Sequence[Coroutine[Any, Any, None]], sweeper: Sweeper | None, postman: Postman | None
+    core: QueueCore, side_work: Sequence[Coroutine[Any, Any, None]], sweeper: Sweeper | None, postman: Postman | None
 ) -> AsyncIterator[None]:
     """What runs beside the worker. Sweeps and webhooks end by themselves, the rest is cancelled."""
     loop = asyncio.get_running_loop()
@@ -161,28 +183,10 @@ async def _beside(
         if postman is not None:
             await postman.close()
         if sweeping is not None:
-            await asyncio.wait({sweeping}, timeout=queue.shutdown.left_s(SWEEP_PATIENCE_S))
+            await asyncio.wait({sweeping}, timeout=core.shutdown.left_s(SWEEP_PATIENCE_S))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def settings_of(said: dict[str, Any]) -> WorkerSettings:
-    """Checked settings; InvalidInput names the wrong one."""
-    if unknown := sorted(set(said) - set(WorkerSettings.__struct_fields__)):
-        raise InvalidInput(unknown[0], "is not a setting of a worker")
-    for name in ("concurrency", "batch"):
-        value = said.get(name, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
-            raise InvalidInput(name, f"{value!r} is not a whole number from 1 to 100000")
-    queues = said.get("queues", ("default",))
-    if not queues or not all(isinstance(name, str) and name for name in queues):
-        raise InvalidInput("queues", "must be a list of at least one queue name")
-    if said.get("lease_ttl_us", SHORTEST_LEASE_US) < SHORTEST_LEASE_US:
-        raise InvalidInput("lease", "must be at least 1s: a heartbeat needs time to arrive")
-    if said.get("poll_s", 1.0) < 0.01:
-        raise InvalidInput("poll", "must be at least 10ms")
-    return WorkerSettings(**{"worker_id": worker_id(os.environ), **said})
 
 
 def _report_failure(task: asyncio.Task[None]) -> None:
@@ -195,14 +199,14 @@ async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
     act()
 
 
-async def _warn_of_strangers(queue: Any, queues: Sequence[str]) -> None:
+async def _warn_of_unknown_types(core: QueueCore, queues: Sequence[str]) -> None:
     """Jobs of types that nobody here knows wait for a worker that does; say so now and then."""
     pause_s = FIRST_LOOK_S
     while True:
         await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
         pause_s = LOOK_S
         try:
-            unknown = await queue.store.unknown_types(queues, queue.handlers.types)
+            unknown = await core.store.unknown_types(queues, core.handlers.types)
         except EuterpeError:
             continue
         for job_type, count in unknown.items():

@@ -6,15 +6,16 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, Unpack, overload
 
 from euterpe.model.duration import DurationLike
 from euterpe.model.errors import EuterpeError, OpenedBeforeFork
-from euterpe.model.job import Attempt, Job
 from euterpe.model.state import State
-from euterpe.model.views import Page, Stats
 from euterpe.queue.handle import JobHandle
+from euterpe.queue.job import Attempt, Job, Page, Stats
 from euterpe.queue.job_type import Call
+from euterpe.queue.options import Options, Updates
+from euterpe.queue.submitter import Submitter
 
 T = TypeVar("T")
 Answers = Callable[..., Coroutine[Any, Any, T]]
@@ -23,13 +24,6 @@ Answers = Callable[..., Coroutine[Any, Any, T]]
 class AsyncQueue(Protocol):
     """The queue behind the facade; its own signatures check the arguments."""
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None: ...
-    async def __aenter__(self) -> Any: ...
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None: ...
-    def make_single(self, what: Any, payload: Any, options: Any) -> Any: ...
-    def make_unit(self, calls: Sequence[Any], options: Any) -> Any: ...
-    def submit_blocking(self, unit: Any, connection: Any) -> list[JobHandle[Any]]: ...
     @property
     def submit(self) -> Answers[JobHandle[Any]]: ...
     @property
@@ -61,85 +55,173 @@ class AsyncQueue(Protocol):
 
 
 class SyncQueue:
-    """`queue.sync.submit(...)`, `queue.sync.result(job)` and friends. Opened at first use; `close()` when done.
+    """`queue.sync`: the methods of the queue for code without an event loop, with the same arguments, answers and
+    errors. Opened at first use; `close()` when done, or `with queue.sync:`.
 
-    Where the queue is open already (a plain `def` handler inside a worker), its calls go to that loop."""
+    Where the queue is open already (a plain `def` handler inside a worker), its calls go to that loop. Raises
+    EuterpeError where it would block the very event loop that the queue runs on.
 
-    def __init__(self, queue: AsyncQueue) -> None:
+        with queue.sync as jobs:
+            job = jobs.submit("report.render", {"report_id": 7})
+            print(jobs.result(job, timeout="30s"))
+    """
+
+    def __init__(self, queue: AsyncQueue, submitter: Submitter) -> None:
         self._queue = queue
+        self._submitter = submitter
         self._own: asyncio.AbstractEventLoop | None = None
         self._own_pid = 0
         self._lock = threading.Lock()
 
     @overload
-    def submit(self, what: Call[T], /, *, connection: Any = None, **options: Any) -> JobHandle[T]: ...
+    def submit(self, what: Call[T], /, *, connection: Any = None, **options: Unpack[Options]) -> JobHandle[T]: ...
     @overload
     def submit(
-        self, what: str, payload: Any = None, /, *, connection: Any = None, **options: Any
+        self, what: str, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
     ) -> JobHandle[Any]: ...
-    def submit(self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Any) -> JobHandle[Any]:
-        """Store a job. A blocking `connection` (psycopg, SQLAlchemy, Django, sqlite3) joins its open transaction."""
+    def submit(
+        self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
+    ) -> JobHandle[Any]:
+        """Store a job, as `Queue.submit` does. A blocking `connection` (psycopg, SQLAlchemy, Django, sqlite3) joins its
+        open transaction.
+
+            job = queue.sync.submit("report.render", {"report_id": 7})
+        """
         if connection is None:
             return self.run(self._queue.submit(what, payload, **options))
-        return self._queue.submit_blocking(self._queue.make_single(what, payload, options), connection)[0]
+        submitter = self._submitter
+        return submitter.store_blocking(submitter.make_single(what, payload, options), connection)[0]
 
     def submit_many(
-        self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Any
+        self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
+        """Store them all, or none, as `Queue.submit_many` does; `connection` as for `submit`.
+
+        jobs = queue.sync.submit_many([render.with_args(report_id=i) for i in range(1000)])
+        """
         if connection is None:
             return self.run(self._queue.submit_many(calls, **options))
-        return self._queue.submit_blocking(self._queue.make_unit(calls, options), connection) if calls else []
+        submitter = self._submitter
+        return submitter.store_blocking(submitter.make_unit(calls, options), connection) if calls else []
 
-    def chain(self, calls: Sequence[Call[Any]], **options: Any) -> list[JobHandle[Any]]:
+    def chain(self, calls: Sequence[Call[Any]], **options: Unpack[Options]) -> list[JobHandle[Any]]:
+        """Store jobs that run one after the other, as `Queue.chain` does.
+
+        queue.sync.chain([extract.with_args(day="mon"), load.with_args()])
+        """
         return self.run(self._queue.chain(calls, **options))
 
     def fan_out(
-        self, calls: Sequence[Call[Any]], *, then: Call[Any] | None = None, **options: Any
+        self, calls: Sequence[Call[Any]], *, then: Call[Any] | None = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
+        """Store jobs that run in parallel, and `then` after them, as `Queue.fan_out` does.
+
+        queue.sync.fan_out([part.with_args(n) for n in range(8)], then=summary.with_args())
+        """
         return self.run(self._queue.fan_out(calls, then=then, **options))
 
     def result(self, job: JobHandle[T], timeout: DurationLike | None = None) -> T:
+        """What the handler returned, as `JobHandle.result`: JobFailed and TimeoutError as there.
+
+        pages = queue.sync.result(job, timeout="30s")
+        """
         return self.run(job.result(timeout))
 
     def wait(self, job: JobHandle[Any], timeout: DurationLike | None = None) -> Job:
+        """The job when it has ended, as `JobHandle.wait`: TimeoutError as there.
+
+        ended = queue.sync.wait(job, "1m")
+        """
         return self.run(job.wait(timeout))
 
     def get(self, job_id: str) -> Job:
+        """The job as it is now, as `Queue.get`: JobNotFound as there.
+
+        job = queue.sync.get(job_id)
+        """
         return self.run(self._queue.get(job_id))
 
     def attempts(self, job_id: str) -> list[Attempt]:
+        """Every execution of the job, as `Queue.attempts`.
+
+        queue.sync.attempts(job_id)
+        """
         return self.run(self._queue.attempts(job_id))
 
-    def search(self, **criteria: Any) -> Page:
-        return self.run(self._queue.search(**criteria))
+    def search(
+        self,
+        *,
+        state: State | str | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        tag: tuple[str, str] | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Jobs that fit, newest first, as `Queue.search`.
+
+        page = queue.sync.search(state="failed")
+        """
+        return self.run(self._queue.search(state=state, type=type, queue=queue, tag=tag, cursor=cursor, limit=limit))
 
     def cancel(self, job_id: str, *, force: bool = False) -> State:
+        """Cancel a job, as `Queue.cancel`.
+
+        queue.sync.cancel(job.id)
+        """
         return self.run(self._queue.cancel(job_id, force=force))
 
     def retry(self, job_id: str) -> JobHandle[Any]:
+        """Run an ended job again, as `Queue.retry`.
+
+        again = queue.sync.retry(job.id)
+        """
         return self.run(self._queue.retry(job_id))
 
     def dead_letter(self, job_id: str) -> State:
+        """Send a failed job to the dead letter, as `Queue.dead_letter`.
+
+        queue.sync.dead_letter(job.id)
+        """
         return self.run(self._queue.dead_letter(job_id))
 
-    def update(self, job_id: str, **changes: Any) -> Job:
-        """priority=, tags=, correlation_id=, callback_url=."""
+    def update(self, job_id: str, **changes: Unpack[Updates]) -> Job:
+        """Change a stored job, as `Queue.update`.
+
+        queue.sync.update(job.id, priority="high")
+        """
         return self.run(self._queue.update(job_id, **changes))
 
     def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
+        """Keep workers from a queue or a type, as `Queue.pause`.
+
+        queue.sync.pause(queue="mail")
+        """
         self.run(self._queue.pause(queue=queue, type=type))
 
     def resume(self, *, queue: str | None = None, type: str | None = None) -> None:
+        """Let workers claim again, as `Queue.resume`.
+
+        queue.sync.resume(queue="mail")
+        """
         self.run(self._queue.resume(queue=queue, type=type))
 
     def stats(self) -> Stats:
+        """Counts, ages and rates, as `Queue.stats`.
+
+        queue.sync.stats().by_state
+        """
         return self.run(self._queue.stats())
 
     def close(self) -> None:
+        """Close what the first use has opened. The next use opens it again.
+
+        queue.sync.close()
+        """
         with self._lock:
             loop, self._own = self._own, None
         if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._queue.__aexit__(None, None, None), loop).result()
+            asyncio.run_coroutine_threadsafe(self._submitter.core.close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
 
     def __enter__(self) -> SyncQueue:
@@ -149,7 +231,10 @@ class SyncQueue:
         self.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run anything that awaits this queue where the queue is open, and wait for it."""
+        """Run anything that awaits this queue where the queue is open, and wait for it.
+
+        queue.sync.run(job.progress())
+        """
         try:
             loop = self._loop()
         except BaseException:
@@ -161,7 +246,7 @@ class SyncQueue:
         if self._own is not None and self._own_pid != os.getpid():
             raise OpenedBeforeFork
         with self._lock:
-            open_on = self._queue.loop
+            open_on = self._submitter.core.loop
             if open_on is not None and open_on is not self._own:
                 _refuse_to_block(open_on)
                 return open_on
@@ -173,7 +258,7 @@ class SyncQueue:
         loop = asyncio.new_event_loop()
         threading.Thread(target=_run_loop, args=(loop,), name="euterpe-sync", daemon=True).start()
         try:
-            asyncio.run_coroutine_threadsafe(self._queue.__aenter__(), loop).result()
+            asyncio.run_coroutine_threadsafe(self._submitter.core.open(), loop).result()
         except BaseException:
             loop.call_soon_threadsafe(loop.stop)
             raise

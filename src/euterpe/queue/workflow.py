@@ -13,53 +13,69 @@ from euterpe.model.errors import InvalidInput
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.job_type import Call, JobType
 from euterpe.queue.options import Options
-from euterpe.queue.ports import Home
+from euterpe.queue.ports import StoresDrafts
 
 R = TypeVar("R")
 
 
-class Node(Generic[R]):
-    """A job of a workflow. It has its id from the start; `handle` is there once the workflow is stored."""
+class WorkflowNode(Generic[R]):
+    """A job of a workflow, as `flow.add` returns it. `type` is its job type's name; the `id` is there from the start,
+    the `handle` once the workflow is stored.
 
-    __slots__ = ("_handle", "draft_id", "name")
+        async with queue.workflow() as flow:
+            a = flow.add(extract, day="mon")
+        print(a.id, await a.result("1m"))
+    """
 
-    def __init__(self, draft_id: str, name: str) -> None:
-        self.draft_id = draft_id
-        self.name = name
+    __slots__ = ("_draft_id", "_handle", "type")
+
+    def __init__(self, draft_id: str, job_type: str) -> None:
+        self._draft_id = draft_id
+        self.type = job_type
         self._handle: JobHandle[R] | None = None
 
     @property
     def id(self) -> str:
         """Of the stored job. A workflow that an idempotency key found again has the ids of the first time."""
-        return self.draft_id if self._handle is None else self._handle.id
+        return self._draft_id if self._handle is None else self._handle.id
 
     @property
     def handle(self) -> JobHandle[R]:
+        """The stored job's handle. Raises InvalidInput before the workflow is stored."""
         if self._handle is None:
             raise InvalidInput("workflow", "is not stored yet; ask for its jobs after its `async with` block")
         return self._handle
 
-    def stored_as(self, handle: JobHandle[R]) -> None:
-        self._handle = handle
-
     def __repr__(self) -> str:
-        return f"<node {self.name} {self.id}>"
+        return f"<workflow node {self.type} {self.id}>"
 
     async def result(self, timeout: DurationLike | None = None) -> R:
+        """What its handler returned; like `JobHandle.result`.
+
+        rows = await a.result("1m")
+        """
         return await self.handle.result(timeout)
 
 
 class Workflow:
-    """`async with queue.workflow() as flow: a = flow.add(extract, day="mon"); b = flow.add(load, after=[a])`."""
+    """Jobs that wait for each other, made by `queue.workflow()` and stored whole at the end of the block, or not at
+    all. `nodes` are its jobs in the order in which they were added.
 
-    def __init__(self, queue: Home, options: Mapping[str, Any], key: str | None, connection: Any = None) -> None:
-        self._queue = queue
+        async with queue.workflow() as flow:
+            a = flow.add(extract, day="mon")
+            b = flow.add(load, after=[a])
+    """
+
+    def __init__(
+        self, submitter: StoresDrafts, options: Mapping[str, Any], key: str | None, connection: Any = None
+    ) -> None:
+        self._submitter = submitter
         self._options = options
         self._key = key
         self._connection = connection
         self._drafts: list[Draft] = []
         self._stored = False
-        self.nodes: list[Node[Any]] = []
+        self.nodes: list[WorkflowNode[Any]] = []
 
     @overload
     def add(
@@ -71,7 +87,7 @@ class Workflow:
         after_any: Iterable[Any] = (),
         options: Options | None = None,
         **kwargs: Any,
-    ) -> Node[R]: ...
+    ) -> WorkflowNode[R]: ...
 
     @overload
     def add(
@@ -83,7 +99,7 @@ class Workflow:
         after_any: Iterable[Any] = (),
         options: Options | None = None,
         **kwargs: Any,
-    ) -> Node[Any]: ...
+    ) -> WorkflowNode[Any]: ...
 
     def add(
         self,
@@ -94,18 +110,25 @@ class Workflow:
         after_any: Iterable[Any] = (),
         options: Options | None = None,
         **kwargs: Any,
-    ) -> Node[Any]:
-        """Add a job type with its arguments, or a call made by `with_args` (whose arguments a type checker knows);
-        `after` names what it waits for. Jobs stored earlier may be waited for too."""
+    ) -> WorkflowNode[Any]:
+        """Add a job: a job type with its arguments, a call made by `with_args` (whose arguments a type checker knows),
+        or a type's name with its payload.
+
+        `after`: jobs that must all have completed before it starts; nodes, handles or ids, stored earlier or in this
+        workflow. `after_any`: likewise, but one of them is enough. `options`: as for `queue.submit`.
+        Raises InvalidInput for an argument or option that does not fit.
+
+            load_job = flow.add(load, after=[a, b], options={"priority": "high"})
+        """
         if self._stored:
             raise InvalidInput("workflow", "is stored already; start another one")
-        call = self._queue.call_of(what, args, kwargs)
+        call = self._submitter.call_of(what, args, kwargs)
         merged: dict[str, Any] = {**self._options, **(options or {})}
         self._wait_for(merged, list(after), list(after_any))
-        submission = self._queue.make_submission(*call, **merged)
+        submission = self._submitter.make_submission(*call, **merged)
         (draft_id,) = new_ids(1)
         self._drafts.append(Draft(draft_id, submission))
-        node: Node[Any] = Node(draft_id, submission.type)
+        node: WorkflowNode[Any] = WorkflowNode(draft_id, submission.type)
         self.nodes.append(node)
         return node
 
@@ -128,10 +151,15 @@ class Workflow:
             await self.store()
 
     async def store(self) -> None:
-        """Store it whole. The `async with` block does this at its end, unless an exception leaves it."""
+        """Store it whole. The `async with` block does this at its end, unless an exception leaves it.
+
+        Raises DependencyCycle, UnknownDependency or DependencyLimit; then nothing was stored.
+
+            await flow.store()
+        """
         if self._stored:
             return
-        handles = await self._queue.store_drafts(self._drafts, self._key, self._connection)
+        handles = await self._submitter.store_drafts(self._drafts, self._key, self._connection)
         self._stored = True
         for node, handle in zip(self.nodes, handles, strict=True):
-            node.stored_as(handle)
+            node._handle = handle  # noqa: SLF001  # the node is this workflow's own

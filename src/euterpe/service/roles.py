@@ -22,7 +22,9 @@ from euterpe.model.retention import Retention
 from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import MessageTransport, Trace
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of, submitter_of
+from euterpe.queue.run import ServiceOptions
+from euterpe.queue.worker import Worker, WorkerOptions
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
 from euterpe.service.bootstrap import Welcome, welcome
 from euterpe.service.health import Health
@@ -106,6 +108,7 @@ async def run_role(
     `transcodes`: with the routes and the job type of transcoding.
 
     On an `http://` queue only a worker can run: its control plane sweeps, delivers and measures on its own side."""
+    core = core_of(queue)
     remote = is_control_plane(queue.url)
     if remote and role is not WORKER:
         raise CannotStart(
@@ -121,7 +124,7 @@ async def run_role(
         if not await until_ready(queue, config.engine.start_timeout_us / 1e6, stop.draining):
             return
         stack.push_async_exit(queue)
-        queue.store.telemetry = metrics
+        core.store.telemetry = metrics
         if not remote:
             keep_as_said(config, queue)
         parts = Parts(stop)
@@ -133,7 +136,7 @@ async def run_role(
             if media is not None:
                 parts.start_helper(media.tidy_forever())
         if role.serves:
-            greeting = await welcome(queue.backend_url, queue.store.engine, os.environ)
+            greeting = await welcome(core.backend_url, core.store.engine, os.environ)
             port = await parts.start_api(config, queue, tuning, metrics, trace, media)
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
@@ -141,40 +144,38 @@ async def run_role(
             parts.start(_work(config, queue, tuning, stop, metrics, trace))
             log.info(
                 "working on jobs of %d types, %d at a time",
-                len(queue.handlers.types),
+                len(core.handlers.types),
                 tuning.concurrency,
                 extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
             )
         else:
-            parts.start_helper(
-                sweep_forever(queue.store, queue.wakeups, metrics, config.worker.sweep_interval_us / 1e6)
-            )
+            parts.start_helper(sweep_forever(core.store, core.wakeups, metrics, config.worker.sweep_interval_us / 1e6))
         if not remote:
             parts.start(deliver(config, queue, metrics, stop))
             interval_s = config.observability.queue_sample_interval_us / 1e6
-            parts.start_helper(sample_forever(queue.store, metrics, interval_s))
-        ready(Started(role, queue.url, port, greeting, queue.handlers.types if role.works else ()))
+            parts.start_helper(sample_forever(core.store, metrics, interval_s))
+        ready(Started(role, queue.url, port, greeting, core.handlers.types if role.works else ()))
         await parts.until_done()
-        queue.shutdown.set_in(CLOSE_S - WRITE_S)
+        core.shutdown.set_in(CLOSE_S - WRITE_S)
     log.info("stopped")
 
 
 def use_configured_transport(config: Config, queue: Queue) -> None:
     """The Redis Streams that the configuration names carry this queue's wake-ups, unless it names some of its own."""
-    transport = transport_of(config)
-    if transport is None or is_control_plane(queue.url) or isinstance(queue.wakeups, MessageTransport):
+    core, transport = core_of(queue), transport_of(config)
+    if transport is None or is_control_plane(queue.url) or isinstance(core.wakeups, MessageTransport):
         return
-    queue.exchange_backend(
-        connect(queue.url, payload_limit=queue.payload_limit, transport=transport, redis=redis_tuning_of(config))
+    core.exchange_backend(
+        connect(queue.url, payload_limit=core.payload_limit, transport=transport, redis=redis_tuning_of(config))
     )
 
 
 def keep_as_said(config: Config, queue: Queue) -> None:
     """The sweeps of this process remove what the configuration no longer keeps; its keys last as long as said. An API
     or a dispatcher that freezes inside a transaction holds jobs and events no longer than a worker may."""
-    queue.store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)
-    said = config.retention
-    sweeps = queue.store.sweeps
+    said, store = config.retention, core_of(queue).store
+    store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)
+    sweeps = store.sweeps
     sweeps.retention = Retention(
         completed_us=said.completed_us,
         cancelled_us=said.cancelled_us,
@@ -183,7 +184,7 @@ def keep_as_said(config: Config, queue: Queue) -> None:
         events_us=said.events_us,
         tombstones_us=said.tombstones_us,
     )
-    queue.store.key_window_us = said.idempotency_us
+    store.key_window_us = said.idempotency_us
 
 
 class Parts:
@@ -219,13 +220,14 @@ class Parts:
         from euterpe.server.quotas import Quota
         from euterpe.stores.sql.accounts.keys import ApiKeys
 
+        core = core_of(queue)
         app = create_app(
-            queue.store,
-            ApiKeys(queue.store.engine),
+            core.store,
+            ApiKeys(core.store.engine),
             metrics_render=metrics.render,
             telemetry=metrics,
             trace=trace,
-            job_types=queue.jobtypes,
+            job_types=core.definitions,
             more_routes=(lambda _quotas: ()) if media is None else media.routes,
             limits=Limits(
                 max_body_bytes=config.api.max_body_bytes,
@@ -290,19 +292,17 @@ class Parts:
 async def _work(
     config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics, trace: Trace | None
 ) -> None:
-    await queue.work(
-        tuning.concurrency,
-        queues=tuning.queues,
-        lease=config.worker.heartbeat_ttl_us / 1e6,
-        grace=tuning.grace_us / 1e6,
-        poll=config.worker.poll_interval_us / 1e6,
-        sweep_interval_s=config.worker.sweep_interval_us / 1e6,
-        webhooks=False,  # a part of its own, in every role
-        stop=stop.draining,
-        at_once=stop.at_once,
-        telemetry=metrics,
-        trace=trace,
-    )
+    options: WorkerOptions = {
+        "queues": tuning.queues,
+        "lease": config.worker.heartbeat_ttl_us / 1e6,
+        "grace": tuning.grace_us / 1e6,
+        "poll": config.worker.poll_interval_us / 1e6,
+        "webhooks": False,  # a part of its own, in every role
+        "telemetry": metrics,
+        "stop": stop.draining,
+    }
+    service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=config.worker.sweep_interval_us / 1e6, trace=trace)
+    await Worker(submitter_of(queue), tuning.concurrency, options, service).run()
 
 
 async def _listen_for_health(
@@ -310,7 +310,8 @@ async def _listen_for_health(
 ) -> int | None:
     host, port = config.api.host, tuning.metrics_port
     hosts = AllowedHosts(host, config.api.allowed_hosts)
-    check = queue.store.ping if is_control_plane(queue.url) else lambda: queue.store.engine.read(_clock)
+    store = core_of(queue).store
+    check = store.ping if is_control_plane(queue.url) else lambda: store.engine.read(_clock)
     health = Health(metrics.render, check, stop.draining, hosts)
     try:
         return await stack.enter_async_context(health.serving(host, port))

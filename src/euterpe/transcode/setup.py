@@ -18,7 +18,7 @@ from euterpe.crypto import Keyring, SealingKeys
 from euterpe.crypto.keyring import KEKS_VARIABLE, MODE_VARIABLE
 from euterpe.egress.client import Egress
 from euterpe.model.errors import EuterpeError
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.server.http.router import AnyRoute
 from euterpe.server.quotas import Quotas
 from euterpe.transcode.credentials.keys import KMS_VARIABLE, credential_keys
@@ -61,7 +61,7 @@ class Transcoding:
         self._policy = egress_policy(config, queue.url)
         self._egress = Egress(self._policy)
         self._stack = AsyncExitStack()
-        url = queue.backend_url
+        url = core_of(queue).backend_url
         # Keys that are no good are told at the start and not at the first request.
         self._keys: SealingKeys = credential_keys(url, environ) if _names_keys(url, environ) else _KeyFile(url)
 
@@ -84,7 +84,7 @@ class Transcoding:
             tools=tools,
             limits=limits_of(self._config),
             workspaces=workspaces,
-            places=Places(self._policy, Path(said.local_root), SqlUploads(self._queue.store.engine)),
+            places=Places(self._policy, Path(said.local_root), SqlUploads(core_of(self._queue).store.engine)),
             credentials_of=self._credentials_of,
             slots=asyncio.Semaphore(said.concurrency or os.cpu_count() or 1),
         )
@@ -92,7 +92,7 @@ class Transcoding:
 
     def routes(self, quotas: Quotas) -> Sequence[AnyRoute]:
         handlers = TranscodeRoutes(
-            self._queue.store, self.credentials, quotas, self._policy, self._config.transcode.queue
+            core_of(self._queue).store, self.credentials, quotas, self._policy, self._config.transcode.queue
         )
         return transcode_routes(handlers)
 
@@ -108,7 +108,7 @@ class Transcoding:
 
     @cached_property
     def credentials(self) -> CredentialStore:
-        return CredentialStore(self._queue.store.engine, self._keys)
+        return CredentialStore(core_of(self._queue).store.engine, self._keys)
 
     def _credentials_of(self, attempt: Attempt) -> CredentialProvider:
         policy = RefreshPolicy(ceiling=self._config.transcode.refresh_attempts)
@@ -120,7 +120,9 @@ class Transcoding:
 
     @cached_property
     def _calls(self) -> RefreshCalls:
-        secrets_of = secrets_when_needed(self._queue.backend_url, self._queue.store.engine, self._environ)
+        secrets_of = secrets_when_needed(
+            core_of(self._queue).backend_url, core_of(self._queue).store.engine, self._environ
+        )
         return RefreshCalls(self._egress, secrets_of, self._update_url)
 
     def _update_url(self, job_id: str) -> str:

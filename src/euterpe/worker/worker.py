@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -54,7 +54,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     result_limit: int = RESULT_LIMIT
 
 
-class Worker:
+class WorkerLoop:
     """Runs the handlers it knows on jobs of its queues until it is told to stop. Made inside a running event loop."""
 
     def __init__(
@@ -102,6 +102,15 @@ class Worker:
         self._locked: set[asyncio.Task[None]] = set()
 
     # --- life ---------------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> Collection[Attempt]:
+        """The attempts whose handlers are at work."""
+        return self._roster.running
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
 
     async def run(self) -> None:
         """Work until `stop`; then let running work finish for the grace time and give the rest back.

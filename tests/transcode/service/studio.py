@@ -13,7 +13,7 @@ import httpx
 
 from euterpe.cli.demo.receiver import Receiver
 from euterpe.config import Config, TranscodeConfig
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.server.app import create_app
 from euterpe.server.http.serving import serve
 from euterpe.service.bootstrap import welcome
@@ -21,6 +21,7 @@ from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.setup import Transcoding
 from tests.plain_http import NO_CERTIFICATES
+from tests.worker.inline import work_on
 
 ENVIRON = {"EUTERPE_ENV": "test"}
 MP3 = {"id": "mp3", "kind": "audio", "preset": "mp3_128"}
@@ -87,7 +88,7 @@ class Studio:
     def start_worker(self, **options: Any) -> None:
         stop = asyncio.Event()
         settings: Any = {"poll": "50ms", "sweep_interval_s": 0.1, "lease": "5s", **options}
-        self._workers.append((asyncio.create_task(self.queue.work(4, stop=stop, **settings)), stop))
+        self._workers.append((asyncio.create_task(work_on(self.queue, 4, stop=stop, **settings)), stop))
 
     async def stop_workers(self) -> None:
         for _, stop in self._workers:
@@ -126,12 +127,14 @@ async def studio_on(
     async with AsyncExitStack() as stack:
         stack.enter_context(receiver.listening())
         await stack.enter_async_context(queue)
-        greeting = await welcome(queue.backend_url, queue.store.engine, ENVIRON)
+        greeting = await welcome(core_of(queue).backend_url, core_of(queue).store.engine, ENVIRON)
         transcoding = await stack.enter_async_context(Transcoding(config, queue, ENVIRON))
         if register:
             transcoding.register(tools)
-        keys = ApiKeys(queue.store.engine)
-        app = create_app(queue.store, keys, job_types=queue.jobtypes, more_routes=transcoding.routes)
+        keys = ApiKeys(core_of(queue).store.engine)
+        app = create_app(
+            core_of(queue).store, keys, job_types=core_of(queue).definitions, more_routes=transcoding.routes
+        )
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()
         serving = asyncio.create_task(serve(app, port=0, stop=stop, started=port.set_result, grace_s=5))

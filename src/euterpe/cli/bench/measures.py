@@ -19,7 +19,7 @@ from euterpe.cli.bench.disk_probe import measure_ground
 from euterpe.cli.bench.sandbox import own_place
 from euterpe.observe.metrics import Metrics
 from euterpe.queue.job_type import JobType
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 
 SUBMITTERS: Final = 64
 WARM_UP_JOBS: Final = 20
@@ -146,7 +146,7 @@ class Measures:
     async def _drain(self, working: asyncio.Task[None]) -> None:
         """From the first handler's start until the store itself says that nothing is left."""
         await self._counter.until(self._submitted, working)
-        while sum(depth.count for depth in await self._queue.store.depths()):  # noqa: ASYNC110  # it is no event of ours
+        while sum(depth.count for depth in await core_of(self._queue).store.depths()):  # noqa: ASYNC110  # it is no event of ours
             await asyncio.sleep(LOOK_S)
         seconds = (time.monotonic_ns() - self._counter.first_ns) / 1e9
         self._tell_rate("drain", "drain, this one process", self._submitted, seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -18,7 +19,7 @@ from euterpe.model.job import Job
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 
 
 @click.command()
@@ -74,10 +75,9 @@ async def _submit(
         handle = await queue.submit(job_type, payload, **options)
         if wait_us is None:
             return handle, None
-        try:
-            return handle, await handle.wait(wait_us / 1e6)
-        except TimeoutError:
-            return handle, await queue.get(handle.id)
+        with suppress(TimeoutError):
+            await handle.wait(wait_us / 1e6)
+        return handle, await core_of(queue).get(handle.id)
 
 
 def _show(handle: JobHandle[Any], job: Job | None, *, as_json: bool) -> None:
@@ -92,7 +92,7 @@ def _show(handle: JobHandle[Any], job: Job | None, *, as_json: bool) -> None:
                 "job_id": handle.id,
                 "type": handle.type,
                 "state": str(handle.state),
-                "created_at": handle.created_at,
+                "created_at": handle.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
                 "replayed": handle.replayed,
             }
         )

@@ -11,6 +11,7 @@ from euterpe.cli.commands.role import run_here
 from euterpe.cli.session import Session, database_options
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.model.errors import InvalidInput
+from euterpe.queue.queue import core_of
 from euterpe.service.roles import WORKER, tuning_of
 
 
@@ -37,7 +38,7 @@ def worker(
     """
     tuning = tuning_of(session.config)
     queue = load_queue(app)
-    if not queue.handlers.types:
+    if not core_of(queue).handlers.types:
         raise InvalidInput("app", f"{app} has no job types; import the module that declares them in it")
     tuning = replace(
         tuning,

@@ -20,6 +20,7 @@ from euterpe.model.exchange import Beat, ClaimRequest, Finished, Verdict
 from euterpe.model.job import Attempt, Claim, Job
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
+from euterpe.queue.queue import core_of
 from euterpe.webhooks import VerifiedEvent
 
 PARTS = 9
@@ -60,7 +61,7 @@ class Play:
 
     async def look(self) -> list[Job]:
         """Every job of the demo as it is now; shown on the stage."""
-        jobs = [await queue.get(job_id) for job_id in self.names]
+        jobs = [await core_of(queue).get(job_id) for job_id in self.names]
         self.stage.show(Picture(jobs, self.names))
         return jobs
 
@@ -102,7 +103,7 @@ async def fall_asleep_with_a_job(play: Play) -> None:
     job = await nap.submit()
     play.nap, play.names[job.id] = job.id, "nap"
     request = ClaimRequest(worker_id="sleeper:demo", limit=1, types=("demo.nap",), lease_ttl_us=NAP_LEASE_US)
-    (play.sleeper,) = await queue.store.claim(request)
+    (play.sleeper,) = await core_of(queue).store.claim(request)
     play.stage.remark(f"a third worker takes one job, with a lease of {NAP_LEASE_US / 1e6:g} s, and falls asleep")
 
 
@@ -182,16 +183,16 @@ def is_last(event: VerifiedEvent) -> bool:
 async def wake_up_late(play: Play) -> None:
     """The sleeper reports its result, long after another claim has finished the job."""
     assert play.sleeper is not None
-    (play.late_beat,) = await queue.store.heartbeat([play.sleeper.lease])
-    (play.late_write,) = await queue.store.settle([Finished(play.sleeper, Success(b'"from the sleeper"'))])
+    (play.late_beat,) = await core_of(queue).store.heartbeat([play.sleeper.lease])
+    (play.late_write,) = await core_of(queue).store.settle([Finished(play.sleeper, Success(b'"from the sleeper"'))])
     play.stage.remark("the sleeper wakes up and tries to write its result")
 
 
 async def read_it_all_back(play: Play) -> None:
     """What the proofs go by: the database, not what the steps remember."""
     for job_id in play.names:
-        play.jobs[job_id] = await queue.get(job_id)
-        play.attempts[job_id] = await queue.attempts(job_id)
+        play.jobs[job_id] = await core_of(queue).get(job_id)
+        play.attempts[job_id] = await core_of(queue).store.attempts(job_id)
 
 
 STEPS: tuple[tuple[str, Step], ...] = (

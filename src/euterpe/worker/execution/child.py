@@ -106,8 +106,9 @@ class Service:
         found = find(orders.module, orders.qualname)
         function = getattr(found, "function", found)
         self._handler: Handler = handler_of(orders.type, function, process=True)
-        home = getattr(found, "queue", None)
-        self._desk = PipeDesk(stream, getattr(home, "make_submission", None))
+        # Where the decorator stands at that name, it is a job type: a thing of a higher layer, that knows its queue.
+        submitter = getattr(getattr(found, "_definition", None), "submitter", None)
+        self._desk = PipeDesk(stream, getattr(submitter, "make_submission", None))
         self._result_limit = orders.result_limit
         self._runs: queue.SimpleQueue[Run] = queue.SimpleQueue()
         self._context: Context | None = None

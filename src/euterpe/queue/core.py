@@ -1,0 +1,169 @@
+"""What a queue is made of: its backend, its job types, and who waits for which job.
+
+The public `Queue` shows none of it. Handles, job types, workers and the other rooms share this one object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from euterpe.backends.engines import Backend, connect
+from euterpe.model.batch import Receipt
+from euterpe.model.duration import DurationLike, parse_duration_us
+from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.exchange import Verdict
+from euterpe.model.job import Claim, Job
+from euterpe.model.state import State
+from euterpe.model.submission import PAYLOAD_CEILING, Submission
+from euterpe.ports import Clock
+from euterpe.queue.cron import Cron
+from euterpe.queue.handle import JobHandle, handle_of_row
+from euterpe.queue.job_type import Definition
+from euterpe.queue.result_wait import Watching
+from euterpe.runtime.shutdown import ShutdownDeadline
+from euterpe.worker.handlers import Handlers
+
+
+class QueueCore:
+    """A queue on the inside. It may be opened many times over; the last one to close closes the database."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        payload_limit: int,
+        clock: Clock | None,
+        transport: str | None,
+        token: str | None,
+        idempotency_window: DurationLike | None,
+    ) -> None:
+        if not 1 <= payload_limit <= PAYLOAD_CEILING:
+            raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
+        if idempotency_window is not None:
+            parse_duration_us(idempotency_window, "idempotency_window")
+        self.url = url
+        self.payload_limit = payload_limit
+        self.idempotency_window = idempotency_window
+        self.handlers = Handlers()
+        self.definitions: dict[str, Definition] = {}
+        self.crons: list[Cron] = []
+        self.shutdown = ShutdownDeadline()
+        self._backend: Backend = connect(
+            url, clock=clock, payload_limit=payload_limit, transport=transport, token=token
+        )
+        self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # A queue lives at the top of a module and may see many event loops, one after the other.
+        self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._watching = Watching()
+
+    # --- life ---------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        async with self._opening.setdefault(loop, asyncio.Lock()):
+            if self._loop is not None and self._loop is not loop:
+                raise EuterpeError("this queue is open on another event loop; make a Queue for each, or use queue.sync")
+            if not self._users:
+                self._loop = loop
+                try:
+                    await self._backend.open()
+                except BaseException:
+                    self._loop = None
+                    raise
+            self._users += 1
+
+    async def close(self) -> None:
+        async with self._opening[asyncio.get_running_loop()]:
+            self._users -= 1
+            if not self._users:
+                try:
+                    await self._backend.close(self.shutdown)
+                finally:
+                    self._loop = None
+                    self.shutdown.clear()
+
+    @property
+    def users(self) -> int:
+        """How many have it open."""
+        return self._users
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """Where the queue is open, if it is."""
+        return self._loop if self._users else None
+
+    # --- the backend --------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Any:
+        return self._backend.store
+
+    @property
+    def wakeups(self) -> Any:
+        return self._backend.wakeups
+
+    @property
+    def channel(self) -> str | None:
+        """Where Postgres tells of jobs that a caller's own transaction brings."""
+        return self._backend.channel
+
+    @property
+    def backend_url(self) -> str:
+        """The URL by which another process of this machine reaches the same database."""
+        return self._backend.url
+
+    def exchange_backend(self, backend: Backend) -> Backend:
+        """Put this queue on another database while it is closed; returns the one it had."""
+        if self._users:
+            raise EuterpeError("this queue is open; its database can be exchanged only before `async with queue:`")
+        before, self._backend = self._backend, backend
+        return before
+
+    # --- jobs ---------------------------------------------------------------------------------------
+
+    async def get(self, job_id: str) -> Job:
+        return cast(Job, await self.store.get(job_id))
+
+    async def cancel(self, job_id: str, force: bool) -> State:
+        return cast(State, await self.store.cancel(job_id, force=force))
+
+    async def retry(self, job_id: str) -> Job:
+        row = cast(Job, await self.store.retry(job_id))
+        self.wakeups.announce([row.queue])
+        return row
+
+    async def spawn(self, claim: Claim, submissions: Sequence[Submission]) -> list[str]:
+        receipts: list[Receipt] = await self.store.spawn(claim.lease, submissions)
+        return [receipt.job_id for receipt in receipts]
+
+    def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
+        """An event that a worker of this very queue sets when the job is ended: no poll to wait for."""
+        return self._watching.watch(job_id)
+
+    def settled(self, job_id: str, verdict: Verdict) -> None:
+        self._watching.settled(job_id, verdict)
+
+    # --- handles ------------------------------------------------------------------------------------
+
+    def handle_of(self, receipt: Receipt) -> JobHandle[Any]:
+        return JobHandle(
+            self,
+            receipt.job_id,
+            receipt.type,
+            receipt.state,
+            receipt.created_at,
+            replayed=receipt.replayed,
+            returns=self._returns(receipt.type),
+        )
+
+    def handle_of_row(self, row: Job) -> JobHandle[Any]:
+        return handle_of_row(self, row, self._returns(row.type))
+
+    def _returns(self, job_type: str) -> Any:
+        definition = self.definitions.get(job_type)
+        return definition.handler.returns if definition is not None else Any

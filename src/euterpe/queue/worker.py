@@ -1,0 +1,243 @@
+"""A worker that can be held: started, stopped and looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from signal import Signals
+from types import TracebackType
+from typing import Any, Final, TypedDict
+
+from euterpe.model.duration import DurationLike, parse_duration_us
+from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.ports import Telemetry
+from euterpe.queue.run import Controls, ServiceOptions, run_worker
+from euterpe.queue.submitter import Submitter
+from euterpe.worker.identity import worker_id
+from euterpe.worker.worker import WorkerSettings
+
+SHORTEST_LEASE_US: Final = 1_000_000
+USUAL: Final = ServiceOptions()
+
+
+class WorkerOptions(TypedDict, total=False):
+    """How a worker works. `queue.work` and `queue.worker` take these by name, each with the default given here.
+
+    `queues`: the queues it takes jobs from, most preferred first (`["default"]`). `lease`: how long a job stays its
+    own without a heartbeat (`"60s"`, at least `"1s"`). `grace`: how long running jobs may finish after a stop
+    (`"30s"`). `poll`: how often it looks when no wake-up comes (`"2s"`). `batch`: the most jobs of one claim (500).
+    `webhooks`: whether it delivers callbacks too (True). `telemetry`: who counts what it does. `signals`: signals that
+    stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
+
+        await queue.work(concurrency=20, queues=["mail", "default"], lease="30s")
+    """
+
+    queues: Sequence[str]
+    lease: DurationLike
+    grace: DurationLike
+    poll: DurationLike
+    batch: int
+    webhooks: bool
+    telemetry: Telemetry | None
+    signals: Sequence[Signals]
+    stop: asyncio.Event | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningAttempt:
+    """An execution that is under way in a worker: `worker.running` lists them. `number` is 1 for a job's first one."""
+
+    id: str
+    job_id: str
+    type: str
+    queue: str
+    number: int
+    started_at: datetime
+
+
+class Worker:
+    """Runs the handlers of one queue. `queue.worker(...)` makes it; nothing happens before it is started.
+
+        worker = queue.worker(concurrency=20, queues=["default"])
+        async with worker:                       # starts it; stops it at the end
+            print(worker.id, worker.running)
+
+    or `await worker.run()`, which returns when the worker has stopped.
+    """
+
+    def __init__(
+        self, submitter: Submitter, concurrency: int, options: WorkerOptions, service: ServiceOptions = USUAL
+    ) -> None:
+        self._submitter = submitter
+        self._settings = _settings_of(concurrency, options)
+        self._options = options
+        self._service = service
+        self._controls: Controls | None = None
+        self._begun = asyncio.Event()
+        self._ended: asyncio.Event | None = None
+        self._stop_asked = False
+        self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<worker {self.id} {'running' if self.is_running else 'not running'}>"
+
+    @property
+    def id(self) -> str:
+        """Who it is in `job.worker_id`, `attempt.worker_id` and the logs: the host's name and a UUID that is new with
+        every process."""
+        return self._settings.worker_id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it takes jobs, or finishes those that it has."""
+        return self._ended is not None
+
+    @property
+    def running(self) -> list[RunningAttempt]:
+        """The attempts whose handlers are at work now, oldest first.
+
+        for attempt in worker.running:
+            print(attempt.type, attempt.job_id, attempt.started_at)
+        """
+        if self._controls is None:
+            return []
+        now, monotonic = datetime.now(UTC), time.monotonic()
+        return [
+            RunningAttempt(
+                id=attempt.claim.lease.attempt_id,
+                job_id=attempt.claim.job.id,
+                type=attempt.claim.job.type,
+                queue=attempt.claim.job.queue,
+                number=attempt.claim.job.attempt_count,
+                started_at=now - timedelta(seconds=monotonic - attempt.started),
+            )
+            for attempt in sorted(self._controls.running(), key=lambda attempt: attempt.started)
+        ]
+
+    async def run(self) -> None:
+        """Work until `stop()`, one of the `signals`, the `stop` event, or a cancel of this task.
+
+        Opens the queue if it is not open. Running jobs may finish for the grace time; what is unfinished then is given
+        back without a charge. Raises InvalidInput when the queue has no job types, and EuterpeError when this worker
+        runs already.
+
+            await queue.worker(concurrency=20).run()
+        """
+        core, options = self._submitter.core, self._options
+        if self._ended is not None:
+            raise EuterpeError(f"worker {self.id} runs already; make another one with queue.worker(...)")
+        if not core.handlers.types:
+            raise InvalidInput("handlers", "this queue has no job types; import the module that defines them first")
+        self._ended = ended = asyncio.Event()
+        try:
+            await core.open()
+            try:
+                await run_worker(
+                    self._submitter,
+                    self._settings,
+                    self._service,
+                    signals=options.get("signals", ()),
+                    stop=options.get("stop"),
+                    webhooks=options.get("webhooks", True),
+                    telemetry=options.get("telemetry"),
+                    started=self._begin,
+                )
+            finally:
+                if core.users > 1:  # Who still uses the queue has all the time in the world.
+                    core.shutdown.clear()
+                await core.close()
+        finally:
+            self._controls = self._ended = None
+            self._stop_asked = False
+            self._begun.clear()
+            ended.set()
+
+    async def start(self) -> None:
+        """Run beside the caller, and return when it takes jobs. What keeps it from starting is raised here.
+
+        await worker.start()
+        """
+        loop = asyncio.get_running_loop()
+        task, begun = loop.create_task(self.run()), loop.create_task(self._begun.wait())
+        try:
+            await asyncio.wait({task, begun}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                await task
+        except BaseException:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            raise
+        finally:
+            begun.cancel()
+        self._task = task
+
+    async def stop(self, *, at_once: bool = False) -> None:
+        """Take no more jobs, let running ones finish for the grace time, and return when the worker has stopped;
+        `at_once` gives unfinished ones back now. Nothing happens to a worker that does not run. A handler of this very
+        worker must not await it: it would wait for itself.
+
+        Raises what the worker ended with, if `start` had started it and it failed.
+
+            await worker.stop()
+        """
+        ended = self._ended
+        if ended is not None:
+            if self._controls is None:
+                self._stop_asked = True
+            elif at_once:
+                self._controls.release()
+            elif not self._controls.is_stopping():  # A second order would not let running jobs finish.
+                self._controls.drain()
+            await ended.wait()
+        task, self._task = self._task, None
+        if task is not None:
+            await task
+
+    async def __aenter__(self) -> Worker:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _begin(self, controls: Controls) -> None:
+        self._controls = controls
+        self._begun.set()
+        if self._stop_asked:
+            controls.drain()
+
+
+def _settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
+    """Checked settings; InvalidInput names the wrong one."""
+    if unknown := sorted(set(options) - set(WorkerOptions.__annotations__)):
+        raise InvalidInput(unknown[0], "is not a setting of a worker")
+    batch: Any = options.get("batch", 500)
+    for name, value in (("concurrency", concurrency), ("batch", batch)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
+            raise InvalidInput(name, f"{value!r} is not a whole number from 1 to 100000")
+    queues: Any = options.get("queues", ("default",))
+    if isinstance(queues, str):
+        raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
+    if not queues or not all(isinstance(name, str) and name for name in queues):
+        raise InvalidInput("queues", "must be a list of at least one queue name")
+    lease_ttl_us = parse_duration_us(options.get("lease", "60s"), "lease")
+    if lease_ttl_us < SHORTEST_LEASE_US:
+        raise InvalidInput("lease", "must be at least 1s: a heartbeat needs time to arrive")
+    poll_s = parse_duration_us(options.get("poll", "2s"), "poll") / 1e6
+    if poll_s < 0.01:
+        raise InvalidInput("poll", "must be at least 10ms")
+    return WorkerSettings(
+        worker_id=worker_id(os.environ),
+        queues=tuple(queues),
+        concurrency=concurrency,
+        batch=batch,
+        lease_ttl_us=lease_ttl_us,
+        poll_s=poll_s,
+        grace_s=parse_duration_us(options.get("grace", "30s"), "grace") / 1e6,
+    )
