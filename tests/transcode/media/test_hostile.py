@@ -138,18 +138,32 @@ async def test_a_source_beyond_a_limit_is_refused_before_any_work(
         assert (error.code, error.category) == (code, Category.PERMANENT)
 
 
-async def test_a_cover_that_claims_to_be_enormous_is_refused(
-    media: Media, workdir: Path, tmp_path: Path, tools: Tools, limits: Limits
-) -> None:
-    picture = png(60_000, 60_000)
+def with_cover(media: Media, target: Path, picture: bytes) -> Path:
+    """An MP3 with this as its cover, whatever it is."""
     frame = b"\0image/png\0\x03\0" + picture
     size = len(frame) + 10
     synchsafe = bytes(size >> shift & 0x7F for shift in (21, 14, 7, 0))
     tag = b"ID3\x03\0\0" + synchsafe + b"APIC" + len(frame).to_bytes(4, "big") + b"\0\0" + frame
-    source = tmp_path / "bomb.mp3"
-    source.write_bytes(tag + media.tone("plain.mp3", "-write_xing", "0", "-id3v2_version", "0").read_bytes())
-    error = await refused(source, workdir, tools, limits)
-    assert error.category is Category.PERMANENT
+    plain = media.tone("plain.mp3", "-write_xing", "0", "-id3v2_version", "0")
+    target.write_bytes(tag + plain.read_bytes())
+    return target
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [b"no picture at all", png(50, 50)[:200], b"", png(60_000, 60_000)],
+    ids=["words", "cut", "empty", "bomb"],
+)
+async def test_sound_with_a_broken_cover_is_still_sound(
+    media: Media, workdir: Path, tmp_path: Path, tools: Tools, limits: Limits, picture: bytes
+) -> None:
+    source = with_cover(media, tmp_path / "broken.mp3", picture)
+    names = ("mp3_320", "aac_256", "opus_96", "flac", "wav_16")
+    outputs, _ = read_outputs([{"id": name, "kind": "audio", "preset": name} for name in names])
+    made = await encode(source, outputs, workdir, tools=tools, limits=limits)
+    assert all(output.duration_ms for output in made)
+    if picture == png(60_000, 60_000):
+        assert {output.warnings for output in made} == {("cover_unreadable",)}, "and nobody unpacked it"
 
 
 async def test_a_wrong_extension_is_no_lie_that_anybody_believes(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
 
 from euterpe.model.failure import Category
 from euterpe.transcode.checking import read_outputs
@@ -26,6 +28,7 @@ from euterpe.transcode.media.process import ENVIRONMENT, Watch, run_contained
 from euterpe.transcode.media.progress import Meter, PassMeter, Progress
 from euterpe.transcode.media.results import EncodedOutput
 from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.outputs import Output
 from tests.transcode.media.making import Media, listed
 
 AUDIO = [{"id": "a", "kind": "audio", "preset": "mp3_320"}, {"id": "w", "kind": "waveform"}]
@@ -190,6 +193,7 @@ async def test_an_output_beyond_twice_its_source_is_refused(
         await encode(source, outputs, workdir, tools=tools, limits=limits)
     error = caught.value
     assert (error.code, error.category, error.output_id) == ("output.too_large", Category.PERMANENT, "big")
+    assert error.exit_code == 229, "the kernel stopped the write, and ffmpeg said so"
     assert listed(workdir) == []
 
 
@@ -275,3 +279,52 @@ async def test_a_program_that_is_not_there_is_the_systems_fault(media: Media, wo
         await encode(media.tone("tone.wav"), outputs, workdir, tools=gone, limits=Limits())
     assert (caught.value.code, caught.value.category) == ("tools.not_started", Category.SYSTEM)
     assert "/nonexistent" not in caught.value.message
+
+
+async def test_wherever_an_encode_is_cancelled_nothing_is_left(
+    media: Media, workdir: Path, tools: Tools, limits: Limits
+) -> None:
+    """At the first progress, the second, and so on, until one comes to its end."""
+    outputs, _ = read_outputs([*AUDIO, {"id": "l", "kind": "audio", "preset": "opus_96", "loudness": {}}])
+    source = media.tagged("mp3.mp3", "-c:a", "libmp3lame")
+    for number in range(1, 100):
+        task = asyncio.create_task(_cancelled_at(number, source, outputs, workdir, tools, limits))
+        await asyncio.wait({task})
+        assert [each for each in psutil.Process().children() if each.name().startswith("ffmpeg")] == []
+        if not task.cancelled():
+            assert listed(workdir) == ["a.mp3", "l.opus", "w.json"]
+            assert number > 3
+            return
+        assert listed(workdir) == []
+    raise AssertionError("it never came to its end")
+
+
+async def _cancelled_at(
+    number: int, source: Path, outputs: Sequence[Output], workdir: Path, tools: Tools, limits: Limits
+) -> None:
+    own = asyncio.current_task()
+    assert own is not None
+    told = itertools.count(1)
+
+    def note(progress: Progress) -> None:
+        if next(told) == number and progress.percent < 100:
+            own.cancel()
+
+    await encode(source, outputs, workdir, tools=tools, limits=limits, on_progress=note)
+
+
+def test_it_runs_on_the_loop_that_workers_use(media: Media, workdir: Path, tools: Tools, limits: Limits) -> None:
+    outputs, _ = read_outputs(AUDIO)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        made = runner.run(encode(media.tone("tone.wav"), outputs, workdir, tools=tools, limits=limits))
+    assert [output.duration_ms for output in made] == [1000, 1000]
+
+
+async def test_a_folder_that_cannot_be_written_is_the_systems_fault(media: Media, tools: Tools, limits: Limits) -> None:
+    outputs, _ = read_outputs(AUDIO)
+    with pytest.raises(MediaError) as caught:
+        await encode(media.tone("tone.wav"), outputs, Path("/nonexistent/folder"), tools=tools, limits=limits)
+    assert (caught.value.code, caught.value.category) == ("encode.io_error", Category.SYSTEM)
+    assert "/nonexistent" not in caught.value.message
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__, "a logged traceback would name the path"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import tempfile
 import time
@@ -10,9 +11,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from euterpe.model.failure import Category
 from euterpe.transcode.media import loudness, tags, thumbnail
 from euterpe.transcode.media.command import chosen_channels, chosen_rate, cutting_filters, mixing_filters
 from euterpe.transcode.media.errors import MediaError, bad_output, bad_source
+from euterpe.transcode.media.exit_codes import error_for_system
 from euterpe.transcode.media.finishing import finish, finish_thumbnails
 from euterpe.transcode.media.info import MediaInfo, Stream
 from euterpe.transcode.media.limits import Limits
@@ -49,10 +52,14 @@ async def encode(
     """
     info = info or await probe(source, tools=tools, limits=limits)
     prepared = prepare(outputs, info)
-    with _partial_folder(workdir) as folder:
-        run = Run(source=source, info=info, folder=folder, tools=tools, limits=limits)
-        made = await _Encoding(run, prepared, on_progress).all()
-        return [_hand_over(output, workdir) for output in made]
+    try:
+        with _partial_folder(workdir) as folder:
+            run = Run(source=source, info=info, folder=folder, tools=tools, limits=limits)
+            made = await _Encoding(run, prepared, on_progress).all()
+            await asyncio.sleep(0)  # a cancel that came meanwhile is heard before anything is handed over
+            return [_hand_over(output, workdir) for output in made]
+    except OSError as error:
+        raise error_for_system(error) from None  # it names paths
 
 
 @contextmanager
@@ -237,7 +244,12 @@ class _Encoding:
                 "1",
                 path.name,
             ]
-            await self._run.ffmpeg(arguments, file_bytes=self._run.limits.max_cover_bytes)
+            try:
+                await self._run.ffmpeg(arguments, file_bytes=self._run.limits.max_cover_bytes)
+            except MediaError as error:
+                if error.category is not Category.PERMANENT:
+                    raise
+                continue  # sound with a broken picture is still sound; the output will say what it lost
             found[index] = tags.Cover(stream, path.read_bytes())
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ EXIT_CODES: dict[int, Meaning] = {
     229: Meaning("output.too_large", Category.PERMANENT, "the output grew beyond its limit"),
     255: Meaning("encode.not_permitted", Category.SYSTEM, "the encoder was refused an operation or was stopped"),
 }
+_SAME = {errno.ENOSPC: 228, errno.EDQUOT: 228, errno.ENOMEM: 244}
 OTHER = Meaning("encode.failed", Category.TEMPORARY, "the encoder failed", retries=1)
 CRASHED = Meaning("encode.crashed", Category.SYSTEM, "the encoder died of a signal")
 CPU_SPENT = Meaning("encode.cpu_limit", Category.TIMEOUT, "the encoder used all the processor time it may have")
@@ -42,6 +44,12 @@ def error_for_exit(returncode: int) -> MediaError:
         return MediaError(meaning.code, meaning.category, meaning.message, signal=-returncode)
     meaning = EXIT_CODES.get(returncode, OTHER)
     return MediaError(meaning.code, meaning.category, meaning.message, exit_code=returncode, retries=meaning.retries)
+
+
+def error_for_system(error: OSError) -> MediaError:
+    """For our own reading and writing; the same meanings, and not the path that the error names."""
+    meaning = EXIT_CODES[_SAME.get(error.errno or 0, 251)]
+    return MediaError(meaning.code, meaning.category, meaning.message)
 
 
 def after_crash(error: MediaError, former_signal: int | None) -> MediaError:

@@ -23,6 +23,8 @@ from euterpe.transcode.outputs import (
 )
 from euterpe.transcode.presets import VIDEO_PRESETS
 
+PICTURES = frozenset({"mjpeg", "png", "bmp", "gif", "webp", "tiff"})
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -78,7 +80,9 @@ def _prepare(number: int, output: Output, info: MediaInfo) -> Prepared:
         prepared.tags = wanted_tags(output.tags, info)
         prepared.chapters = wanted_chapters(output.tags, info, span)
     if isinstance(output, AudioOutput) and output.cover == "copy":
-        prepared.covers = info.covers
+        prepared.covers = tuple(cover for cover in info.covers if cover.codec in PICTURES and cover.width)
+        if len(prepared.covers) < len(info.covers):
+            prepared.warnings.append("cover_unreadable")
     return prepared
 
 

@@ -142,8 +142,8 @@ async def _start(argv: Sequence[str], cwd: Path, fds: Sequence[int]) -> asyncio.
             pass_fds=tuple(fds),
             start_new_session=True,
         )
-    except OSError as error:
-        raise MediaError("tools.not_started", Category.SYSTEM, "ffmpeg could not be started") from error
+    except OSError:
+        raise MediaError("tools.not_started", Category.SYSTEM, "ffmpeg could not be started") from None
 
 
 def _limit(pid: int, limits: Limits, watch: Watch) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
-import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
@@ -17,9 +16,13 @@ PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 OPEN_FILES = 256
+SIGKILL = 9  # the signal module would take as long to load as all the rest
 
 
 def set_limits(memory_bytes: int, file_bytes: int, cpu_seconds: int) -> None:
+    """A write beyond `file_bytes` fails with EFBIG, and the program can say so: Python ignores SIGXFSZ from its start,
+    and what is ignored stays so over exec.
+    """
     wanted = {
         resource.RLIMIT_AS: memory_bytes,
         resource.RLIMIT_FSIZE: file_bytes,
@@ -31,13 +34,11 @@ def set_limits(memory_bytes: int, file_bytes: int, cpu_seconds: int) -> None:
         hard = resource.getrlimit(kind)[1]
         most = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
         resource.setrlimit(kind, (most, most))
-    # Ignored, so that a write beyond the limit fails with EFBIG and the program can say so.
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
 def die_with_parent(libc: ctypes.CDLL, parent: int) -> None:
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before we asked to be told
         os._exit(1)
 

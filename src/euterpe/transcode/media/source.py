@@ -28,8 +28,8 @@ def opened(source: Path) -> Iterator[int]:
     """Opened anew for each run: a child moves the position. Neither a link nor a device is followed."""
     try:
         fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise bad_source("unreadable", "the source cannot be opened as a plain file") from error
+    except OSError:
+        raise bad_source("unreadable", "the source cannot be opened as a plain file") from None  # it names the path
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise bad_source("unreadable", "the source is not a plain file")
