@@ -72,12 +72,12 @@ def test_dither_comes_where_bits_are_lost_and_nowhere_else() -> None:
 
 def test_loudness_is_one_gain_where_the_peak_has_room() -> None:
     target = Loudness(target_lufs=-14, true_peak_dbtp=-1)
-    quiet = Correction("c", target, Measured(-20.0, -8.0, 5.0, -30.0))
+    quiet = Correction(target, Measured(-20.0, -8.0))
     assert (quiet.mode, quiet.filters(44100)) == ("linear", ["volume=6.00dB:precision=float"])
-    loud = Correction("c", target, Measured(-20.0, -6.9, 5.0, -30.0))
+    loud = Correction(target, Measured(-20.0, -6.9))
     assert loud.mode == "dynamic"
     assert [each.partition("=")[0] for each in loud.filters(44100)] == [
-        *("volume", "aresample", "alimiter", "aresample", "ebur128@c"),
+        *("volume", "aresample", "alimiter", "aresample"),
     ]
 
 

@@ -12,18 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from euterpe.model.failure import Category
-from euterpe.transcode.media import loudness, tags, thumbnail
-from euterpe.transcode.media.command import chosen_channels, chosen_rate, cutting_filters, mixing_filters
-from euterpe.transcode.media.errors import MediaError, bad_output, bad_source
+from euterpe.transcode.media import tags, thumbnail
+from euterpe.transcode.media.errors import MediaError, bad_output
 from euterpe.transcode.media.exit_codes import error_for_system
 from euterpe.transcode.media.finishing import finish, finish_thumbnails
-from euterpe.transcode.media.info import MediaInfo, Stream
+from euterpe.transcode.media.info import MediaInfo
 from euterpe.transcode.media.limits import Limits
-from euterpe.transcode.media.loudness import Measured
+from euterpe.transcode.media.measuring import measure
 from euterpe.transcode.media.prepared import Prepared, prepare
 from euterpe.transcode.media.probe import probe
 from euterpe.transcode.media.process import Pipe
-from euterpe.transcode.media.progress import Meter, OnProgress, PassMeter
+from euterpe.transcode.media.progress import Meter, OnProgress
 from euterpe.transcode.media.renditions import Rendition, rendition
 from euterpe.transcode.media.results import EncodedOutput
 from euterpe.transcode.media.run import Run
@@ -101,7 +100,7 @@ class _Encoding:
             for name in ("", *each.variants):
                 (self._run.folder / each.folder / name).mkdir()
         if self._measured:
-            await self._measure()
+            await measure(self._run, self._measured, self._meter.begin_pass(0, self._length_ms))
         finished = {each.id: each for each in await self._encode()} if self._streamed else {}
         self._meter.begin_pass(2, None)
         for each in self._prepared:
@@ -109,50 +108,6 @@ class _Encoding:
                 finished[each.output.id] = await self._thumbnails(each, each.output)
         self._meter.finish()
         return [finished[each.output.id] for each in self._prepared]
-
-    async def _measure(self) -> None:
-        """The first pass of loudness, for all outputs that ask for it at once; then a look at what a limiter takes."""
-        meter = self._meter.begin_pass(0, self._length_ms)
-        found = await self._listen(
-            {each.number: [loudness.measuring_filter(f"m{each.number}")] for each in self._measured}, meter
-        )
-        for each in self._measured:
-            each.measured = found[each.number]
-            if each.measured.silent:
-                each.warnings.append("loudness_skipped_silence")
-        corrections = {each.number: each.correction(f"m{each.number}") for each in self._measured}
-        limited = {
-            number: correction.filters(self._rate(self._prepared[number].output))
-            for number, correction in corrections.items()
-            if correction is not None and correction.mode == "dynamic"
-        }
-        if limited:
-            for number, heard in (await self._listen(limited, None)).items():
-                each = self._prepared[number]
-                assert each.loudness is not None
-                each.boost = min(loudness.MOST_BOOST_DB, max(0.0, each.loudness.target_lufs - heard.lufs))
-
-    async def _listen(self, filters: Mapping[int, Sequence[str]], meter: PassMeter | None) -> dict[int, Measured]:
-        """Outputs by number, each with filters of which the last one measures."""
-        audio = self._run.info.audio
-        assert audio is not None
-        arguments: list[str] = []
-        for number, own in filters.items():
-            each = self._prepared[number]
-            chain = [*cutting_filters(each.span), *mixing_filters(_mixed_to(each.output, audio)), *own]
-            arguments += ["-map", f"0:{audio.index}", "-filter:a", ",".join(chain), "-f", "null", "-"]
-        done = await self._run.ffmpeg(arguments, meter=meter, talkative=True, file_bytes=0)
-        found = {number: loudness.read_measured(done.stderr, f"m{number}") for number in filters}
-        for number, measured in found.items():
-            if measured is None:
-                raise bad_output("not_measured", "the loudness could not be measured", self._prepared[number].output.id)
-        return {number: measured for number, measured in found.items() if measured is not None}
-
-    def _rate(self, output: Output) -> int:
-        assert self._run.info.audio is not None
-        if isinstance(output, AudioOutput):
-            return chosen_rate(AUDIO_PRESETS[output.preset], output.audio, self._run.info.audio)
-        return min(48000, self._run.info.audio.sample_rate or 48000)
 
     async def _encode(self) -> list[EncodedOutput]:
         metadata_arguments, metadata_inputs = await self._metadata_files()
@@ -162,30 +117,24 @@ class _Encoding:
                 made.append(rendition(each, self._run.info, metadata_inputs, self._run.limits))
                 if (pipe := made[-1].pipe) is not None:
                     pipes.callback(pipe.close)
-            heard, took = await self._one_pass(metadata_arguments, made)
-        return [await finish(each, self._run, heard, took) for each in made]
+            took = await self._one_pass(metadata_arguments, made)
+        return [await finish(each, self._run, took) for each in made]
 
-    async def _one_pass(self, before: Sequence[str], made: Sequence[Rendition]) -> tuple[dict[str, Measured], float]:
-        dynamic = [each.correction.name for each in made if each.correction and each.correction.mode == "dynamic"]
+    async def _one_pass(self, before: Sequence[str], made: Sequence[Rendition]) -> float:
         open_pipes: list[Pipe] = [each.pipe for each in made if each.pipe is not None]
         began = time.monotonic()
         meter = self._meter.begin_pass(1, self._length_ms)
         try:
-            done = await self._run.ffmpeg(
+            await self._run.ffmpeg(
                 [*before, *(word for each in made for word in each.arguments)],
                 meter=meter,
-                talkative=bool(dynamic),
                 pipes=open_pipes,
                 check=self._hold_sizes,
             )
         except MediaError as error:
             raise error.for_output(self._guilty()) from error
         self._hold_sizes()
-        if meter.reached_us == 0:
-            raise bad_source("no_samples", "nothing in the source could be decoded")
-        took = round(time.monotonic() - began, 3)
-        heard = {name: loudness.read_measured(done.stderr, name) for name in dynamic}
-        return {name: said for name, said in heard.items() if said is not None}, took
+        return round(time.monotonic() - began, 3)
 
     def _hold_sizes(self) -> None:
         """The kernel bounds each file; many files of one output are bounded here."""
@@ -268,11 +217,3 @@ class _Encoding:
             except MediaError as error:
                 raise error.for_output(output.id) from error
         return await finish_thumbnails(prepared, output, self._run, round(time.monotonic() - began, 3))
-
-
-def _mixed_to(output: Output, source: Stream) -> int | None:
-    """How many channels will be heard, where that differs from the source."""
-    if not isinstance(output, AudioOutput):
-        return 2 if (source.channels or 2) > 2 else None
-    channels = chosen_channels(AUDIO_PRESETS[output.preset], output.audio, source)
-    return channels if channels != source.channels else None

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from euterpe.transcode.checking import names_of
 from euterpe.transcode.media import hls, verify, waveform
+from euterpe.transcode.media.errors import MediaError, bad_source
 from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.loudness import LoudnessReport, Measured, missed, report
+from euterpe.transcode.media.loudness import LoudnessReport, missed, report
+from euterpe.transcode.media.measuring import listen
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.renditions import Rendition, file_of
 from euterpe.transcode.media.results import EncodedFile, EncodedOutput
@@ -21,25 +23,28 @@ PICTURE_DEMUXERS = ("jpeg_pipe", "png_pipe")
 PICTURE_TYPES = {"jpg": "image/jpeg", "png": "image/png"}
 
 
-async def finish(made: Rendition, run: Run, heard: dict[str, Measured], took: float) -> EncodedOutput:
+async def finish(made: Rendition, run: Run, took: float) -> EncodedOutput:
     prepared = made.prepared
     match prepared.output:
         case AudioOutput() | VideoOutput():
-            return await _single(made, prepared.output, run, heard, took)
+            return await _single(made, prepared.output, run, took)
         case HlsOutput():
-            return await _ladder(made, prepared.output, run, heard, took)
+            return await _ladder(made, prepared.output, run, took)
         case WaveformOutput():
             return await _waveform(made, prepared.output, run, took)
         case _:
             raise AssertionError("thumbnails are finished where they are made")
 
 
-async def _single(
-    made: Rendition, output: AudioOutput | VideoOutput, run: Run, heard: dict[str, Measured], took: float
-) -> EncodedOutput:
+async def _single(made: Rendition, output: AudioOutput | VideoOutput, run: Run, took: float) -> EncodedOutput:
     prepared = made.prepared
     path = file_of(prepared, run.folder)
-    found = await verify.read_again(path, tools=run.tools, limits=run.limits, output_id=output.id)
+    try:
+        found = await verify.read_again(path, tools=run.tools, limits=run.limits, output_id=output.id)
+    except MediaError:
+        if prepared.span.length_ms:
+            raise
+        raise bad_source("no_samples", "nothing in the source could be decoded") from None
     picture = isinstance(output, VideoOutput)
     codec = "h264" if isinstance(output, VideoOutput) else AUDIO_PRESETS[output.preset].codec.name
     verify.check_stream(found, codec, output.id, picture=picture)
@@ -47,7 +52,7 @@ async def _single(
     prepared.warnings += verify.lost_metadata(prepared, found)
     content_type = "video/mp4" if isinstance(output, VideoOutput) else AUDIO_PRESETS[output.preset].codec.content_type
     stream = found.video if picture else found.audio
-    loudness = _loudness(made, heard)
+    loudness = await _loudness(prepared, run, path, found)
     return EncodedOutput(
         id=output.id,
         kind=kind_of(output),
@@ -73,9 +78,7 @@ def true_length(prepared: Prepared, found: MediaInfo) -> int | None:
     return wanted
 
 
-async def _ladder(
-    made: Rendition, output: HlsOutput, run: Run, heard: dict[str, Measured], took: float
-) -> EncodedOutput:
+async def _ladder(made: Rendition, output: HlsOutput, run: Run, took: float) -> EncodedOutput:
     prepared = made.prepared
     folder = run.folder / prepared.folder
     variants = [await _variant(folder / name, run, output.id) for name in prepared.variants]
@@ -91,7 +94,7 @@ async def _ladder(
         await described(path, f"{output.id}/{path.relative_to(folder).as_posix()}", hls.CONTENT_TYPES[path.suffix])
         for path in paths
     ]
-    loudness = _loudness(made, heard)
+    loudness = report(prepared.measured, prepared.correction, None) if prepared.measured else None
     best = max(variants, key=lambda each: each.average_bandwidth)
     return EncodedOutput(
         id=output.id,
@@ -179,13 +182,16 @@ async def finish_thumbnails(prepared: Prepared, output: ThumbnailOutput, run: Ru
     )
 
 
-def _loudness(made: Rendition, heard: dict[str, Measured]) -> LoudnessReport | None:
-    if made.prepared.measured is None:
+async def _loudness(prepared: Prepared, run: Run, path: Path, found: MediaInfo) -> LoudnessReport | None:
+    """What a limiter left over is heard in the output itself."""
+    if prepared.measured is None:
         return None
-    own = heard.get(made.correction.name) if made.correction else None
-    if missed(made.correction, own):
-        made.prepared.warnings.append("loudness_target_missed")
-    return report(made.prepared.measured, made.correction, own)
+    correction, heard = prepared.correction, None
+    if correction is not None and correction.mode == "dynamic" and found.audio is not None:
+        heard = await listen(run, (), found.audio, prepared.output.id, source=path)
+        if missed(correction, heard):
+            prepared.warnings.append("loudness_target_missed")
+    return report(prepared.measured, correction, heard)
 
 
 async def described(path: Path, name: str, content_type: str) -> EncodedFile:

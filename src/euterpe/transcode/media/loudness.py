@@ -15,6 +15,8 @@ from euterpe.transcode.outputs import Loudness
 
 Mode = Literal["linear", "dynamic", "skipped"]
 SILENCE_LUFS = -69.9
+MEASURE = "ebur128=peak=true:framelog=quiet"
+"""The filter that measures; it passes the sound on as it is."""
 MOST_BOOST_DB = 6.0
 LIMITER_MARGIN_DB = 0.3
 """Coming back to the lower rate raises peaks a little."""
@@ -24,9 +26,6 @@ LIMITER_MARGIN_DB = 0.3
 class Measured:
     lufs: float
     true_peak: float
-    spread: float
-    """The loudness range, in LU."""
-    threshold: float
 
     @property
     def silent(self) -> bool:
@@ -35,9 +34,8 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """The second pass for one output; `name` finds its report again."""
+    """The second pass for one output."""
 
-    name: str
     target: Loudness
     measured: Measured
     boost: float = 0.0
@@ -58,7 +56,7 @@ class Correction:
         peak = 10 ** ((self.target.true_peak_dbtp - LIMITER_MARGIN_DB) / 20)
         limited = f"alimiter=limit={peak:.4f}:level=false:latency=true:attack=5:release=50"
         # At four times the rate the limiter also sees peaks that lie between two samples.
-        return [gained, f"aresample={4 * rate}", limited, f"aresample={rate}", measuring_filter(self.name)]
+        return [gained, f"aresample={4 * rate}", limited, f"aresample={rate}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +68,13 @@ class LoudnessReport:
     mode: Mode
 
 
-def measuring_filter(name: str) -> str:
-    """`name` tells apart what several filters say on the same stderr."""
-    return f"ebur128@{name}=peak=true:framelog=quiet"
-
-
-def read_measured(stderr: str, name: str) -> Measured | None:
-    """The summary that the filter prints at its end; a second one of the same name would be later."""
-    at = stderr.rfind(f"[ebur128@{name} @ ")
-    if at < 0:
-        return None
-    summary = stderr[at : at + 2000].partition("\n[")[0]
+def read_measured(stderr: str) -> Measured | None:
+    """The summary that the measuring filter prints at its end."""
+    at = stderr.rfind("Summary:")
     number = r"\s+(-?(?:[\d.]+|inf|nan))"
-    found = {key: re.search(rf"\b{key}:{number}", summary) for key in ("I", "Threshold", "LRA", "Peak")}
-    if any(match is None for match in found.values()):
-        return None
+    found = {key: re.search(rf"\b{key}:{number}", stderr[at:]) for key in ("I", "Peak")} if at >= 0 else {}
     values = {key: float(match.group(1)) for key, match in found.items() if match is not None}
-    return Measured(values["I"], values["Peak"], values["LRA"], values["Threshold"])
+    return Measured(values["I"], values["Peak"]) if len(values) == 2 else None
 
 
 def report(measured: Measured, correction: Correction | None, heard: Measured | None) -> LoudnessReport:

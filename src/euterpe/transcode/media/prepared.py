@@ -49,11 +49,12 @@ class Prepared:
     def loudness(self) -> Loudness | None:
         return None if isinstance(self.output, WaveformOutput | ThumbnailOutput) else self.output.loudness
 
-    def correction(self, name: str) -> Correction | None:
+    @property
+    def correction(self) -> Correction | None:
         target = self.loudness
         if target is None or self.measured is None or self.measured.silent:
             return None
-        return Correction(name, target, self.measured, self.boost)
+        return Correction(target, self.measured, self.boost)
 
 
 def prepare(outputs: Sequence[Output], info: MediaInfo) -> list[Prepared]:

@@ -62,8 +62,6 @@ class PassMeter:
         self._values: dict[str, str] = {}
         self._marks: tuple[str, ...] = ()
         self._share = 0.0
-        self.reached_us = 0
-        """How far the outputs got; 0 when nothing at all came out of the decoder."""
 
     def feed(self, chunk: bytes) -> bool:
         """True when something moved since the last block: time, frames or bytes."""
@@ -82,7 +80,6 @@ class PassMeter:
         moved = ended or marks != self._marks
         self._marks = marks
         at_us = whole(self._values.get("out_time_us", ""))
-        self.reached_us = max(self.reached_us, at_us or 0)
         if at_us is not None and self._length_us:
             self._share = max(self._share, min(1.0, at_us / self._length_us))
         if ended:

@@ -9,7 +9,6 @@ from pathlib import Path
 from euterpe.transcode.media import command, hls
 from euterpe.transcode.media.info import MediaInfo
 from euterpe.transcode.media.limits import Limits
-from euterpe.transcode.media.loudness import Correction
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.process import Pipe
 from euterpe.transcode.media.waveform import Peaks, read_peaks
@@ -26,8 +25,6 @@ FINEST_PIXEL = 64
 class Rendition:
     prepared: Prepared
     arguments: list[str]
-    correction: Correction | None = None
-    """Of loudness; in a ladder the first variant's, as all do the same."""
     peaks: Peaks | None = None
     pipe: Pipe | None = None
 
@@ -56,7 +53,7 @@ def file_of(prepared: Prepared, folder: Path) -> Path:
 def _audio(prepared: Prepared, output: AudioOutput, info: MediaInfo, tagged: list[str]) -> Rendition:
     assert info.audio is not None
     preset = AUDIO_PRESETS[output.preset]
-    correction = prepared.correction(f"c{prepared.number}")
+    correction = prepared.correction
     arguments = [
         *("-map", f"0:{info.audio.index}"),
         *command.sound_options(preset, output.audio, info.audio, prepared.span, correction),
@@ -65,13 +62,13 @@ def _audio(prepared: Prepared, output: AudioOutput, info: MediaInfo, tagged: lis
         *command.container_options(preset, command.chosen_rate(preset, output.audio, info.audio)),
         f"{prepared.folder}/{FILE}",
     ]
-    return Rendition(prepared, arguments, correction)
+    return Rendition(prepared, arguments)
 
 
 def _video(prepared: Prepared, output: VideoOutput, info: MediaInfo, tagged: list[str], limits: Limits) -> Rendition:
     assert info.video is not None
     preset = VIDEO_PRESETS[output.preset]
-    correction = prepared.correction(f"c{prepared.number}") if info.audio else None
+    correction = prepared.correction
     sound = (
         command.sound_options(preset.audio, output.audio, info.audio, prepared.span, correction) if info.audio else []
     )
@@ -82,15 +79,12 @@ def _video(prepared: Prepared, output: VideoOutput, info: MediaInfo, tagged: lis
         *tagged,
         *("-movflags", "+faststart", "-f", "mp4", f"{prepared.folder}/{FILE}"),
     ]
-    return Rendition(prepared, arguments, correction)
+    return Rendition(prepared, arguments)
 
 
 def _hls(prepared: Prepared, output: HlsOutput, info: MediaInfo, limits: Limits) -> Rendition:
     arguments: list[str] = []
-    first = None
-    for number, name in enumerate(prepared.variants):
-        correction = prepared.correction(f"c{prepared.number}v{number}") if info.audio else None
-        first = first or correction
+    for name in prepared.variants:
         video = VIDEO_PRESETS.get(name)
         sound = video.audio if video else AUDIO_PRESETS[name]
         if video is not None:
@@ -101,10 +95,10 @@ def _hls(prepared: Prepared, output: HlsOutput, info: MediaInfo, limits: Limits)
         elif info.audio is not None:
             arguments += ["-map", f"0:{info.audio.index}"]
         if info.audio is not None:
-            arguments += command.sound_options(sound, AudioSettings(), info.audio, prepared.span, correction)
+            arguments += command.sound_options(sound, AudioSettings(), info.audio, prepared.span, prepared.correction)
         arguments += command.metadata_options(None)
         arguments += hls.muxer_options(f"{prepared.folder}/{name}", output.segment_seconds)
-    return Rendition(prepared, arguments, first)
+    return Rendition(prepared, arguments)
 
 
 def _waveform(prepared: Prepared, output: WaveformOutput, info: MediaInfo) -> Rendition:

@@ -38,6 +38,7 @@ class Run:
         self,
         arguments: Sequence[str],
         *,
+        source: Path | None = None,
         before_input: Sequence[str] = (),
         meter: PassMeter | None = None,
         file_bytes: int | None = None,
@@ -45,7 +46,7 @@ class Run:
         pipes: Sequence[Pipe] = (),
         check: Callable[[], None] = lambda: None,
     ) -> Finished:
-        """`arguments` come after the source, which is input 0. `talkative` for filters that report on stderr."""
+        """`arguments` come after input 0: the source, or another file. `talkative` for filters that report."""
         meter = meter or PassMeter(lambda _share, _speed: None, None)  # it also knows a standstill when it sees one
         watch = Watch(
             deadline=self.deadline,
@@ -54,7 +55,7 @@ class Run:
             check=check,
         )
         threads = ["-threads", str(self.limits.threads)] if self.limits.threads else []
-        with opened(self.source) as fd:
+        with opened(source or self.source) as fd:
             argv = [
                 *(str(self.tools.ffmpeg), *GLOBAL, "-loglevel", "info" if talkative else "error"),
                 *(*STRICT, *threads, "-max_pixels", str(self.limits.max_pixels)),
