@@ -47,7 +47,8 @@ class Uploads:
         self._attempt = attempt
         self._fence = fence
         self._reporter = reporter
-        self._published: list[str] = []
+        self._published: list[tuple[str, str | None]] = []
+        """Names, and for those that others may write too, what we have put there."""
         self._total = 0
         self._done = 0
 
@@ -60,9 +61,9 @@ class Uploads:
         with suppress(TimeoutError, StaleLease, StorageError):
             async with asyncio.timeout(UNDO_S):
                 await self._fence()
-                for name in reversed(self._published):
+                for name, etag in reversed(self._published):
                     with suppress(StorageError, Unsupported):
-                        await self._destination.delete(name)
+                        await self._destination.delete(name, etag=etag, fence=self._fence)
                 await self.finish()
 
     async def finish(self) -> None:
@@ -93,7 +94,9 @@ class Uploads:
         return self._document(output, files)
 
     async def _put(self, file: EncodedFile, name: str, fence: Fence) -> Stored:
-        self._published.append(name)
+        is_ours_alone = fence is _in_a_folder_of_its_own
+        if is_ours_alone:
+            self._published.append((name, None))
         before = self._done
 
         def moved(size: int) -> None:
@@ -103,6 +106,8 @@ class Uploads:
             file.path, name, content_type=file.content_type, fence=fence, progress=moved
         )
         self._done += stored.size
+        if not is_ours_alone and stored.etag is not None:
+            self._published.append((name, stored.etag))
         return stored
 
     def _name(self, output: EncodedOutput, file: EncodedFile) -> str:

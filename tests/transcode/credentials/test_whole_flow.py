@@ -18,10 +18,8 @@ from euterpe.transcode.credentials.refresh import RefreshCalls
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads, claim_fence
 from euterpe.transcode.credentials.update import update_credentials
 from euterpe.transcode.locations import AccessKeys, CredentialSet, Locations, S3Destination, S3Source
-from euterpe.transcode.storage.local_root import LocalRoot
-from euterpe.transcode.storage.opening import Storage
+from euterpe.transcode.places import Places
 from euterpe.transcode.storage.ports import Attempt
-from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3 import S3Writer, connecting
 from tests.conformance.acts import release, take_one, taken
 from tests.servers.s3 import RcloneServer
@@ -74,7 +72,7 @@ async def test_a_job_is_fetched_and_uploaded_with_credentials_that_run_out_twice
         calls = RefreshCalls(egress, receiver.secrets_of, lambda job_id: f"https://api.example/transcode/{job_id}")
         provider = CredentialProvider(attempt, credentials, calls, RefreshPolicy(poll_s=0.01, retry_s=0.01))
         uploads = SqlUploads(jobs.engine)
-        storage = Storage(connecting(OPEN), LocalRoot(tmp_path), uploads, Retries())
+        storage = Places(OPEN, tmp_path, uploads)
         source = storage.source(locations.source, provider)
         fetched = await source.fetch(tmp_path / "source", max_bytes=18 * MIB)
         destination = storage.destination(locations.destination, attempt, provider)

@@ -185,6 +185,40 @@ async def test_an_object_that_is_deleted_before_it_is_replaced_is_no_hindrance(
     assert claim.checks == 3
 
 
+async def test_what_another_has_put_since_is_not_deleted(conditional: S3Place, place: S3Place, tmp_path: Path) -> None:
+    """On a store that knows conditional deletes, on one that does not, and in a folder."""
+    older, newer = random_file(tmp_path / "old", 1000), random_file(tmp_path / "new", 1000)
+    assert older != newer
+    places: list[tuple[Destination, Destination]] = [
+        (conditional.writer(version=1), conditional.writer(version=2)),
+        (place.writer(version=1), place.writer(version=2)),
+        (local(tmp_path / "root", 2), local(tmp_path / "root", 2)),
+    ]
+    for old, new in places:
+        first = await old.put(tmp_path / "old", "a", content_type="x/y", fence=Claim().fence)
+        second = await new.put(tmp_path / "new", "a", content_type="x/y", fence=Claim().fence)
+        await old.delete("a", etag=first.etag)
+        with pytest.raises(StaleLease):
+            await old.delete("a", etag=second.etag, fence=Claim(is_current=False).fence)
+    assert await content_of(conditional, tmp_path) == await content_of(place, tmp_path) == newer
+    assert sha256_of(tmp_path / "root/out/a") == newer
+    for old, new in places:
+        await new.delete("a", etag=(await new.put(tmp_path / "new", "a", content_type="", fence=Claim().fence)).etag)
+        await old.close()
+        await new.close()
+    with pytest.raises(StorageError):
+        await content_of(place, tmp_path)
+    assert not (tmp_path / "root/out/a").exists()
+
+
+async def test_a_late_worker_deletes_nothing_in_a_folder(tmp_path: Path) -> None:
+    random_file(tmp_path / "new", 1000)
+    await put(local(tmp_path / "root", 2), tmp_path / "new", Claim(2))
+    with pytest.raises(StaleLease):
+        await local(tmp_path / "root", 1).delete("a")
+    assert (tmp_path / "root/out/a").exists()
+
+
 @pytest.mark.parametrize("trouble", ["cannot look", "no conditions", "a bad request"])
 async def test_stores_and_credentials_without_conditions_still_take_outputs(
     conditional: S3Place, tmp_path: Path, trouble: str

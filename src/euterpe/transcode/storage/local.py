@@ -123,14 +123,19 @@ class LocalWriter:
             stored = await self.put(Path(f"/dev/fd/{descriptor}"), name, content_type="", fence=fence)
         return stored.etag
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, etag: str | None = None, fence: Fence | None = None) -> None:
         *parts, last = split(f"{self._prefix}{name}")
-        try:
-            with self._root.folder(parts, Stage.UPLOADING) as folder, suppress(FileNotFoundError):
-                os.unlink(last, dir_fd=folder)
-        except StorageError as error:
-            if error.code != "storage.unavailable":
-                raise
+        with self._root.folder(self._staging, Stage.UPLOADING, create=True) as staging:
+            async with self._alone(staging):
+                if fence is not None:
+                    await fence()
+                try:
+                    with self._root.folder(parts, Stage.UPLOADING) as folder, suppress(FileNotFoundError):
+                        if etag is None or _etag(os.stat(last, dir_fd=folder, follow_symlinks=False)) == etag:
+                            os.unlink(last, dir_fd=folder)
+                except StorageError as error:
+                    if error.code != "storage.unavailable":
+                        raise
 
     async def discard_leftovers(self) -> int:
         """Also tells all older attempts, from now on, that they are stale."""

@@ -79,8 +79,8 @@ class Destination(Protocol):
     async def copy(self, key: str, name: str, *, etag: str, fence: Fence) -> str | None:
         """A copy, made by the store, of an object that is there already under this full key; returns its new etag."""
 
-    async def delete(self, name: str) -> None:
-        """Gone afterwards, whether it was there or not."""
+    async def delete(self, name: str, *, etag: str | None = None, fence: Fence | None = None) -> None:
+        """Gone afterwards, whether it was there or not. With an etag, what another has put there since stays."""
 
     async def discard_leftovers(self) -> int:
         """Remove what older attempts of this job began and never finished; returns how many."""

@@ -130,8 +130,20 @@ class S3Writer:
 
         return await self._retries.run(lambda _: publish(act, partial(self._look_at, into), fence))
 
-    async def delete(self, name: str) -> None:
-        await self._retries.run(lambda _: self._client.ask("DELETE", self._key(name), expect=_DELETED))
+    async def delete(self, name: str, *, etag: str | None = None, fence: Fence | None = None) -> None:
+        key = self._key(name)
+        condition: Condition = {}
+        if etag is not None:
+            # Looked at as well, because many stores ignore a condition on a delete.
+            with suppress(StorageError):
+                if await self._look_at(key) != etag:
+                    return
+            condition = {"if-match": etag}
+        if fence is not None:
+            await fence()
+        await self._retries.run(
+            lambda _: self._client.ask("DELETE", key, headers=condition, expect=_DELETED | {412} if etag else _DELETED)
+        )
 
     async def discard_leftovers(self) -> int:
         """Best effort: what the credentials may not abort stays for the bucket's lifecycle rule."""

@@ -112,7 +112,7 @@ class PutUrlWriter:
     async def copy(self, key: str, name: str, *, etag: str, fence: Fence) -> str | None:  # noqa: ARG002  # the port's
         raise Unsupported("a signed URL takes bytes, and copies nothing")
 
-    async def delete(self, name: str) -> None:  # noqa: ARG002  # the port's
+    async def delete(self, name: str, *, etag: str | None = None, fence: Fence | None = None) -> None:  # noqa: ARG002  # likewise
         raise Unsupported("a signed URL to put cannot delete")
 
     async def discard_leftovers(self) -> int:
