@@ -9,16 +9,16 @@ import sys
 import threading
 
 from bench.peers.serve import end_with_stdin
+from euterpe.backends.accounts import api_keys
 from euterpe.backends.engines import connect
 from euterpe.cli import main
-from euterpe.stores.sql.accounts.keys import ApiKeys
 
 
 async def worker_key(url: str) -> str:
     backend = connect(url)
     await backend.open(migrate=False)
     try:
-        return (await ApiKeys(backend.store.engine).create_key("bench", ["worker"])).key
+        return (await api_keys(backend.store).create_key("bench", ["worker"])).key
     finally:
         await backend.close()
 

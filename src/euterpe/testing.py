@@ -31,15 +31,13 @@ from euterpe.model.job import Job as JobRow
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.model.views import Search
 from euterpe.queue.core import QueueCore
 from euterpe.queue.job import Job, job_of
 from euterpe.queue.job_type import Call, JobType, definition_of
 from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.submitter import Submitter
-from euterpe.stores.sql.program import run_sync
-from euterpe.stores.sql.reads.search import search as search_program
-from euterpe.stores.sql.sqlite.library import Session
+from euterpe.stores.sql.sqlite.blocking_reads import all_jobs
+from euterpe.stores.sql.store import SqlStore
 from euterpe.worker.attempt import Attempt, Interruption, Means
 from euterpe.worker.context import Context
 from euterpe.worker.execution.threads import Threads
@@ -160,21 +158,9 @@ def assert_not_submitted(subject: Queue, what: str | JobType[..., Any] | None = 
 
 def _all_jobs(subject: Queue) -> list[JobRow]:
     """Read past the event loop, so that a test can assert without `await`."""
-    engine = core_of(subject).store.engine
-    session: Session = engine.library.connect(engine.path)
-    try:
-        jobs: list[JobRow] = []
-        cursor = None
-        while True:
-            page = run_sync(
-                search_program(Search(limit=1000, cursor=cursor)), lambda s: session.execute(s, engine.clock)
-            )
-            jobs += page.jobs
-            cursor = page.cursor
-            if cursor is None:
-                return jobs[::-1]
-    finally:
-        session.close()
+    store = core_of(subject).store
+    assert isinstance(store, SqlStore)
+    return all_jobs(store)
 
 
 def _has(row: JobRow, expected: dict[str, Any]) -> bool:

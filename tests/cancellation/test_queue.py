@@ -136,7 +136,7 @@ async def test_a_queue_whose_opening_was_cut_off_can_be_opened(url: str, when: W
 async def test_a_migration_that_was_cut_off_can_be_made(fresh_postgres_url: str) -> None:
     for at in range(MOST_POINTS):
         store = connect(fresh_postgres_url).store
-        was_cut = await cut_off(store.engine.migrate(), at, When.WAITING)
+        was_cut = await cut_off(store.migrate(), at, When.WAITING)
         if not was_cut:
             break
     async with Queue(fresh_postgres_url) as queue:

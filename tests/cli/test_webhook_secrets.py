@@ -11,6 +11,7 @@ from euterpe.crypto import Keyring, MissingKek
 from euterpe.model.errors import InvalidInput
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from tests.cli.states import with_store
+from tests.sql_stores import sql
 
 
 def keyring(*names: str) -> Keyring:
@@ -21,7 +22,7 @@ def test_what_is_stored_is_sealed_and_opens_with_the_right_keys_only(engine_url:
     secret = f"whsec_{secrets.token_urlsafe(32)}"
 
     async def act(backend: Backend) -> None:
-        engine = backend.store.engine
+        engine = sql(backend.store).engine
         ours = WebhookSecrets(engine, keyring("k1"))
         assert await ours.create("vesta", secret) is not None
         assert await ours.create("vesta", "whsec_another") is None
@@ -37,7 +38,7 @@ def test_what_is_stored_is_sealed_and_opens_with_the_right_keys_only(engine_url:
 
 def test_the_older_of_two_secrets_comes_first_until_it_is_retired(engine_url: str) -> None:
     async def act(backend: Backend) -> None:
-        ours = WebhookSecrets(backend.store.engine, keyring("k1"))
+        ours = WebhookSecrets(sql(backend.store).engine, keyring("k1"))
         await ours.create("vesta", "whsec_old")
         new = await ours.rotate("vesta", "whsec_new")
         assert await ours.active("vesta") == ("whsec_old", "whsec_new")

@@ -17,6 +17,7 @@ from euterpe.model.submission import LOCAL_REQUESTER
 from euterpe.server.app import ControlPlane, create_app
 from euterpe.stores.remote.store import HttpStore, with_token
 from euterpe.stores.sql.accounts.keys import ApiKeys
+from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.stores.sql.store import SqlStore
 
 
@@ -27,10 +28,14 @@ class OverHttp(HttpStore):
         super().__init__(url, payload_limit=behind.payload_limit)
         self.behind = behind
         self.engine = behind.engine
-        self.outbox = behind.outbox  # type: ignore[assignment]
         self.sweeps = behind.sweeps  # type: ignore[assignment]
+        self.now_us = behind.now_us  # type: ignore[method-assign]
         for name in ("bury", "pause", "resume", "paused", "depths", "unknown_types"):
             setattr(self, name, getattr(behind, name))
+
+    @property
+    def outbox(self) -> Outbox:
+        return self.behind.outbox
 
 
 @asynccontextmanager

@@ -13,10 +13,9 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category
 from euterpe.model.state import State
-from euterpe.model.worker_reports import Report
+from euterpe.model.worker_reports import Report, hash_token
 from euterpe.observe.logs import Gate
 from euterpe.observe.metrics import Metrics
-from euterpe.stores.sql.jobs.claim import hash_token
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims
 from euterpe.worker.telemetry import tell_settled

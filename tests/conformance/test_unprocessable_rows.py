@@ -15,8 +15,7 @@ from euterpe.model.failure import Category
 from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.views import Search
-from euterpe.model.worker_reports import Report
-from euterpe.stores.sql.jobs.claim import hash_token
+from euterpe.model.worker_reports import Report, hash_token
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims
 from tests.conformance.acts import CALLBACK, HOUR, MINUTE, complete, failure, state_of, submit, take, taken

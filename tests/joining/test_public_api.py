@@ -19,6 +19,7 @@ from euterpe.queue.queue import core_of
 from euterpe.stores.sql.postgres.engine import split_url
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.sqlite.python_sqlite import PYTHON
+from tests.sql_stores import sql
 
 
 @asynccontextmanager
@@ -53,7 +54,7 @@ async def test_a_worker_of_the_same_process_runs_what_a_sqlite3_transaction_comm
             await queue.get(lost.id)
         other = await render.submit(report_id=9)
         assert await other.result(timeout="60s") == 18
-        engine = core_of(queue).store.engine
+        engine = sql(core_of(queue).store).engine
         assert isinstance(engine, SqliteEngine)
         assert engine.library is PYTHON
         assert shop.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -10,6 +10,7 @@ import pytest
 from euterpe.backends.engines import Backend
 from tests.outbox.dispatching import SECRET, dispatching, make_ended_job, until_settled
 from tests.outbox.receiver import receiving
+from tests.sql_stores import sql
 
 EVENTS = 12
 
@@ -33,7 +34,7 @@ async def test_no_event_is_lost_when_the_dispatcher_is_killed(backend: Backend, 
             killed += 1
             async with asyncio.timeout(20):
                 while any(event.state == "running" for _, event in await backend.store.outbox.search(limit=100)):
-                    await backend.store.sweeps.reclaim_events()
+                    await sql(backend.store).sweeps.reclaim_events()
                     await asyncio.sleep(0.02)
         async with dispatching(backend):
             states = await until_settled(backend)

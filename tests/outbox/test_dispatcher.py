@@ -30,6 +30,7 @@ from tests.outbox.dispatching import (
     until_settled,
 )
 from tests.outbox.receiver import NO_CONTENT, Got, answer, receiving
+from tests.sql_stores import sql
 
 
 async def test_events_of_a_job_arrive_signed_and_in_order(backend: Backend) -> None:
@@ -132,7 +133,7 @@ async def test_an_event_that_loses_its_dispatcher_every_time_ends_after_its_atte
         for attempt in range(1, 4):
             (event,) = await backend.store.outbox.claim(f"dead-{attempt}", 1, lease_ttl_us=-1)
             assert event.attempt_count == attempt
-            assert await backend.store.sweeps.reclaim_events() == 1
+            assert await sql(backend.store).sweeps.reclaim_events() == 1
         async with dispatching(backend, max_attempts=3, telemetry=telemetry):
             assert await until_settled(backend) == {event.id: "dead_letter"}
         assert receiver.got == []
@@ -150,7 +151,7 @@ async def test_the_last_attempt_is_still_made_after_lost_ones(backend: Backend) 
         await make_ended_job(backend, receiver.url, callback_events="terminal")
         for attempt in range(2):
             await backend.store.outbox.claim(f"dead-{attempt}", 1, lease_ttl_us=-1)
-            await backend.store.sweeps.reclaim_events()
+            await sql(backend.store).sweeps.reclaim_events()
         async with dispatching(backend, max_attempts=3):
             await receiver.wait_for(1)
             assert set((await until_settled(backend)).values()) == {"completed"}
@@ -243,8 +244,8 @@ async def test_one_dispatcher_delivers_at_least_1000_events_a_second(
     machines."""
     count = 1500
     keks = {"EUTERPE_KEKS": f"k1:{base64.b64encode(bytes(32)).decode()}"}
-    await WebhookSecrets(backend.store.engine, keyring_for(url, keks)).create(LOCAL_REQUESTER, SECRET)
-    opened = OpenedSecrets(url, backend.store.engine, keks)
+    await WebhookSecrets(sql(backend.store).engine, keyring_for(url, keks)).create(LOCAL_REQUESTER, SECRET)
+    opened = OpenedSecrets(url, backend.store, keks)
     async with receiving() as receiver:
         await make_ended_jobs(backend, receiver.url, count)
         started = time.perf_counter()
@@ -253,7 +254,7 @@ async def test_one_dispatcher_delivers_at_least_1000_events_a_second(
             rate = count / (time.perf_counter() - started)
     record_property("events_per_s", round(rate))
     with capsys.disabled():
-        print(f"\noutbox: {rate:,.0f} events/s to a local receiver on {backend.store.engine.family}")
+        print(f"\noutbox: {rate:,.0f} events/s to a local receiver on {sql(backend.store).engine.family}")
     assert len({got.event_id for got in receiver.got}) == count
     assert rate > 300
 

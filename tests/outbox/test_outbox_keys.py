@@ -38,7 +38,7 @@ async def running(backend: Backend, watched: Watched, **environ: str) -> tuple[D
     settings = dispatcher_settings(load_config(None, environ), "d1", 60_000_000, 1.0)
     egress = Egress(EgressPolicy(allow_loopback=True))
     await egress.__aenter__()
-    dispatcher = Dispatcher(watched, egress, secrets_of, settings)  # type: ignore[arg-type]  # a watched one
+    dispatcher = Dispatcher(watched, egress, secrets_of, settings)
     return dispatcher, asyncio.get_running_loop().create_task(dispatcher.run()), egress
 
 

@@ -18,12 +18,14 @@ import pytest
 
 from euterpe.backends.keychain import key_file_of, keyring_for
 from euterpe.model.submission import LOCAL_REQUESTER
+from euterpe.ports import Capability
 from euterpe.queue.queue import Queue, core_of
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.webhook import service
 from euterpe.webhook.signing import new_secret
 from euterpe.webhooks import verify
 from tests.outbox.receiver import NO_CONTENT, Got, Receiver, receiving
+from tests.sql_stores import sql
 from tests.worker.inline import work_on
 
 SCRIPT = Path(__file__).with_name("users_script.py")
@@ -45,7 +47,7 @@ def allow(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def make_secret(queue: Queue) -> str:
     secret = new_secret()
-    await WebhookSecrets(core_of(queue).store.engine, keyring_for(queue.url, os.environ)).create(
+    await WebhookSecrets(sql(core_of(queue).store).engine, keyring_for(queue.url, os.environ)).create(
         LOCAL_REQUESTER, secret
     )
     return secret
@@ -239,7 +241,7 @@ async def test_a_bad_setting_is_named_and_variables_of_other_programs_do_no_harm
 
 
 def test_a_queue_over_http_has_nothing_to_deliver() -> None:
-    assert core_of(Queue("http://127.0.0.1:9", token="t")).store.outbox is None
+    assert Capability.OUTBOX not in core_of(Queue("http://127.0.0.1:9", token="t")).store.capabilities
 
 
 async def test_a_requester_without_a_secret_is_told_of_once_with_what_to_do(

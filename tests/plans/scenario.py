@@ -13,8 +13,7 @@ from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.model.views import Search
-from euterpe.model.worker_reports import Report, TokenBeat
-from euterpe.stores.sql.jobs.claim import hash_token
+from euterpe.model.worker_reports import Report, TokenBeat, hash_token
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims
 

@@ -46,7 +46,7 @@ ROW_BUGS = (
     ),
     Bug(
         "unreadable_tags_stop_every_event_of_a_batch",
-        (Edit("model/document.py", '"tags": _tags(job)', '"tags": job.tags'),),
+        (Edit("model/document.py", '"tags": tags_of(job)', '"tags": job.tags'),),
         f"{_ROWS}::test_a_settle_of_a_batch_is_not_stopped_by_a_row_that_was_spoilt_while_it_ran",
         "UnprocessableRow",
     ),

@@ -79,7 +79,7 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "deliveries_of_a_role_are_counted_by_nobody",
-        (Edit("service/outbox.py", "secrets_of, settings, metrics) as", "secrets_of, settings) as"),),
+        (Edit("service/outbox.py", "secrets_of, settings, metrics\n", "secrets_of, settings\n"),),
         f"{PROCESSES}::test_a_whole_system_counts_and_tells_every_end",
         "outbox_dead_letter_total",
     ),

@@ -122,7 +122,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_control_plane_traces_what_its_worker_traces",
-        (Edit("queue/run.py", "        store.tell_of_own_spans()", "        pass"),),
+        (Edit("queue/run.py", "        store.expect_own_spans()", "        pass"),),
         f"{SPANS}::test_a_control_plane_traces_the_attempts_of_workers_that_do_not_trace_themselves",
         "assert 4 == 3",
     ),

@@ -76,7 +76,9 @@ async def test_waiting_for_a_result_ends_with_its_timeout(queue: Queue) -> None:
         await job.result(timeout="50ms")
 
 
-async def test_many_may_wait_for_one_job_and_a_retry_wakes_nobody_too_early(queue: Queue) -> None:
+async def test_many_may_wait_for_one_job_and_a_retry_wakes_nobody_too_early(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looks = 0
 
     @queue.job("third", backoff={"strategy": "constant", "initial": "300ms", "jitter": 0})
@@ -92,7 +94,7 @@ async def test_many_may_wait_for_one_job_and_a_retry_wakes_nobody_too_early(queu
         looks += 1
         return await get(job_id)
 
-    core_of(queue).store.get = counted
+    monkeypatch.setattr(core_of(queue).store, "get", counted)
     async with working(queue):
         job = await third.submit()
         assert await asyncio.gather(*(job.result("20s") for _ in range(5))) == [3] * 5

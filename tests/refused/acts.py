@@ -16,9 +16,8 @@ from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.model.worker_reports import Report, TokenBeat
+from euterpe.model.worker_reports import Report, TokenBeat, hash_token
 from euterpe.stores.sql.accounts.keys import ApiKeys
-from euterpe.stores.sql.jobs.claim import hash_token
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WireClaims
 from tests.conformance import acts

@@ -7,6 +7,9 @@ import pytest
 from euterpe.config import load_config
 from euterpe.queue.queue import Queue, core_of
 from euterpe.service.roles import keep_as_said
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.postgres.session import SessionPlan
+from tests.sql_stores import sql
 
 
 async def test_the_sweeps_keep_what_the_configuration_says(sqlite_url: str) -> None:
@@ -19,9 +22,15 @@ async def test_the_sweeps_keep_what_the_configuration_says(sqlite_url: str) -> N
     assert core_of(queue).store.key_window_us == 48 * 3600 * 1_000_000
 
 
+def session_of(queue: Queue) -> SessionPlan:
+    engine = sql(core_of(queue).store).engine
+    assert isinstance(engine, PostgresEngine)
+    return engine.session
+
+
 @pytest.mark.parametrize(("lease", "allowed_s"), [("5s", 2.5), ("12s", 6.0), ("1m", 10.0)])
 def test_a_frozen_role_of_any_kind_keeps_its_locks_for_half_a_lease_at_most(lease: str, allowed_s: float) -> None:
     queue = Queue("postgresql://nobody@127.0.0.1:1/none")
-    assert core_of(queue).store.engine.session.idle_transaction_s == 10.0  # who only submits knows of no lease
+    assert session_of(queue).idle_transaction_s == 10.0  # who only submits knows of no lease
     keep_as_said(load_config(None, {"WORKER_HEARTBEAT_TTL": lease}), queue)
-    assert core_of(queue).store.engine.session.idle_transaction_s == allowed_s
+    assert session_of(queue).idle_transaction_s == allowed_s

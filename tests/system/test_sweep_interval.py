@@ -12,14 +12,16 @@ from euterpe.config import load_config
 from euterpe.model.retention import Swept
 from euterpe.queue.queue import Queue
 from euterpe.service.roles import OUTBOX, WORKER, Role, Started, run_role, tuning_of
+from euterpe.stores.remote.store import RemoteSweeps
+from euterpe.wakeups.local import LocalWakeups
 from euterpe.worker.maintenance import Sweeper
 
 
-class Counted:
-    """A store whose sweeps find nothing, and tell when they were asked often enough."""
+class Counted(RemoteSweeps):
+    """Sweeps that find nothing, and tell when they were asked often enough."""
 
     def __init__(self, enough: int) -> None:
-        self.sweeps = self
+        super().__init__()
         self.looks = self.recoveries = 0
         self.done = asyncio.Event()
         self._enough = enough
@@ -40,7 +42,7 @@ class Counted:
 
 async def test_the_interval_sets_the_pace_and_lost_jobs_are_looked_for_every_third_time() -> None:
     store = Counted(enough=60)
-    sweeper = Sweeper(store, None, interval_s=0.01)
+    sweeper = Sweeper(store, LocalWakeups(), interval_s=0.01)
     sweeping = asyncio.get_running_loop().create_task(sweeper.run())
     async with asyncio.timeout(20):  # by the default interval it would take a minute
         await store.done.wait()

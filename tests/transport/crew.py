@@ -25,6 +25,7 @@ from euterpe.backends.engines import connect
 from euterpe.queue.queue import core_of
 from euterpe.stores.sql.reads.job_states import WaitingJobs
 from euterpe.wakeups.redis_streams import StreamWakeups
+from tests.sql_stores import sql
 
 ROOT = Path(__file__).parents[2]
 SELDOM = "10m"
@@ -34,7 +35,7 @@ def streams_queue(url: str, redis_url: str, *, visibility_s: float = 300.0, repu
     """A queue on this transport, with the transport's times set."""
     queue = Queue(url)
     backend = connect(url)
-    jobs = WaitingJobs(backend.store.engine)
+    jobs = WaitingJobs(sql(backend.store).engine)
     backend.wakeups = StreamWakeups(redis_url, jobs, visibility_s=visibility_s, republish_s=republish_s)
     core_of(queue).exchange_backend(backend)
     return queue

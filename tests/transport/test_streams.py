@@ -30,6 +30,12 @@ from tests.transport.crew import crew_process, is_drained, messages_in, streams_
 STREAM = "euterpe:default:2"
 
 
+def streams_of(queue: Queue) -> StreamWakeups:
+    wakeups = core_of(queue).wakeups
+    assert isinstance(wakeups, StreamWakeups)
+    return wakeups
+
+
 @pytest.fixture
 def client(redis_url: str) -> redis.Redis:
     return redis.Redis.from_url(redis_url, decode_responses=True)
@@ -99,8 +105,8 @@ async def test_a_message_stays_pending_until_the_end_of_its_job_or_its_return_is
         claims = await core_of(other).store.claim(ClaimRequest(worker_id="w", limit=1))
         assert [claim.job.id for claim in claims] == [job.id]
         await until(lambda: messages_in(redis_url) == (1, 1))
-        await until(lambda: bool(core_of(other).wakeups._book.running))
-        await core_of(other).wakeups._look()  # whatever it does about a message, it does it here
+        await until(lambda: bool(streams_of(other)._book.running))
+        await streams_of(other)._look()  # whatever it does about a message, it does it here
         assert messages_in(redis_url) == (1, 1)
         before = messages(client)[0]["enqueue_id"]
         await core_of(other).store.settle([Finished(claims[0], end)])
@@ -123,7 +129,7 @@ async def test_a_message_left_by_a_crash_after_the_claims_commit_is_taken_over_a
     await dead.close()  # It claimed and died: no acknowledgement.
     assert messages_in(redis_url) == (1, 1)
     async with streams_queue(sqlite_url, redis_url, visibility_s=0.2) as other, working(other) as started:
-        await until(lambda: bool(core_of(other).wakeups._book.running))
+        await until(lambda: bool(streams_of(other)._book.running))
         assert messages_in(redis_url) == (1, 1)
         assert await core_of(submitter).store.settle([Finished(claim, Success())])
         await until(lambda: is_drained(redis_url))

@@ -69,7 +69,9 @@ async def test_progress_is_written_when_it_is_awaited(url: str) -> None:
     assert ended.progress == Progress(40.0, "almost half")
 
 
-async def test_ten_thousand_reports_are_merged_and_the_last_one_stands(url: str) -> None:
+async def test_ten_thousand_reports_are_merged_and_the_last_one_stands(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue = Queue(url)
     writes = 0
 
@@ -88,7 +90,7 @@ async def test_ten_thousand_reports_are_merged_and_the_last_one_stands(url: str)
             writes += 1
             return await advance(news)
 
-        core_of(queue).store.advance = counted
+        monkeypatch.setattr(core_of(queue).store, "advance", counted)
         job = await queue.submit("chatty")
         await job.result("30s")
         ended = await queue.get(job.id)

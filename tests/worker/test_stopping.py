@@ -6,6 +6,9 @@ import asyncio
 import signal
 import threading
 import time
+from typing import Any
+
+import pytest
 
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue, core_of
@@ -151,7 +154,9 @@ async def test_a_cancelled_work_task_gives_its_jobs_back_before_it_ends(url: str
         assert (found.state, found.attempt_count, found.release_count) == (State.SCHEDULED, 0, 1)
 
 
-async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(url: str) -> None:
+async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue = Queue(url)
     ran: list[str] = []
 
@@ -165,7 +170,7 @@ async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
 
         async with working(queue) as stop:
 
-            async def turn_during_which_the_order_comes(*args: object) -> object:
+            async def turn_during_which_the_order_comes(*args: Any) -> Any:
                 answer = await turn(*args)
                 if answer[1]:
                     stop.set()
@@ -173,7 +178,7 @@ async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
                     await asyncio.sleep(0)
                 return answer
 
-            core_of(queue).store.turn = turn_during_which_the_order_comes
+            monkeypatch.setattr(core_of(queue).store, "turn", turn_during_which_the_order_comes)
             await in_state(queue, job, State.SCHEDULED, State.COMPLETED)
             await until(stop.is_set, "the job is claimed")
         found = await core_of(queue).get(job.id)

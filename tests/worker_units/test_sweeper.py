@@ -9,14 +9,16 @@ import pytest
 
 from euterpe.model.retention import Swept
 from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.stores.remote.store import RemoteSweeps
+from euterpe.wakeups.local import LocalWakeups
 from euterpe.worker.maintenance import Sweeper
 
 
-class Recovering:
+class Recovering(RemoteSweeps):
     """Sweeps whose recovery did this."""
 
     def __init__(self, did: Swept) -> None:
-        self.sweeps = self
+        super().__init__()
         self._did = did
         self.looked = asyncio.Event()
 
@@ -31,8 +33,9 @@ class Recovering:
         return None
 
 
-class Heard:
+class Heard(LocalWakeups):
     def __init__(self) -> None:
+        super().__init__()
         self.channels: list[str] = []
 
     def announce(self, queues: Iterable[str]) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import PAYLOAD_LIMIT
-from euterpe.ports import Clock, Wakeups
+from euterpe.ports import Clock, Store, Wakeups
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.runtime.shutdown import CLOSE_S, ShutdownDeadline
 from euterpe.stores.sql.engine import Engine
@@ -45,14 +45,14 @@ class Backend:
 
     url: str = field(repr=False)
     """How another process of this machine reaches the same database."""
-    store: SqlStore
+    store: Store
     wakeups: Transport
     channel: str | None = None
     """Where Postgres tells of jobs that a caller's own transaction brings."""
 
     async def open(self, *, migrate: bool = True) -> None:
         if migrate:
-            await self.store.engine.migrate()
+            await self.store.migrate()
         await self.store.open()
         try:
             await self.wakeups.open()
@@ -76,16 +76,6 @@ async def _in_time(closing: Coroutine[Any, Any, None], shutdown: ShutdownDeadlin
     with suppress(TimeoutError):
         async with asyncio.timeout(shutdown.left_s(CLOSE_S)):
             await closing
-
-
-class RemoteBackend(Backend):
-    """A control plane over HTTP: it migrates, sweeps and wakes on its own side."""
-
-    __slots__ = ()
-
-    async def open(self, *, migrate: bool = True) -> None:  # noqa: ARG002  # it was migrated when it started
-        await self.store.open()
-        self.store.wakeups = self.wakeups
 
 
 def connect(
@@ -156,8 +146,7 @@ def _control_plane(url: str, token: str | None, payload_limit: int, transport: s
     if transport is not None:
         raise InvalidInput("transport", "is the control plane's own business; leave it out for an http(s):// queue")
     url = with_token(url, token)
-    # Everything that a queue asks of a store is there; what HTTP cannot carry says `Unsupported`.
-    return RemoteBackend(url, cast(SqlStore, HttpStore(url, payload_limit=payload_limit)), LocalWakeups())
+    return Backend(url, HttpStore(url, payload_limit=payload_limit), LocalWakeups())
 
 
 def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transport | None) -> Transport:

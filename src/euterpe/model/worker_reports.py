@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Final
+
 import msgspec
 
 from euterpe.model.job import Job
@@ -70,3 +73,15 @@ class Reply(msgspec.Struct, frozen=True):
     """Whether other jobs may have become claimable by it."""
     why: str | None = None
     """Why it was refused, where it is not that the lease is gone."""
+
+
+def hash_token(token: str) -> bytes:
+    """Only the hash of a lease token is stored; it has 256 random bits, so a plain digest is enough."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+REFUSED: Final = Reply()
+
+
+LOCKED: Final = Reply(stirs=True)
+"""Somebody holds the job's row: nothing was written yet. Never told to a worker."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from euterpe.backends.engines import Backend, connect
@@ -19,7 +19,7 @@ from euterpe.model.exchange import Verdict
 from euterpe.model.job import Claim, Job
 from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_CEILING, Submission
-from euterpe.ports import Clock
+from euterpe.ports import Clock, Store, Wakeups
 from euterpe.queue.cron import Cron
 from euterpe.queue.handle import JobHandle, handle_of_row
 from euterpe.queue.job_type import Definition
@@ -100,11 +100,11 @@ class QueueCore:
     # --- the backend --------------------------------------------------------------------------------
 
     @property
-    def store(self) -> Any:
+    def store(self) -> Store:
         return self._backend.store
 
     @property
-    def wakeups(self) -> Any:
+    def wakeups(self) -> Wakeups:
         return self._backend.wakeups
 
     @property
@@ -127,13 +127,13 @@ class QueueCore:
     # --- jobs ---------------------------------------------------------------------------------------
 
     async def get(self, job_id: str) -> Job:
-        return cast(Job, await self.store.get(job_id))
+        return await self.store.get(job_id)
 
     async def cancel(self, job_id: str, force: bool) -> State:
-        return cast(State, await self.store.cancel(job_id, force=force))
+        return await self.store.cancel(job_id, force=force)
 
     async def retry(self, job_id: str) -> Job:
-        row = cast(Job, await self.store.retry(job_id))
+        row = await self.store.retry(job_id)
         self.wakeups.announce([row.queue])
         return row
 

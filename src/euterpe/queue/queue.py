@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from euterpe.model.dependency import Dependency
 from euterpe.model.duration import DurationLike
@@ -299,7 +299,7 @@ class Queue:
 
             await queue.dead_letter(job.id)
         """
-        return cast(State, await self._core.store.bury(job_id))
+        return await self._core.store.bury(job_id)
 
     async def update(self, job_id: str, **changes: Unpack[Updates]) -> Job:
         """Change what a job is called by, and while it waits how urgent it is; None takes a value away. Returns the job

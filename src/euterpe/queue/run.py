@@ -16,7 +16,7 @@ import msgspec
 from euterpe.model.errors import EuterpeError
 from euterpe.model.exchange import Verdict
 from euterpe.model.state import State
-from euterpe.ports import Telemetry, Trace
+from euterpe.ports import Capability, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
 from euterpe.queue.cron import keep_time
 from euterpe.queue.submitter import Submitter
@@ -70,9 +70,9 @@ async def run_worker(
     core = submitter.core
     async with traced(service.trace, core.store) as trace:
         core.store.expect_leases_of(settings.lease_ttl_us / 1e6)
-        sweeper = Sweeper(core.store, core.wakeups, telemetry, service.sweep_interval_s)
+        sweeper = Sweeper(core.store.sweeps, core.wakeups, telemetry, service.sweep_interval_s)
         postman = Postman(core, settings, telemetry)
-        webhooks = webhooks and core.store.outbox is not None
+        webhooks = webhooks and Capability.OUTBOX in core.store.capabilities
 
         def settled(job_id: str, verdict: Verdict) -> None:
             core.settled(job_id, verdict)
@@ -115,7 +115,7 @@ async def run_worker(
 
 
 @asynccontextmanager
-async def traced(trace: Trace | None, store: Any) -> AsyncIterator[Trace | None]:
+async def traced(trace: Trace | None, store: Store) -> AsyncIterator[Trace | None]:
     """What opens the span of an attempt: the given one; else, as for a process that has no configuration file, what the
     environment asks for."""
     if trace is not None or not any(name.startswith(TRACING_VARIABLES) for name in os.environ):
@@ -129,14 +129,13 @@ async def traced(trace: Trace | None, store: Any) -> AsyncIterator[Trace | None]
         yield asked_for
 
 
-def _tell_of_spans(trace: Trace | None, store: Any) -> None:
-    """A control plane that traces too must not make a second span of the same attempt."""
-    if trace is not None and hasattr(store, "tell_of_own_spans"):
-        store.tell_of_own_spans()
+def _tell_of_spans(trace: Trace | None, store: Store) -> None:
+    if trace is not None:
+        store.expect_own_spans()
 
 
 @contextmanager
-def _counted_by(telemetry: Any, store: Any) -> Iterator[None]:
+def _counted_by(telemetry: Any, store: Store) -> Iterator[None]:
     """What the store does beside the worker's own attempts (sweeps, dependents, submits) is counted in the same place,
     unless the process counts it elsewhere already."""
     if store.telemetry is not None:

@@ -11,7 +11,7 @@ import msgspec
 
 from euterpe.model.accounts import Scope
 from euterpe.observe.log_context import logging_with
-from euterpe.ports import Telemetry, Trace
+from euterpe.ports import Store, Telemetry, Trace
 from euterpe.server.auth import Gatekeeper, Keys
 from euterpe.server.docs_page import docs_page
 from euterpe.server.http.asgi import AsgiScope, Receive, Send
@@ -29,9 +29,6 @@ from euterpe.server.routes.outbox import OutboxRoutes
 from euterpe.server.routes.spawn import SpawnRoutes
 from euterpe.server.routes.table import event_routes, job_routes, operations_routes, worker_routes
 from euterpe.server.routes.worker import WorkerRoutes
-from euterpe.stores.sql.reads.changes import Watch
-from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WireClaims
 from euterpe.wakeups.local import LocalWakeups
 
 DISTRIBUTION: Final = "euterpe-queue"
@@ -89,7 +86,7 @@ class ControlPlane:
 
 
 def create_app(
-    store: SqlStore,
+    store: Store,
     keys: Keys,
     *,
     metrics_render: MetricsRender | None = None,
@@ -108,8 +105,7 @@ def create_app(
         store.wakeups = LocalWakeups()
     if store.telemetry is None:
         store.telemetry = telemetry
-    claims = WireClaims(store.engine, store.rng, store.ends)
-    watch = Watch(store.engine)
+    claims = store.serving
     coordinator = Coordinator(
         claims.claim_for,
         store.settle,
@@ -124,7 +120,8 @@ def create_app(
         requester_limit=RateLimit(limits.requester_rate_per_s, limits.rate_burst),
     )
     feed = Feed(
-        watch,
+        claims,
+        store.now_us,
         lambda request: gatekeeper.still_allows(request, Scope.READ),
         limits.max_listeners,
         limits.max_listeners_per_requester,
@@ -138,9 +135,9 @@ def create_app(
         lease_ttl_us=limits.lease_ttl_us,
         trace=trace,
     )
-    checks: dict[str, Check] = {"store": watch.now, **(readiness or {})}
+    checks: dict[str, Check] = {"store": store.ping, **(readiness or {})}
     operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)
-    quotas = Quotas(store.engine, limits.quota)
+    quotas = Quotas(claims, limits.quota)
     routes = [
         *job_routes(JobRoutes(store, store.wakeups, quotas, job_types)),
         *event_routes(feed, OutboxRoutes(store.outbox)),

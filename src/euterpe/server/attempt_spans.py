@@ -9,10 +9,9 @@ from euterpe.model.job import Claim, attempt_id
 from euterpe.model.worker_reports import Reply, Report
 from euterpe.ports import Span, Trace
 from euterpe.server.http.asgi import Request
+from euterpe.wire.worker import OWN_SPANS
 from euterpe.worker.telemetry import outcome_name
 
-OWN_SPANS: Final = (b"x-euterpe-spans", b"own")
-"""A worker that says this makes its spans itself."""
 OPEN_LIMIT: Final = 10_000
 
 

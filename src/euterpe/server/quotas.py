@@ -16,9 +16,8 @@ import msgspec
 
 from euterpe.model.submission import Submission
 from euterpe.model.views import Usage
+from euterpe.ports import ServingStore
 from euterpe.server.http.problems import Refusal
-from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.program import Program, one
 
 COUNT_EVERY_S: Final = 1.0
 IDLE_FACTOR: Final = 20
@@ -43,8 +42,8 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
 class Quotas:
     """Says no to a submission that would go over its requester's quota."""
 
-    def __init__(self, engine: Engine, quota: Quota, clock: Callable[[], float] = time.monotonic) -> None:
-        self._engine = engine
+    def __init__(self, store: ServingStore, quota: Quota, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
         self._quota = quota
         self._clock = clock
         self._usage: dict[str, Usage] = {}
@@ -84,7 +83,9 @@ class Quotas:
 
     async def _count(self) -> None:
         began = self._clock()
-        self._usage = await self._engine.read(lambda: count_usage(self._quota))
+        self._usage = await self._store.usage(
+            of_jobs=self._quota.counts_jobs, of_keys=bool(self._quota.idempotency_keys)
+        )
         took_s = self._clock() - began
         self._good_until = self._clock() + max(COUNT_EVERY_S, IDLE_FACTOR * took_s)
 
@@ -92,17 +93,6 @@ class Quotas:
         self._counting = None
         if not task.cancelled():
             task.exception()  # An outage: the old count stays, and the submission itself will tell.
-
-
-def count_usage(quota: Quota) -> Program[dict[str, Usage]]:
-    usage: dict[str, Usage] = {}
-    if quota.counts_jobs:
-        for requester_id, jobs, payload_bytes in (yield one("waiting_by_requester")):
-            usage[requester_id] = Usage(jobs, int(payload_bytes))
-    if quota.idempotency_keys:
-        for scope, count in (yield one("keys_by_requester")):
-            usage.setdefault(scope.partition(":")[2], Usage()).keys += count
-    return usage
 
 
 def _check(name: str, what: str, wanted: int, limit: int) -> None:

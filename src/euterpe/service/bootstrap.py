@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from euterpe.backends.accounts import api_keys, enrolment
 from euterpe.backends.engines import sqlite_path
 from euterpe.backends.keychain import keyring_for
 from euterpe.model.accounts import CreatedKey, split_key
-from euterpe.stores.sql.accounts.enrolment import Enrolment
-from euterpe.stores.sql.accounts.keys import ApiKeys
-from euterpe.stores.sql.engine import Engine
+from euterpe.ports import Store
 from euterpe.webhook.signing import new_secret
 
 KEY_SUFFIX: Final = ".api-key"
@@ -32,16 +31,16 @@ class Welcome:
     kept_in: Path | None = None
 
 
-async def welcome(url: str, engine: Engine, environ: Mapping[str, str]) -> Welcome:
+async def welcome(url: str, store: Store, environ: Mapping[str, str]) -> Welcome:
     """A first key for a database file that has none. A server's keys are its operator's: `euterpe keys create`."""
     if urlsplit(url).scheme != "sqlite":
         return Welcome()
     kept_in = Path(sqlite_path(url)).with_suffix(KEY_SUFFIX)
-    created = await Enrolment(engine, keyring_for(url, environ)).ensure_first(new_secret())
+    created = await enrolment(store, keyring_for(url, environ)).ensure_first(new_secret())
     if created is not None:
         _keep(kept_in, created.key)
         return Welcome(created, kept_in)
-    return Welcome(kept_in=kept_in if await _still_good(kept_in, ApiKeys(engine)) else None)
+    return Welcome(kept_in=kept_in if await _still_good(kept_in, store) else None)
 
 
 def _keep(path: Path, key: str) -> None:
@@ -58,7 +57,7 @@ def _kept(path: Path) -> tuple[str, str] | None:
         return None
 
 
-async def _still_good(path: Path, keys: ApiKeys) -> bool:
+async def _still_good(path: Path, store: Store) -> bool:
     parts = _kept(path)
-    stored = await keys.find(parts[0]) if parts is not None else None
+    stored = await api_keys(store).find(parts[0]) if parts is not None else None
     return stored is not None and not stored.is_over

@@ -18,8 +18,11 @@ async def deliver(config: Config, queue: Queue, metrics: Metrics, stop: Stop) ->
     """Send webhook events until told to stop."""
     worker = config.worker
     settings = dispatcher_settings(config, worker_id(os.environ), worker.heartbeat_ttl_us, worker.grace_us / 1e6)
-    secrets_of = secrets_when_needed(core_of(queue).backend_url, core_of(queue).store.engine, os.environ)
-    async with dispatcher_of(config, queue.url, core_of(queue).store, secrets_of, settings, metrics) as dispatcher:
+    core = core_of(queue)
+    secrets_of = secrets_when_needed(core.backend_url, core.store, os.environ)
+    async with dispatcher_of(
+        config, queue.url, core.store.outbox, core.wakeups, secrets_of, settings, metrics
+    ) as dispatcher:
         loop = asyncio.get_running_loop()
         told = [loop.create_task(_stop_when(event, dispatcher)) for event in (stop.draining, stop.at_once)]
         try:

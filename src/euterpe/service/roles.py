@@ -34,7 +34,6 @@ from euterpe.service.sampling import sample_forever
 from euterpe.service.signals import Stop
 from euterpe.service.transcoding import Part as TranscodingPart
 from euterpe.service.transcoding import transcoding
-from euterpe.stores.sql.program import Program, one
 from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import sweep_forever
 
@@ -136,7 +135,7 @@ async def run_role(
             if media is not None:
                 parts.start_helper(media.tidy_forever())
         if role.serves:
-            greeting = await welcome(core.backend_url, core.store.engine, os.environ)
+            greeting = await welcome(core.backend_url, core.store, os.environ)
             port = await parts.start_api(config, queue, tuning, metrics, trace, media)
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
@@ -149,7 +148,9 @@ async def run_role(
                 extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
             )
         else:
-            parts.start_helper(sweep_forever(core.store, core.wakeups, metrics, config.worker.sweep_interval_us / 1e6))
+            parts.start_helper(
+                sweep_forever(core.store.sweeps, core.wakeups, metrics, config.worker.sweep_interval_us / 1e6)
+            )
         if not remote:
             parts.start(deliver(config, queue, metrics, stop))
             interval_s = config.observability.queue_sample_interval_us / 1e6
@@ -213,17 +214,17 @@ class Parts:
         media: TranscodingPart | None = None,
     ) -> int:
         """Start the API and wait until it listens; the port it got, should the configuration say 0."""
+        from euterpe.backends.accounts import api_keys
         from euterpe.server.app import create_app
         from euterpe.server.http.connections import ConnectionLimits, OpenConnections
         from euterpe.server.http.limits import Limits
         from euterpe.server.http.serving import serve
         from euterpe.server.quotas import Quota
-        from euterpe.stores.sql.accounts.keys import ApiKeys
 
         core = core_of(queue)
         app = create_app(
             core.store,
-            ApiKeys(core.store.engine),
+            api_keys(core.store),
             metrics_render=metrics.render,
             telemetry=metrics,
             trace=trace,
@@ -310,9 +311,7 @@ async def _listen_for_health(
 ) -> int | None:
     host, port = config.api.host, tuning.metrics_port
     hosts = AllowedHosts(host, config.api.allowed_hosts)
-    store = core_of(queue).store
-    check = store.ping if is_control_plane(queue.url) else lambda: store.engine.read(_clock)
-    health = Health(metrics.render, check, stop.draining, hosts)
+    health = Health(metrics.render, core_of(queue).store.ping, stop.draining, hosts)
     try:
         return await stack.enter_async_context(health.serving(host, port))
     except OSError as error:
@@ -320,10 +319,6 @@ async def _listen_for_health(
             raise _taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
         log.warning("the metrics port is taken: this worker serves no metrics", extra={"host": host, "port": port})
         return None
-
-
-def _clock() -> Program[object]:
-    return (yield one("clock"))
 
 
 def _taken(what: str, host: str, port: int, error: OSError, variable: str) -> CannotStart:

@@ -10,15 +10,13 @@ from typing import Final
 from euterpe.model.state import State
 from euterpe.model.views import QueueDepth
 from euterpe.observe.metrics import Metrics
+from euterpe.ports import Store
 from euterpe.runtime.outage import Outage
-from euterpe.stores.sql.program import Program, one
-from euterpe.stores.sql.store import SqlStore
 
 log: Final = logging.getLogger("euterpe.system")
-UNDELIVERED: Final = frozenset({"scheduled", "running", "retrying"})
 
 
-async def sample_forever(store: SqlStore, metrics: Metrics, interval_s: float) -> None:
+async def sample_forever(store: Store, metrics: Metrics, interval_s: float) -> None:
     """One look every `interval_s`, the first at once. A database that is away costs a sample."""
     outage = Outage(log, "the sampling of queues")
     while True:
@@ -31,17 +29,11 @@ async def sample_forever(store: SqlStore, metrics: Metrics, interval_s: float) -
         await asyncio.sleep(interval_s)
 
 
-async def sample(store: SqlStore, metrics: Metrics) -> None:
+async def sample(store: Store, metrics: Metrics) -> None:
     waiting = [depth for depth in await store.depths() if depth.state is State.SCHEDULED]
     metrics.sample_queues(lengths_of(waiting), {depth.queue: depth.oldest_age_us / 1e6 for depth in waiting})
-    metrics.sample_outbox(await store.engine.read(undelivered))
+    metrics.sample_outbox(await store.outbox.undelivered())
 
 
 def lengths_of(waiting: Iterable[QueueDepth]) -> dict[str, int]:
     return {depth.queue: depth.count for depth in waiting}
-
-
-def undelivered() -> Program[int]:
-    """Webhook events that still wait for their delivery."""
-    rows = yield one("outbox_depth")
-    return sum(row[1] for row in rows if row[0] in UNDELIVERED)

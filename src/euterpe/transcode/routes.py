@@ -9,10 +9,12 @@ from typing import Final
 
 import msgspec
 
+from euterpe.backends.database import database_of
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import Scope
 from euterpe.model.batch import Draft, Receipt, new_ids
 from euterpe.model.errors import EuterpeError, JobNotFound
+from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import FieldError, Refusal
 from euterpe.server.http.router import AnyRoute, JsonObject, Reply, Route
@@ -20,7 +22,6 @@ from euterpe.server.quotas import Quotas
 from euterpe.server.routes.jobs import REPLAYED, key_header, whose_jobs
 from euterpe.server.routes.submissions import job_id_of
 from euterpe.server.traceparent import traceparent_of, with_parent
-from euterpe.stores.sql.store import SqlStore
 from euterpe.transcode import wire
 from euterpe.transcode.credentials.repository import CredentialStore, forget
 from euterpe.transcode.credentials.update import CredentialsRefused, UpdateInvalid, update_credentials
@@ -34,7 +35,7 @@ TAG: Final = "Transcoding"
 class TranscodeRoutes:
     def __init__(
         self,
-        store: SqlStore,
+        store: Store,
         credentials: CredentialStore,
         quotas: Quotas,
         policy: EgressPolicy,
@@ -65,7 +66,7 @@ class TranscodeRoutes:
         finally:
             if not stored:
                 with suppress(EuterpeError):
-                    await self._store.engine.write(lambda: forget([job_id]))
+                    await database_of(self._store).write(lambda: forget([job_id]))
         status_url = _status_url(receipt.job_id)
         headers: tuple[Header, ...] = ((b"location", status_url.encode()),)
         return Answer(202, _accepted(receipt), headers=(*headers, REPLAYED) if receipt.replayed else headers)

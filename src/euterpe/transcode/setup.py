@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from euterpe.backends.database import database_of
 from euterpe.backends.keychain import key_file_of
 from euterpe.config import Config
 from euterpe.crypto import Keyring, SealingKeys
@@ -84,7 +85,7 @@ class Transcoding:
             tools=tools,
             limits=limits_of(self._config),
             workspaces=workspaces,
-            places=Places(self._policy, Path(said.local_root), SqlUploads(core_of(self._queue).store.engine)),
+            places=Places(self._policy, Path(said.local_root), SqlUploads(database_of(core_of(self._queue).store))),
             credentials_of=self._credentials_of,
             slots=asyncio.Semaphore(said.concurrency or os.cpu_count() or 1),
         )
@@ -108,7 +109,7 @@ class Transcoding:
 
     @cached_property
     def credentials(self) -> CredentialStore:
-        return CredentialStore(core_of(self._queue).store.engine, self._keys)
+        return CredentialStore(database_of(core_of(self._queue).store), self._keys)
 
     def _credentials_of(self, attempt: Attempt) -> CredentialProvider:
         policy = RefreshPolicy(ceiling=self._config.transcode.refresh_attempts)
@@ -120,9 +121,7 @@ class Transcoding:
 
     @cached_property
     def _calls(self) -> RefreshCalls:
-        secrets_of = secrets_when_needed(
-            core_of(self._queue).backend_url, core_of(self._queue).store.engine, self._environ
-        )
+        secrets_of = secrets_when_needed(core_of(self._queue).backend_url, core_of(self._queue).store, self._environ)
         return RefreshCalls(self._egress, secrets_of, self._update_url)
 
     def _update_url(self, job_id: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from euterpe.model.errors import JobNotFound
 from euterpe.model.job import Job, read_error
 from euterpe.model.status_report import status_report
-from euterpe.stores.sql.store import SqlStore
+from euterpe.ports import Store
 from euterpe.transcode.credentials.repository import CredentialStore, StoredCredentials
 from euterpe.transcode.progress import progress_document
 from euterpe.transcode.request import JOB_TYPE
@@ -20,7 +20,7 @@ _GIVEN_UP: Final = "dead_letter"
 
 
 class Statuses:
-    def __init__(self, store: SqlStore, credentials: CredentialStore) -> None:
+    def __init__(self, store: Store, credentials: CredentialStore) -> None:
         self._store = store
         self._credentials = credentials
 

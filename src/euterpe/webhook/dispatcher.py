@@ -21,11 +21,10 @@ from euterpe.model.backoff import SECOND_US
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.model.exchange import LEASE_TTL_US
 from euterpe.model.outbox import Delivery, OutboxEvent
-from euterpe.ports import OUTBOX_CHANNEL, Wakeups
+from euterpe.ports import OUTBOX_CHANNEL, OutboxStore, Wakeups
 from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import WRITE_S
-from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.webhook.endpoints import Admission, Endpoints
 from euterpe.webhook.fairness import FairClaims
 from euterpe.webhook.policy import Judge, given_back, result_of
@@ -63,7 +62,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: OutboxStore,
         egress: Egress,
         secrets_of: SecretsOf,
         settings: DispatcherSettings,

@@ -11,7 +11,7 @@ from typing import Final
 
 from euterpe.model.errors import EuterpeError
 from euterpe.model.outbox import OutboxEvent
-from euterpe.stores.sql.outbox.store import Outbox
+from euterpe.ports import OutboxStore
 from euterpe.webhook.endpoints import Endpoints
 
 REQUESTERS_SEEN: Final = 100
@@ -24,7 +24,7 @@ class FairClaims:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: OutboxStore,
         endpoints: Endpoints,
         worker_id: str,
         lease_ttl_us: int,

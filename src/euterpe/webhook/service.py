@@ -35,7 +35,7 @@ class Postman:
     def __init__(self, queue: Any, settings: WorkerSettings, telemetry: Any = None) -> None:
         self._queue = queue
         self._settings = settings
-        self._telemetry = telemetry if hasattr(telemetry, "outbox_attempts") else None
+        self._telemetry = telemetry
         self._loop = asyncio.get_running_loop()
         self._hint = asyncio.Event()
         self._leaving = asyncio.Event()
@@ -106,7 +106,7 @@ class Postman:
         from euterpe.webhook.settings import OpenedSecrets, config_of
 
         try:
-            return config_of(os.environ), OpenedSecrets(self._queue.backend_url, self._queue.store.engine, os.environ)
+            return config_of(os.environ), OpenedSecrets(self._queue.backend_url, self._queue.store, os.environ)
         except EuterpeError as error:
             if not self._warned:
                 self._warned = True
@@ -123,7 +123,7 @@ class Postman:
         queue, mine = self._queue, self._settings
         settings = dispatcher_settings(config, mine.worker_id, mine.lease_ttl_us, mine.grace_s)
         async with dispatcher_of(
-            config, queue.url, queue.store, secrets.active, settings, self._telemetry
+            config, queue.url, queue.store.outbox, queue.wakeups, secrets.active, settings, self._telemetry
         ) as dispatcher:
             self._dispatcher = dispatcher
             try:

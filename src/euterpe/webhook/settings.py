@@ -13,16 +13,15 @@ from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
+from euterpe.backends.accounts import webhook_secrets
 from euterpe.backends.keychain import keyring_for
 from euterpe.config import Config, load_config
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import UnknownSecret
 from euterpe.model.hosts import is_loopback
+from euterpe.ports import OutboxStore, Store, Wakeups
 from euterpe.runtime.breaker import BreakerPolicy
-from euterpe.stores.sql.accounts.secrets import WebhookSecrets
-from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.store import SqlStore
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings, OutboxTelemetry, SecretsOf
 
 log = logging.getLogger("euterpe.outbox")
@@ -47,11 +46,11 @@ class OpenedSecrets:
     """The active secrets of each requester, kept open for a moment: events come in bursts, secrets change in months."""
 
     def __init__(
-        self, url: str, engine: Engine, environ: Mapping[str, str], monotonic_s: Callable[[], float] = time.monotonic
+        self, url: str, store: Store, environ: Mapping[str, str], monotonic_s: Callable[[], float] = time.monotonic
     ) -> None:
         """Raises InvalidKeyring when there are no keys to open them with."""
         self._monotonic_s = monotonic_s
-        self._secrets = WebhookSecrets(engine, keyring_for(url, environ, create=False))
+        self._secrets = webhook_secrets(store, keyring_for(url, environ, create=False))
         self._open: dict[str, tuple[float, Sequence[str]]] = {}
         self._complained: set[str] = set()
 
@@ -80,13 +79,13 @@ class OpenedSecrets:
         return error
 
 
-def secrets_when_needed(url: str, engine: Engine, environ: Mapping[str, str]) -> SecretsOf:
+def secrets_when_needed(url: str, store: Store, environ: Mapping[str, str]) -> SecretsOf:
     """Opens a requester's secrets. The keys are looked for at the first event: most processes never send one."""
     opened: list[OpenedSecrets] = []
 
     async def active(requester: str) -> Sequence[str]:
         if not opened:
-            opened.append(OpenedSecrets(url, engine, environ))
+            opened.append(OpenedSecrets(url, store, environ))
         return await opened[0].active(requester)
 
     return active
@@ -96,7 +95,8 @@ def secrets_when_needed(url: str, engine: Engine, environ: Mapping[str, str]) ->
 async def dispatcher_of(
     config: Config,
     url: str,
-    store: SqlStore,
+    outbox: OutboxStore,
+    wakeups: Wakeups | None,
     secrets_of: SecretsOf,
     settings: DispatcherSettings,
     telemetry: OutboxTelemetry | None = None,
@@ -104,11 +104,11 @@ async def dispatcher_of(
     """A dispatcher that is ready to run, with an egress of its own."""
     async with Egress(egress_policy(config, url)) as egress:
         yield Dispatcher(
-            store.outbox,
+            outbox,
             egress,
             secrets_of,
             settings,
-            wakeups=store.wakeups,
+            wakeups=wakeups,
             telemetry=telemetry,
             breaker=breaker_policy(config),
         )

@@ -5,7 +5,7 @@ Unknown fields are ignored here, so that a new worker may talk to an old control
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 import msgspec
@@ -267,3 +267,7 @@ class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: list[BeatingAnswer]
     claimed: bool
     jobs: list[ClaimedJob]
+
+
+OWN_SPANS: Final = (b"x-euterpe-spans", b"own")
+"""A worker that says this makes its spans itself."""

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import random
 import time
-from typing import Any, Final
+from typing import Final
 
-from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.ports import OUTBOX_CHANNEL, Maintenance, Telemetry, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
 
@@ -24,9 +24,11 @@ class Sweeper:
     """Promotes due jobs on time, recovers lost ones soon, tidies up now and then. Only `stop` ends it, after its pass:
     to be cut off in the middle of a transaction would cost a connection."""
 
-    def __init__(self, store: Any, wakeups: Any, telemetry: Any = None, interval_s: float = PROMOTE_S) -> None:
+    def __init__(
+        self, sweeps: Maintenance, wakeups: Wakeups, telemetry: Telemetry | None = None, interval_s: float = PROMOTE_S
+    ) -> None:
         """`interval_s`: between two looks for due jobs; lost and over-age ones are looked for every third time."""
-        self._store = store
+        self._sweeps = sweeps
         self._wakeups = wakeups
         self._telemetry = telemetry
         self._interval_s = interval_s
@@ -58,7 +60,7 @@ class Sweeper:
 
     async def _pass(self) -> float:
         """Returns how long the next one may wait."""
-        sweeps = self._store.sweeps
+        sweeps = self._sweeps
         now = time.monotonic()
         if now >= self._recover_at:
             # Up to that long and never more: it is part of the time in which lost jobs are promised back.
@@ -77,12 +79,12 @@ class Sweeper:
         return pause_s if due_us is None else min(pause_s, due_us / 1e6)
 
     async def _recover(self) -> None:
-        recovered = await self._store.sweeps.recover()
+        recovered = await self._sweeps.recover()
         if recovered.reclaimed:
             log.warning("%d jobs lost their worker and were taken back", recovered.reclaimed)
             if self._telemetry is not None:
                 self._telemetry.reclaimed(recovered.reclaimed)
-        if recovered.events_reclaimed and hasattr(self._telemetry, "outbox_attempts"):
+        if recovered.events_reclaimed and self._telemetry is not None:
             self._telemetry.outbox_attempts("lost", recovered.events_reclaimed)
         if recovered.reclaimed or recovered.buried or recovered.lifetimes or recovered.events_reclaimed:
             self._wakeups.announce([OUTBOX_CHANNEL])  # what a sweep ends may have a callback
@@ -95,6 +97,8 @@ class Sweeper:
         await happens_within(pause_s, self._sooner)
 
 
-async def sweep_forever(store: Any, wakeups: Any, telemetry: Any = None, interval_s: float = PROMOTE_S) -> None:
+async def sweep_forever(
+    sweeps: Maintenance, wakeups: Wakeups, telemetry: Telemetry | None = None, interval_s: float = PROMOTE_S
+) -> None:
     """The sweeps alone, for a process that runs no jobs."""
-    await Sweeper(store, wakeups, telemetry, interval_s).run()
+    await Sweeper(sweeps, wakeups, telemetry, interval_s).run()

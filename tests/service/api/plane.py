@@ -26,6 +26,7 @@ from euterpe.server.routes.operations import Check
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
 from tests.plain_http import NO_CERTIFICATES
+from tests.sql_stores import sql
 
 ROOT = Path(__file__).parents[3]
 METRICS = b"# HELP up Whether it is.\nup 1\n"
@@ -73,7 +74,7 @@ async def running_plane(
 ) -> AsyncIterator[Plane]:
     backend = connect(url, clock=clock, transport=transport)
     await backend.open()
-    keys = ApiKeys(backend.store.engine)
+    keys = ApiKeys(sql(backend.store).engine)
     app = create_app(
         backend.store,
         keys,
@@ -98,7 +99,7 @@ async def running_plane(
         )
     )
     try:
-        yield Plane(app, backend.store, keys, await port, opened)
+        yield Plane(app, sql(backend.store), keys, await port, opened)
     finally:
         stop.set()
         await serving

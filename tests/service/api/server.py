@@ -19,6 +19,7 @@ from euterpe.server.http.limits import Limits
 from euterpe.server.http.serving import serve
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
+from tests.sql_stores import sql
 
 
 async def sweep(store: SqlStore, every_s: float) -> None:
@@ -40,13 +41,13 @@ async def main(arguments: argparse.Namespace) -> None:
     )
     app = create_app(
         backend.store,
-        ApiKeys(backend.store.engine),
+        ApiKeys(sql(backend.store).engine),
         limits=limits,
         metrics_render=lambda: ("text/plain; version=0.0.4; charset=utf-8", b"up 1\n"),
     )
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    sweeper = asyncio.get_running_loop().create_task(sweep(backend.store, arguments.sweep_s))
+    sweeper = asyncio.get_running_loop().create_task(sweep(sql(backend.store), arguments.sweep_s))
 
     def started(port: int) -> None:
         print(json.dumps({"port": port, "pid": os.getpid()}), flush=True)

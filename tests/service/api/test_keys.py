@@ -14,6 +14,7 @@ from euterpe.model.accounts import Scope, UnknownKey, split_key
 from euterpe.model.errors import InvalidInput
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.program import Program, Row, one
+from tests.sql_stores import sql
 
 HOUR_US = 3_600_000_000
 
@@ -28,7 +29,7 @@ async def backend(url: str) -> AsyncIterator[Backend]:
 
 @pytest.fixture
 def keys(backend: Backend) -> ApiKeys:
-    return ApiKeys(backend.store.engine)
+    return ApiKeys(sql(backend.store).engine)
 
 
 async def test_a_key_is_stored_as_the_hash_of_its_secret_alone(backend: Backend, keys: ApiKeys) -> None:
@@ -40,7 +41,7 @@ async def test_a_key_is_stored_as_the_hash_of_its_secret_alone(backend: Backend,
         rows = yield one("get_api_key", prefix=prefix)
         return rows[0]
 
-    stored = list(await backend.store.engine.read(row))
+    stored = list(await sql(backend.store).engine.read(row))
     assert bytes(stored[6]) == hashlib.sha256(secret.encode()).digest()
     assert secret not in repr(stored)
     assert created.record.scopes == (Scope.SUBMIT, Scope.READ)
@@ -128,7 +129,7 @@ async def test_the_first_key_is_made_once_however_many_processes_start(url: str,
     others = [connect(url) for _ in range(4)]
     for other in others:
         await other.open()
-    starting = [keys, *(ApiKeys(other.store.engine) for other in others)]
+    starting = [keys, *(ApiKeys(sql(other.store).engine) for other in others)]
     made = await asyncio.gather(*(each.ensure_first_key() for each in starting))
     created = [key for key in made if key is not None]
     assert len(created) == 1

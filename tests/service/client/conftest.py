@@ -13,6 +13,7 @@ from euterpe.backends.engines import connect
 from euterpe.stores.remote.store import HttpStore, with_token
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from tests.service.api.plane import PlaneProcess, plane_process
+from tests.sql_stores import sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ async def make_key(url: str, *scopes: str, requester: str = "vesta") -> str:
     backend = connect(url)
     await backend.open()
     try:
-        return (await ApiKeys(backend.store.engine).create_key(requester, scopes)).key
+        return (await ApiKeys(sql(backend.store).engine).create_key(requester, scopes)).key
     finally:
         await backend.close()
 

@@ -21,6 +21,7 @@ from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.setup import Transcoding
 from tests.plain_http import NO_CERTIFICATES
+from tests.sql_stores import sql
 from tests.worker.inline import work_on
 
 ENVIRON = {"EUTERPE_ENV": "test"}
@@ -127,11 +128,11 @@ async def studio_on(
     async with AsyncExitStack() as stack:
         stack.enter_context(receiver.listening())
         await stack.enter_async_context(queue)
-        greeting = await welcome(core_of(queue).backend_url, core_of(queue).store.engine, ENVIRON)
+        greeting = await welcome(core_of(queue).backend_url, core_of(queue).store, ENVIRON)
         transcoding = await stack.enter_async_context(Transcoding(config, queue, ENVIRON))
         if register:
             transcoding.register(tools)
-        keys = ApiKeys(core_of(queue).store.engine)
+        keys = ApiKeys(sql(core_of(queue).store).engine)
         app = create_app(
             core_of(queue).store, keys, job_types=core_of(queue).definitions, more_routes=transcoding.routes
         )

@@ -19,9 +19,6 @@ from euterpe.cli.values import DURATION, JOB_ID
 from euterpe.model.job import Job
 from euterpe.model.state import State
 from euterpe.model.views import Search
-from euterpe.stores.sql.maintenance import operator
-from euterpe.stores.sql.maintenance.purge import purge_dead
-from euterpe.stores.sql.program import Program, one
 
 PAGE = 200
 REPLAY_KEY = "euterpe:replay:"
@@ -46,7 +43,7 @@ class Which:
             page = await backend.store.search(
                 Search(state=State.DEAD_LETTER, type=self.job_type, queue=self.queue, limit=PAGE, cursor=cursor)
             )
-            now_us = await backend.store.engine.read(_now)
+            now_us = await backend.store.now_us()
             for job in page.jobs:
                 if self.older_than_us is None or (job.completed_at or now_us) <= now_us - self.older_than_us:
                     yield job
@@ -56,12 +53,6 @@ class Which:
 
     async def find_ids(self, backend: Backend) -> list[str]:
         return list(self.ids) or [job.id async for job in self.find(backend)]
-
-
-def _now() -> Program[int]:
-    rows = yield one("clock")
-    now_us: int = rows[0][0]
-    return now_us
 
 
 def which(*, needed: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -139,10 +130,9 @@ def replay(session: Session, chosen: Which, as_json: bool) -> None:
 
 
 async def replay_once(backend: Backend, job_id: str) -> dict[str, object]:
-    again = await backend.store.engine.write(lambda: operator.retry(job_id, None))
-    if isinstance(again, Job):
-        return {"job_id": job_id, "state": str(again.state), "new_job_id": None, "replayed_before": False}
-    receipt = await backend.store.submit(msgspec.structs.replace(again, idempotency_key=f"{REPLAY_KEY}{job_id}"))
+    receipt = await backend.store.replay(job_id, f"{REPLAY_KEY}{job_id}")
+    if isinstance(receipt, Job):
+        return {"job_id": job_id, "state": str(receipt.state), "new_job_id": None, "replayed_before": False}
     return {
         "job_id": job_id,
         "state": receipt.state,
@@ -186,7 +176,7 @@ def purge(session: Session, chosen: Which, yes: bool, as_json: bool) -> None:
         gone: list[str] = []
         for start in range(0, len(ids), PAGE):
             batch = ids[start : start + PAGE]
-            gone += await backend.store.engine.write(lambda batch=batch: purge_dead(batch))  # type: ignore[misc]
+            gone += await backend.store.purge(batch)
         return gone
 
     gone = session.ask(throw_away)

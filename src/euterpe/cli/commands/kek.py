@@ -6,6 +6,7 @@ import os
 
 import click
 
+from euterpe.backends.database import database_of
 from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import keyring_for
 from euterpe.cli.commands.keys import secrets_of
@@ -44,7 +45,7 @@ def status(session: Session, as_json: bool) -> None:
 
     async def ask(backend: Backend) -> tuple[dict[str, int], dict[str, int]]:
         secrets = await secrets_of(session, backend).count_by_kek()
-        return secrets, await CredentialStore(backend.store.engine, keys).count_by_kek()
+        return secrets, await CredentialStore(database_of(backend.store), keys).count_by_kek()
 
     secrets, credentials = session.ask(ask)
     here = keyring.kek_ids | keys.kek_ids
@@ -90,7 +91,7 @@ def rewrap(session: Session, as_json: bool) -> None:
 
     async def act(backend: Backend) -> tuple[int, int]:
         secrets = await secrets_of(session, backend).rewrap_all(keyring)
-        store = CredentialStore(backend.store.engine, keys)
+        store = CredentialStore(database_of(backend.store), keys)
         left = sum(count for name, count in (await store.count_by_kek()).items() if name != keys.active_kek_id)
 
         def progress(done: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from euterpe.backends.accounts import api_keys, enrolment, webhook_secrets
 from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import key_file_of, keyring_for
 from euterpe.cli.documents import key_document
@@ -16,8 +17,6 @@ from euterpe.cli.values import DURATION, NAMES
 from euterpe.crypto.keyring import KEKS_VARIABLE
 from euterpe.model.accounts import CreatedKey, KeyRecord, SecretRecord
 from euterpe.model.document import rfc3339
-from euterpe.stores.sql.accounts.enrolment import Enrolment
-from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.webhook.signing import new_secret
 
@@ -28,7 +27,7 @@ def keys() -> None:
 
 
 def secrets_of(session: Session, backend: Backend, *, create: bool = False) -> WebhookSecrets:
-    return WebhookSecrets(backend.store.engine, keyring_for(session.url, os.environ, create=create))
+    return webhook_secrets(backend.store, keyring_for(session.url, os.environ, create=create))
 
 
 def warn_of_local_keys(session: Session) -> None:
@@ -52,8 +51,8 @@ def create(session: Session, requester: str, scope: tuple[str, ...], expires: in
     warn_of_local_keys(session)
 
     async def act(backend: Backend) -> CreatedKey:
-        enrolment = Enrolment(backend.store.engine, keyring_for(session.url, os.environ))
-        return await enrolment.create(requester, scope, new_secret(), expires)
+        made = enrolment(backend.store, keyring_for(session.url, os.environ))
+        return await made.create(requester, scope, new_secret(), expires)
 
     show_created(session.ask(act, create=True), as_json=as_json)
 
@@ -77,7 +76,7 @@ def show_created(created: CreatedKey, *, as_json: bool) -> None:
 @click.pass_obj
 def list_keys(session: Session, requester: str | None, as_json: bool) -> None:
     """List keys, without their secrets."""
-    found = session.ask(lambda backend: ApiKeys(backend.store.engine).list_keys(requester))
+    found = session.ask(lambda backend: api_keys(backend.store).list_keys(requester))
     if as_json:
         print_json({"keys": [key_document(record) for record in found]})
     elif not found:
@@ -109,7 +108,7 @@ def _end(record: KeyRecord) -> str:
 def rotate(session: Session, prefix: str, grace: int, as_json: bool) -> None:
     """Make a new key like this one, which ends after the grace time."""
     wanted = _prefix(prefix)
-    created = session.ask(lambda backend: ApiKeys(backend.store.engine).rotate_key(wanted, grace))
+    created = session.ask(lambda backend: api_keys(backend.store).rotate_key(wanted, grace))
     show_created(created, as_json=as_json)
 
 
@@ -123,7 +122,7 @@ def revoke(session: Session, prefix: str, yes: bool, as_json: bool) -> None:
     """End a key, named by its prefix."""
     wanted = _prefix(prefix)
     confirm(f"Revoke the key {wanted} for good?", yes=yes)
-    record = session.ask(lambda backend: ApiKeys(backend.store.engine).revoke_key(wanted))
+    record = session.ask(lambda backend: api_keys(backend.store).revoke_key(wanted))
     if as_json:
         print_json(key_document(record))
     else:

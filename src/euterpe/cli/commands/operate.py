@@ -17,7 +17,6 @@ from euterpe.model.document import job_document
 from euterpe.model.job import Job
 from euterpe.model.state import State
 from euterpe.model.views import Stats
-from euterpe.stores.sql.reads.peek import peek as peek_program
 
 SHOWN = (State.SCHEDULED, State.RUNNING, State.RETRYING, State.DELAYED, State.PENDING)
 ENDED = (State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED)
@@ -69,7 +68,7 @@ def peek(session: Session, queues: tuple[str, ...] | None, limit: int, as_json: 
     wanted = queues or session.config.worker.consume
 
     async def question(backend: Backend) -> list[Job]:
-        return await backend.store.engine.read(lambda: peek_program(wanted, limit))
+        return await backend.store.peek(wanted, limit)
 
     found = session.ask(question)
     if as_json:
@@ -124,7 +123,7 @@ def resume(session: Session, queue: str | None, job_type: str | None) -> None:
 def migrate(session: Session, as_json: bool) -> None:
     """Bring the database's schema up to date."""
     prepare_place(session.url, create=True)
-    applied = asyncio.run(connect(session.url).store.engine.migrate())
+    applied = asyncio.run(connect(session.url).store.migrate())
     if as_json:
         print_json({"applied": applied})
     elif applied:

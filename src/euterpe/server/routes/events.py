@@ -21,9 +21,9 @@ from euterpe.model.document import rfc3339
 from euterpe.model.errors import EuterpeError
 from euterpe.model.state import TERMINAL, status
 from euterpe.model.views import Change
+from euterpe.ports import ServingStore
 from euterpe.server.http.asgi import Request, Stream
 from euterpe.server.http.problems import Refusal
-from euterpe.stores.sql.reads.changes import Watch
 from euterpe.wire.jobs import NoInput
 
 LOOK_S: Final = 0.5
@@ -64,9 +64,17 @@ class Listener:
 class Feed:
     """Everybody who listens, and the loop that looks for them."""
 
-    def __init__(self, watch: Watch, still_allowed: StillAllowed, max_listeners: int, share: int) -> None:
+    def __init__(
+        self,
+        store: ServingStore,
+        now_us: Callable[[], Awaitable[int]],
+        still_allowed: StillAllowed,
+        max_listeners: int,
+        share: int,
+    ) -> None:
         """`share`: how many of the streams one requester may have."""
-        self._watch = watch
+        self._store = store
+        self._now_us = now_us
         self._still_allowed = still_allowed
         self._max_listeners = max_listeners
         self._share = share
@@ -82,7 +90,7 @@ class Feed:
         left_at = _last_event_id(request)
         self._enter(listener)
         try:
-            now = await self._watch.now()
+            now = await self._now_us()
             if self._looking is None:
                 self._since = now - OVERLAP_US
                 looking = self._look_while_anybody_listens()
@@ -116,7 +124,7 @@ class Feed:
 
     async def _catch_up(self, listener: Listener, start: int) -> None:
         """Tell what changed since the listener left, and follow what of its requester's lives now."""
-        for change in await self._watch.changes([listener.requester_id], 0, []):
+        for change in await self._store.changes([listener.requester_id], 0, []):
             if change.updated_at > start:
                 listener.tell(change)
             if change.state not in TERMINAL and change.job_id not in self._live:
@@ -161,7 +169,7 @@ class Feed:
         requesters = sorted({listener.requester_id for listener in self._listeners})
         if not requesters:
             return
-        changes = await self._watch.changes(requesters, self._since, list(self._live))
+        changes = await self._store.changes(requesters, self._since, list(self._live))
         for change in changes:
             if self._is_news(change):
                 for listener in self._listeners:

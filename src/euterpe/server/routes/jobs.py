@@ -17,14 +17,13 @@ from euterpe.model.priority import parse_priority
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT
 from euterpe.model.views import Search, Stats
-from euterpe.ports import Wakeups
+from euterpe.ports import Store, Wakeups
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import Refusal
 from euterpe.server.job_types import JobTypes
 from euterpe.server.quotas import Quotas
 from euterpe.server.routes.submissions import batch_key, canonical_dependency, drafts_of_batch, job_id_of, submission_of
 from euterpe.server.traceparent import traceparent_of, with_parent
-from euterpe.stores.sql.store import SqlStore
 from euterpe.wire.jobs import (
     AttemptDocument,
     BatchBody,
@@ -47,7 +46,7 @@ EVERYBODY: Final = "*"
 class JobRoutes:
     """Handlers over one store."""
 
-    def __init__(self, store: SqlStore, wakeups: Wakeups, quotas: Quotas, types: JobTypes) -> None:
+    def __init__(self, store: Store, wakeups: Wakeups, quotas: Quotas, types: JobTypes) -> None:
         self._store = store
         self._quotas = quotas
         self._wakeups = wakeups

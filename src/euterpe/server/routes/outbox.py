@@ -7,10 +7,10 @@ import msgspec
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import JobNotFound
 from euterpe.model.outbox import DeliveryRecord, OutboxEvent
+from euterpe.ports import OutboxStore
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.routes.jobs import whose_jobs
 from euterpe.server.routes.submissions import job_id_of
-from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.wire.jobs import (
     DeliveryDocument,
     NoInput,
@@ -25,7 +25,7 @@ from euterpe.wire.jobs import (
 class OutboxRoutes:
     """Handlers over the outbox."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: OutboxStore) -> None:
         self._outbox = outbox
 
     async def search(self, request: Request, query: OutboxQuery) -> Answer:

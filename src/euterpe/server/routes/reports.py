@@ -17,11 +17,10 @@ from euterpe.model.failure import Category, Failure, category_of_status
 from euterpe.model.job import parse_attempt_id
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.model.worker_reports import News, Report, TokenBeat
+from euterpe.model.worker_reports import News, Report, TokenBeat, hash_token
 from euterpe.server.http.decoding import canonical_json
 from euterpe.server.http.problems import Refusal, pointer_of
 from euterpe.server.routes.submissions import bytes_of
-from euterpe.stores.sql.jobs.claim import hash_token
 from euterpe.wire.worker import ABSENT, Beating, Completion, Failing, ProgressSaid, StreamRef, WorkerError
 
 FIRST_REFUSAL: Final = 400

@@ -14,12 +14,12 @@ import msgspec
 from euterpe.model.batch import Parent, Receipt, Unit
 from euterpe.model.errors import JobNotFound, StaleLease
 from euterpe.model.job import parse_attempt_id
+from euterpe.model.worker_reports import hash_token
+from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.http.problems import refused_lease
 from euterpe.server.job_types import JobTypes
 from euterpe.server.routes.submissions import drafts_of_batch
-from euterpe.stores.sql.jobs.claim import hash_token
-from euterpe.stores.sql.store import SqlStore
 from euterpe.wire.worker import SpawnAnswer, SpawnBody, SpawnedJob
 
 _STALE: Final = "this lease is over, or was never yours; nothing was stored"
@@ -28,7 +28,7 @@ _STALE: Final = "this lease is over, or was never yours; nothing was stored"
 class SpawnRoutes:
     """Spawning over one store."""
 
-    def __init__(self, store: SqlStore, types: JobTypes) -> None:
+    def __init__(self, store: Store, types: JobTypes) -> None:
         self._store = store
         self._types = types
 

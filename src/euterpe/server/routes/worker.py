@@ -19,8 +19,8 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
-from euterpe.model.worker_reports import News, Renewed, Reply, Report, TokenBeat
-from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, Telemetry, Trace, Wakeups
+from euterpe.model.worker_reports import REFUSED, News, Renewed, Reply, Report, TokenBeat
+from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, ServingStore, Telemetry, Trace, Wakeups
 from euterpe.server.attempt_spans import AttemptSpans
 from euterpe.server.batcher import Gathering
 from euterpe.server.http.asgi import Answer, ClientGone, Request
@@ -28,8 +28,6 @@ from euterpe.server.http.problems import Refusal, refused_lease
 from euterpe.server.long_poll import Coordinator, Waiter
 from euterpe.server.routes.claims import one_of_many, the_only_one
 from euterpe.server.routes.reports import beat_of, completion_report, failure_report, news_of
-from euterpe.stores.sql.worker_protocol.store import WireClaims
-from euterpe.stores.sql.worker_protocol.values import REFUSED
 from euterpe.wire.worker import (
     BeatingAnswer,
     ClaimBody,
@@ -63,7 +61,7 @@ class WorkerRoutes:
 
     def __init__(
         self,
-        claims: WireClaims,
+        claims: ServingStore,
         coordinator: Coordinator,
         wakeups: Wakeups,
         telemetry: Telemetry | None,

@@ -128,8 +128,15 @@ class ControlPlaneSession:
         if http is not None:
             await http.close()
 
-    async def post(self, path: str, said: Any, about: Subject = NOBODY, answer_s: float = ANSWER_S) -> Reply:
-        return await self._ask("POST", path, about, answer_s, data=msgspec.json.encode(said))
+    async def post(
+        self,
+        path: str,
+        said: Any,
+        about: Subject = NOBODY,
+        headers: Mapping[str, str] | None = None,
+        answer_s: float = ANSWER_S,
+    ) -> Reply:
+        return await self._ask("POST", path, about, answer_s, data=msgspec.json.encode(said), headers=headers)
 
     async def patch(self, path: str, said: Any, about: Subject = NOBODY) -> Reply:
         return await self._ask("PATCH", path, about, ANSWER_S, data=msgspec.json.encode(said))

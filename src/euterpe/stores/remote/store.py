@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -19,16 +19,16 @@ from euterpe.model.changes import Changes, check_changes
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.exchange import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
 from euterpe.model.job import Attempt, Claim, Job, Lease
-from euterpe.model.retention import Swept
+from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submission import LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
-from euterpe.model.views import Page, Search, Stats
-from euterpe.ports import Telemetry, Wakeups
-from euterpe.server.attempt_spans import OWN_SPANS
+from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
+from euterpe.model.views import Page, QueueDepth, Search, Stats
+from euterpe.ports import Capability, OutboxStore, ServingStore, Telemetry, Wakeups
 from euterpe.stores.remote.documents import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, Turns
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, with_token
 from euterpe.stores.sql.reads import search as reads_search
+from euterpe.wire.worker import OWN_SPANS
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
 
@@ -52,21 +52,15 @@ def _refuse_other_requesters(submissions: Iterable[Submission]) -> None:
         _cannot("submit for another requester than its key's")
 
 
-def _unsupported(what: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-    async def refuse(*_: Any, **__: Any) -> NoReturn:
-        _cannot(what)
-
-    return refuse
-
-
 class HttpStore:
-    """The port `Claims`, and the jobs API behind the methods of a store."""
+    """The jobs API behind the methods of a store. What HTTP cannot carry raises Unsupported."""
 
     def __init__(self, url: str, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
         self.payload_limit = payload_limit
         self.sweeps = RemoteSweeps()
-        self.outbox = None
-        """The control plane delivers its webhooks itself."""
+        self.key_window_us = IDEMPOTENCY_WINDOW_US
+        """As every store has one; the control plane applies its own."""
+        self.capabilities: frozenset[Capability] = frozenset()
         self.wakeups: Wakeups | None = None
         self.telemetry: Telemetry | None = None
         """As every store has one; what the control plane does, it counts itself."""
@@ -75,6 +69,14 @@ class HttpStore:
         self._waiting: set[str] = set()
         """Workers that have a claim waiting at the server."""
         self._slots = asyncio.Semaphore(AT_ONCE)
+
+    @property
+    def outbox(self) -> OutboxStore:
+        _cannot("deliver webhooks; the control plane does")
+
+    @property
+    def serving(self) -> ServingStore:
+        _cannot("serve a control plane")
 
     async def open(self) -> None:
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -86,8 +88,8 @@ class HttpStore:
     async def close(self) -> None:
         await self._session.close()
 
-    def tell_of_own_spans(self) -> None:
-        """The worker on this store traces its attempts: the control plane need not."""
+    def expect_own_spans(self) -> None:
+        """The control plane, if it traces too, must not make a second span of the same attempt."""
         name, value = OWN_SPANS
         self._session.say_always(name.decode(), value.decode())
 
@@ -271,8 +273,9 @@ class HttpStore:
         reply = await self._session.patch(_path(job_id), _whose(requester_id) | said, Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobDocument))
 
-    async def retry(self, job_id: str, requester_id: str | None = None) -> Job:
-        reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id))
+    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> Job:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id), headers)
         return job_of(msgspec.json.decode(reply.body, type=JobDocument))
 
     async def stats(self, requester_id: str | None = None) -> Stats:
@@ -282,15 +285,42 @@ class HttpStore:
 
     # --- what HTTP cannot carry -----------------------------------------------------------------------
 
-    def submit_unit_on_sync(self, *_: Any) -> NoReturn:
+    async def migrate(self) -> list[str]:
+        """It was migrated when it started."""
+        return []
+
+    async def now_us(self) -> int:
+        _cannot("tell the time of its database")
+
+    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
         _cannot(JOIN)
 
-    submit_unit_on = _unsupported(JOIN)
-    pause = _unsupported("pause a queue or a type")
-    resume = _unsupported("resume a queue or a type")
-    paused = _unsupported("tell what is paused")
-    depths = _unsupported("tell the depths of all queues; stats() counts your own jobs")
-    unknown_types = _unsupported("tell which types wait for a worker")
+    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
+        _cannot(JOIN)
+
+    async def replay(self, job_id: str, key: str) -> Receipt | Job:
+        return await self.retry(job_id, key=key)
+
+    async def purge(self, job_ids: Sequence[str]) -> list[str]:  # noqa: ARG002
+        _cannot("throw dead letters away")
+
+    async def pause(self, kind: str, name: str) -> None:  # noqa: ARG002
+        _cannot("pause a queue or a type")
+
+    async def resume(self, kind: str, name: str) -> None:  # noqa: ARG002
+        _cannot("resume a queue or a type")
+
+    async def paused(self) -> list[tuple[str, str]]:
+        _cannot("tell what is paused")
+
+    async def depths(self) -> list[QueueDepth]:
+        _cannot("tell the depths of all queues; stats() counts your own jobs")
+
+    async def peek(self, queues: Sequence[str], limit: int) -> list[Job]:  # noqa: ARG002
+        _cannot("look into the queues of everybody")
+
+    async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
+        _cannot("tell which types wait for a worker")
 
 
 class Spawned(msgspec.Struct, frozen=True):
@@ -302,11 +332,17 @@ class Spawned(msgspec.Struct, frozen=True):
 class RemoteSweeps:
     """The control plane sweeps; a worker over HTTP has nothing to do."""
 
+    def __init__(self) -> None:
+        self.retention = KEEP
+
     async def promote(self) -> list[str]:
         return []
 
     async def recover(self) -> Swept:
         return Swept([], 0, 0, 0, 0, 0)
+
+    async def urgent(self) -> Swept:
+        return await self.recover()
 
     async def next_due_in_us(self) -> int | None:
         return None

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -30,7 +30,7 @@ from euterpe.model.submission import (
     check_key,
 )
 from euterpe.model.views import Page, QueueDepth, Search, Stats
-from euterpe.ports import OUTBOX_CHANNEL, Foretelling, Foretold, Telemetry, Wakeups
+from euterpe.ports import EVERYTHING, OUTBOX_CHANNEL, Foretelling, Foretold, Telemetry, Wakeups
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import submit as jobs_submit
@@ -40,10 +40,13 @@ from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, 
 from euterpe.stores.sql.jobs.settle import LOCKED
 from euterpe.stores.sql.jobs.unreadable import without_unreadable
 from euterpe.stores.sql.maintenance import operator
+from euterpe.stores.sql.maintenance.purge import purge_dead
 from euterpe.stores.sql.maintenance.sweeper import Sweeps
 from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
+from euterpe.stores.sql.reads.peek import peek
+from euterpe.stores.sql.serving import Serving
 from euterpe.stores.sql.submit_batcher import Gate
 
 PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
@@ -53,18 +56,20 @@ ENDED_AT_BIRTH: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCEL
 
 
 class SqlStore:
-    """Jobs in a SQL database. `sweeps` and `outbox` are its other two faces."""
+    """Jobs in a SQL database. `sweeps`, `outbox` and `serving` are its other faces."""
 
     def __init__(self, engine: Engine, *, payload_limit: int = PAYLOAD_LIMIT, rng: Random | None = None) -> None:
         if not 1 <= payload_limit <= PAYLOAD_CEILING:
             raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
         self.engine = engine
+        self.capabilities = EVERYTHING
         self.rng = rng or Random()
         self.payload_limit = payload_limit
         self.key_window_us = IDEMPOTENCY_WINDOW_US
         self.ends = EndReports(engine, lambda: self.telemetry)
         self.sweeps = Sweeps(engine, self.rng, self.ends)
         self.outbox = Outbox(engine)
+        self.serving = Serving(engine, self.rng, self.ends)
         self._wakeups: Wakeups | None = None
         self._foretelling: Foretelling | None = None
         self.telemetry: Telemetry | None = None
@@ -87,8 +92,20 @@ class SqlStore:
     async def close(self) -> None:
         await self.engine.close()
 
+    async def migrate(self) -> list[str]:
+        return await self.engine.migrate()
+
+    async def ping(self) -> None:
+        await self.now_us()
+
+    async def now_us(self) -> int:
+        return await self.engine.read(reads_search.now_us)
+
     def expect_leases_of(self, seconds: float) -> None:
         self.engine.expect_leases_of(seconds)
+
+    def expect_own_spans(self) -> None:
+        """Nobody else traces them."""
 
     # --- submit -----------------------------------------------------------------------------------
 
@@ -130,13 +147,13 @@ class SqlStore:
             raise answer
         return answer
 
-    async def submit_unit_on(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
+    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
         """Store a unit inside the transaction that the caller has open on this connection: it is there when the
         caller commits, and never was when not. With a channel, Postgres tells its listeners at that commit."""
         self._check_unit(unit)
         return await join(connection).run(lambda: self._joined(unit, channel), home_of(self.engine))
 
-    def submit_unit_on_sync(self, unit: Unit, connection: Any, channel: str | None = None) -> list[Receipt]:
+    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
         """The same from code that cannot await, on a blocking connection."""
         self._check_unit(unit)
         return join(connection).run_sync(lambda: self._joined(unit, channel), home_of(self.engine))
@@ -298,6 +315,15 @@ class SqlStore:
         receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
         return await self.get(receipt.job_id)
 
+    async def replay(self, job_id: str, key: str) -> Receipt | Job:
+        again = await self.engine.write(lambda: operator.retry(job_id, None))
+        if isinstance(again, Job):
+            return again
+        return await self.submit(msgspec.structs.replace(again, idempotency_key=key))
+
+    async def purge(self, job_ids: Sequence[str]) -> list[str]:
+        return await self.engine.write(lambda: purge_dead(job_ids))
+
     async def bury(self, job_id: str, requester_id: str | None = None) -> State:
         state = await self.ends.write(lambda: operator.bury(job_id, requester_id), EndedBy.OPERATOR)
         self._hint_of_events()
@@ -336,6 +362,9 @@ class SqlStore:
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
         return await self.engine.read(lambda: reads_search.unknown_types(queues, types))
+
+    async def peek(self, queues: Sequence[str], limit: int) -> list[Job]:
+        return await self.engine.read(lambda: peek(queues, limit))
 
     async def depths(self) -> list[QueueDepth]:
         return await self.engine.read(reads_search.depths)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections import Counter
 from typing import Final
 
 from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim, Job, Lease
+from euterpe.model.worker_reports import hash_token
 from euterpe.stores.sql.jobs.effects import tell
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import URGENCY, jobs_from, limit_key_of
@@ -119,8 +119,3 @@ def _seal(jobs: list[Job]) -> Program[list[str]]:
         token_hash=[hash_token(token) for token in tokens],
     )
     return tokens
-
-
-def hash_token(token: str) -> bytes:
-    """Only the hash of a lease token is stored; it has 256 random bits, so a plain digest is enough."""
-    return hashlib.sha256(token.encode()).digest()

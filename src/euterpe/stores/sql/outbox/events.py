@@ -11,6 +11,7 @@ from euterpe.model.outbox import Delivery, DeliveryRecord, OutboxEvent
 from euterpe.stores.sql.program import Program, each, one
 
 _BODY: Final = OutboxEvent.__struct_fields__.index("body")
+UNDELIVERED: Final = frozenset({"scheduled", "running", "retrying"})
 
 
 def claim_events(
@@ -128,3 +129,8 @@ def deliveries(event_id: str) -> Program[list[DeliveryRecord]]:
     stored_id = as_stored(event_id)
     rows = (yield one("deliveries", id=stored_id)) if stored_id else []
     return [DeliveryRecord(*row) for row in rows]
+
+
+def undelivered() -> Program[int]:
+    rows = yield one("outbox_depth")
+    return sum(row[1] for row in rows if row[0] in UNDELIVERED)

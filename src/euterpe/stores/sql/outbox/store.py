@@ -59,3 +59,6 @@ class Outbox:
 
     async def deliveries(self, event_id: str) -> list[DeliveryRecord]:
         return await self._engine.read(lambda: events.deliveries(event_id))
+
+    async def undelivered(self) -> int:
+        return await self._engine.read(events.undelivered)

@@ -11,24 +11,9 @@ from typing import Final
 
 from euterpe.model.state import State
 from euterpe.model.views import Change
-from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
 
 NEWEST_OF_A_STATE: Final = 500
-
-
-class Watch:
-    """Reads for people who watch."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    async def changes(self, requesters: Sequence[str], since: int, followed: Sequence[str]) -> list[Change]:
-        """Changed after `since`, and the followed ones wherever they are; oldest first."""
-        return await self._engine.read(lambda: changes(requesters, since, followed))
-
-    async def now(self) -> int:
-        return await self._engine.read(_now)
 
 
 def changes(requesters: Sequence[str], since: int, followed: Sequence[str]) -> Program[list[Change]]:
@@ -47,9 +32,3 @@ def _change(row: Row) -> Change:
     values = list(row)
     values[4] = State(values[4])
     return Change(*values)
-
-
-def _now() -> Program[int]:
-    rows = yield one("clock")
-    now: int = rows[0][0]
-    return now

@@ -136,3 +136,9 @@ def stats(requester_id: str | None) -> Program[Stats]:
 
 def _of(requester_id: str | None, everybody: str, one_requester: str, **params: object) -> One:
     return one(everybody, **params) if requester_id is None else one(one_requester, requester_id=requester_id, **params)
+
+
+def now_us() -> Program[int]:
+    rows = yield one("clock")
+    now: int = rows[0][0]
+    return now

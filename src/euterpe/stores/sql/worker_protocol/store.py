@@ -19,11 +19,10 @@ from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Released, Settlement, Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
-from euterpe.model.worker_reports import News, Renewed, Reply, Report, Settled, TokenBeat
+from euterpe.model.worker_reports import LOCKED, REFUSED, News, Renewed, Reply, Report, Settled, TokenBeat, hash_token
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import heartbeat, settle
-from euterpe.stores.sql.jobs.claim import hash_token
 from euterpe.stores.sql.jobs.effects import tell
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
 from euterpe.stores.sql.jobs.fast_path import is_plain
@@ -32,7 +31,6 @@ from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
 from euterpe.stores.sql.worker_protocol.fast_path import BriefWire
-from euterpe.stores.sql.worker_protocol.values import LOCKED, REFUSED
 
 T = TypeVar("T")
 

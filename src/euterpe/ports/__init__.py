@@ -1,0 +1,36 @@
+"""What the rooms ask of each other. The guarantees live in these docstrings; the engines keep them.
+
+`Store` is the complete port of an engine, `Claims` the part of it that a worker lives by. The conformance suite runs
+against every implementation, and asks for a capability where not all of them can.
+"""
+
+from __future__ import annotations
+
+from euterpe.ports.claims import Claims
+from euterpe.ports.clock import Clock
+from euterpe.ports.maintenance import Maintenance
+from euterpe.ports.outbox import OutboxStore
+from euterpe.ports.serving import ServingStore
+from euterpe.ports.store import EVERYTHING, Capability, Store
+from euterpe.ports.telemetry import Span, Telemetry, Trace
+from euterpe.ports.wakeups import OUTBOX_CHANNEL, Address, Foretelling, Foretold, MessageTransport, Wakeups
+
+__all__ = [
+    "EVERYTHING",
+    "OUTBOX_CHANNEL",
+    "Address",
+    "Capability",
+    "Claims",
+    "Clock",
+    "Foretelling",
+    "Foretold",
+    "Maintenance",
+    "MessageTransport",
+    "OutboxStore",
+    "ServingStore",
+    "Span",
+    "Store",
+    "Telemetry",
+    "Trace",
+    "Wakeups",
+]

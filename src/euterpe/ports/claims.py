@@ -1,0 +1,40 @@
+"""Owning jobs: all that a worker asks of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from euterpe.model.exchange import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
+from euterpe.model.job import Claim, Lease
+
+
+class Claims(Protocol):
+    """Owning jobs. Every write is fenced by (job_id, claim_version): a stale writer changes nothing."""
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Atomically take scheduled jobs: each goes to exactly one caller, with a new claim_version, and its attempt
+        is charged in the same transaction. Most urgent first, submission order inside a priority."""
+        ...
+
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
+        """Renew leases, all in one statement, answers in the same order. A late heartbeat is accepted while its version
+        is current. A row that somebody holds keeps no other lease waiting."""
+        ...
+
+    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+        """Write stage, progress and checkpoint. False: the claim was stale."""
+        ...
+
+    async def turn(
+        self, finished: Sequence[Finished], request: ClaimRequest | None
+    ) -> tuple[list[Verdict], list[Claim]]:
+        """Settle and claim in one go: one transaction where the engine can, so that a busy worker commits once. Waits
+        for no row that somebody holds."""
+        ...
+
+    async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
+        """End attempts. In one transaction: the fenced update, the closed attempt, what it releases or ends, events.
+        Safe to repeat after a lost answer: what this outcome already closed is accepted again. Waits a moment for a
+        row that somebody holds."""
+        ...

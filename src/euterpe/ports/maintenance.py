@@ -1,0 +1,38 @@
+"""What keeps a store right without a worker's word."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from euterpe.model.retention import Retention, Swept
+
+
+class Maintenance(Protocol):
+    """Sweeps. Any process may run any of them at any time: each is a compare-and-set, so two at once do no harm."""
+
+    retention: Retention
+    """How long `prune` keeps what has ended."""
+
+    async def promote(self) -> list[str]:
+        """Schedule what is due; returns the queues, one entry a job."""
+        ...
+
+    async def recover(self) -> Swept:
+        """Take back what lost workers held, end what is over its lifetime or budget, unpark what may go on."""
+        ...
+
+    async def urgent(self) -> Swept:
+        """Both: promote, then recover."""
+        ...
+
+    async def next_due_in_us(self) -> int | None:
+        """When the next delayed or retrying job is due; None if there is none."""
+        ...
+
+    async def expire_keys(self) -> int:
+        """Forget idempotency keys whose window is over; returns how many."""
+        ...
+
+    async def prune(self) -> int:
+        """Remove ended jobs past their retention, leaving tombstones; returns how many."""
+        ...

@@ -1,0 +1,39 @@
+"""What a control plane asks of its database beside the jobs themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from euterpe.model.exchange import ClaimRequest
+from euterpe.model.job import Claim
+from euterpe.model.views import Change, Usage
+from euterpe.model.worker_reports import News, Renewed, Reply, Report, TokenBeat
+
+
+class ServingStore(Protocol):
+    """Leases known by their tokens, for workers over HTTP; changes and usage, for requesters."""
+
+    async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
+        """At most one job for each of these workers (a worker may stand there several times), in their order."""
+        ...
+
+    async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
+        """Renew leases; None: the lease is gone."""
+        ...
+
+    async def beat_with_news(self, one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Renewed | None:
+        """Renew one lease and write how far its attempt got, in one transaction."""
+        ...
+
+    async def finish(self, reports: Sequence[Report]) -> list[Reply]:
+        """End attempts. Safe to repeat: the same report again gets the same reply."""
+        ...
+
+    async def changes(self, requesters: Sequence[str], since: int, followed: Sequence[str]) -> list[Change]:
+        """Jobs of these requesters that changed after `since`, and the followed ones; oldest first."""
+        ...
+
+    async def usage(self, *, of_jobs: bool, of_keys: bool) -> dict[str, Usage]:
+        """What each requester has waiting."""
+        ...

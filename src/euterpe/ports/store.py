@@ -1,0 +1,193 @@
+"""The store: everything that a queue, a worker, a server or an operator asks of an engine.
+
+SQLite, Postgres and libsql keep it through `stores.sql`, a control plane through `stores.remote`. What an engine cannot
+do raises `Unsupported`, and `capabilities` says so before it is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from euterpe.model.batch import Draft, Receipt, Unit
+from euterpe.model.changes import Changes
+from euterpe.model.job import Attempt, Job, Lease
+from euterpe.model.state import State
+from euterpe.model.submission import Submission
+from euterpe.model.views import Page, QueueDepth, Search, Stats
+from euterpe.ports.claims import Claims
+from euterpe.ports.maintenance import Maintenance
+from euterpe.ports.outbox import OutboxStore
+from euterpe.ports.serving import ServingStore
+from euterpe.ports.telemetry import Telemetry
+from euterpe.ports.wakeups import Wakeups
+
+
+class Capability(StrEnum):
+    """What not every engine can do."""
+
+    CALLER_TRANSACTION = "submit inside the caller's own transaction"
+    OUTBOX = "deliver webhooks"
+    SERVING = "serve a control plane"
+    OPERATE = "pause queues and types, look into all queues, purge dead letters, migrate"
+    ANY_REQUESTER = "act for every requester, not only for the one of a key"
+    CHOSEN_IDS = "store jobs under ids that the caller chose"
+    CHOSEN_LEASE = "let the claimer choose how long its lease lasts"
+    RAW_BYTES = "keep results and checkpoints that are not JSON"
+    WHOLE_JOBS = "tell everything that is stored of a job"
+    LARGE_BATCHES = "store a batch of any size in one piece"
+    REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
+
+
+EVERYTHING = frozenset(Capability)
+
+
+class Store(Claims, Protocol):
+    """Jobs, durably. A write is there when its await returns, and never was after an error other than CommitUnknown."""
+
+    key_window_us: int
+    """How long idempotency keys are remembered that do not say it themselves."""
+    telemetry: Telemetry | None
+    """Who counts what happens beside the attempts of workers."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    @property
+    def payload_limit(self) -> int: ...
+
+    @property
+    def sweeps(self) -> Maintenance: ...
+
+    @property
+    def outbox(self) -> OutboxStore:
+        """Its webhook events. Unsupported where somebody else delivers them."""
+        ...
+
+    @property
+    def serving(self) -> ServingStore:
+        """What a control plane is served from. Unsupported where there is none to serve."""
+        ...
+
+    @property
+    def wakeups(self) -> Wakeups | None:
+        """Who is told of new work."""
+        ...
+
+    @wakeups.setter
+    def wakeups(self, wakeups: Wakeups | None) -> None: ...
+
+    # --- life ---------------------------------------------------------------------------------------
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def migrate(self) -> list[str]:
+        """Bring the schema up to date, under a lock; returns the names of what was applied."""
+        ...
+
+    async def ping(self) -> None:
+        """Raises StoreUnavailable when the store does not answer."""
+        ...
+
+    async def now_us(self) -> int:
+        """The time by which this store decides, in microseconds since the epoch."""
+        ...
+
+    def expect_leases_of(self, seconds: float) -> None:
+        """A worker with such leases is at work here: the locks of a frozen transaction must not outlast them."""
+        ...
+
+    def expect_own_spans(self) -> None:
+        """The worker on this store traces its attempts itself."""
+        ...
+
+    # --- submit -------------------------------------------------------------------------------------
+
+    async def submit(self, submission: Submission) -> Receipt:
+        """Store one job; an error names what is wrong, and then nothing is stored."""
+        ...
+
+    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
+        """Store all of them or none."""
+        ...
+
+    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
+        """Store a whole graph, whose drafts depend on each other by id, or nothing of it."""
+        ...
+
+    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+        """Store a unit that was checked before, all of it or nothing."""
+        ...
+
+    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
+        """Store a unit inside the transaction that the caller has open on this connection."""
+        ...
+
+    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
+        """The same on a blocking connection, from code that cannot await."""
+        ...
+
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+        """Children of a running job; refused when its claim is stale."""
+        ...
+
+    # --- operators ----------------------------------------------------------------------------------
+
+    async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
+        """Cancel a waiting job, ask a running one to stop, or, by force, take it from its worker."""
+        ...
+
+    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> Job:
+        """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
+        ...
+
+    async def replay(self, job_id: str, key: str) -> Receipt | Job:
+        """As `retry`, answered with the receipt of the new job, which says whether the key had made it before."""
+        ...
+
+    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
+        """Put a failed job to the dead letters."""
+        ...
+
+    async def purge(self, job_ids: Sequence[str]) -> list[str]:
+        """Throw dead letters away, all or none; returns the ids that were there."""
+        ...
+
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> Job:
+        """Change priority (while it waits), tags, correlation id or callback URL."""
+        ...
+
+    async def pause(self, kind: str, name: str) -> None:
+        """No worker claims from this `queue` or of this `type` until it is resumed."""
+        ...
+
+    async def resume(self, kind: str, name: str) -> None: ...
+
+    async def paused(self) -> list[tuple[str, str]]:
+        """(kind, name) of everything that is paused."""
+        ...
+
+    # --- readers ------------------------------------------------------------------------------------
+
+    async def get(self, job_id: str, requester_id: str | None = None) -> Job: ...
+
+    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[Attempt]: ...
+
+    async def search(self, query: Search) -> Page: ...
+
+    async def stats(self, requester_id: str | None = None) -> Stats: ...
+
+    async def depths(self) -> list[QueueDepth]:
+        """The live jobs of every queue by state."""
+        ...
+
+    async def peek(self, queues: Sequence[str], limit: int) -> list[Job]:
+        """What a worker that knows every type would claim next."""
+        ...
+
+    async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
+        """Types of waiting jobs that are not among these, with counts."""
+        ...

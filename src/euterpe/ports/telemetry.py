@@ -1,0 +1,59 @@
+"""What the queue tells about itself: counts, durations, spans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Protocol
+
+from euterpe.model.job import Claim
+
+
+class Telemetry(Protocol):
+    """What the queue tells about itself, in batches. `observe.metrics` listens; `Silent` when nobody does."""
+
+    def produced(self, queue: str, count: int = 1) -> None: ...
+
+    def claimed(self, queue: str, latencies_s: Sequence[float]) -> None:
+        """Jobs claimed, each with the time from being ready to being claimed."""
+        ...
+
+    def settled(
+        self, queue: str, state: str, count: int, durations_s: Sequence[float] = (), reason: str = "other"
+    ) -> None:
+        """Attempts that ended, or jobs that ended without one, in `state`; `reason` is the failure category."""
+        ...
+
+    def retried(self, queue: str, count: int = 1) -> None: ...
+
+    def dead_lettered(self, queue: str, count: int = 1) -> None:
+        """Jobs that had failed before, and were dead-lettered by an operator."""
+        ...
+
+    def reclaimed(self, count: int = 1) -> None: ...
+
+    def outbox_attempts(self, outcome: str, count: int = 1) -> None:
+        """Webhook deliveries that ended in `outcome`, or were lost with their worker."""
+        ...
+
+    def outbox_dead_lettered(self, count: int = 1) -> None: ...
+
+    def stale_write(self, count: int = 1) -> None: ...
+
+
+class Span(Protocol):
+    """One run of a job, as it is traced: around a block, or from its making to `end` where there is no block."""
+
+    def set_outcome(self, outcome: str) -> None: ...
+
+    def end(self, outcome: str) -> None: ...
+
+    def __enter__(self) -> Span: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+Trace = Callable[[Claim], Span]
+"""Begins the span of a run; `observe.tracing` makes them."""

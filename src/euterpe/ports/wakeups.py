@@ -1,0 +1,56 @@
+"""Hints that work is there. The database stays the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from euterpe.model.job import Job
+
+OUTBOX_CHANNEL = "*outbox"
+"""Announced like a queue when events were written; no queue can have this name by accident."""
+
+
+class Wakeups(Protocol):
+    """Hints that work may be there. Losing one costs latency, never a job: everyone polls as well."""
+
+    def announce(self, queues: Iterable[str]) -> None:
+        """Tell whoever listens, here or in other processes, that these queues have work. Never waits."""
+        ...
+
+    def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
+        """Call `wake` (on this loop) for work in these queues; returns how to stop."""
+        ...
+
+
+class Foretold(NamedTuple):
+    """What a transport makes of work that is about to be committed."""
+
+    announce: Callable[[Iterable[str]], None]
+    """To be called after the commit, for whom was not told before."""
+    channel: str | None = None
+    """Where the commit itself shall notify of the queue."""
+
+
+@runtime_checkable
+class Foretelling(Protocol):
+    """Wakeups that can do something before the commit of a lone job already."""
+
+    def foretell(self, queue: str) -> Foretold: ...
+
+
+Address = tuple[str, str]
+"""Where a transport's message lies: (stream, message_id)."""
+
+
+@runtime_checkable
+class MessageTransport(Protocol):
+    """Wakeups whose messages stand for jobs: each stays pending until its job ended, or went back to wait."""
+
+    async def messages_of(self, jobs: Sequence[Job]) -> list[Address | None]:
+        """The messages of jobs that were just claimed; None where the transport does not answer."""
+        ...
+
+    def acknowledge(self, ended: Sequence[tuple[str, Address | None]]) -> None:
+        """(job_id, the message as its worker named it): called after the commit. Never waits."""
+        ...
