@@ -65,7 +65,7 @@ MEDIA_BUGS = (
     ),
     Bug(
         "ffmpeg_outlives_its_worker",
-        (Edit("transcode/media/sandbox.py", "libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)", "pass"),),
+        (Edit("transcode/media/sandbox.py", "libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)", "pass"),),
         f"{_PROCESS}::test_ffmpeg_dies_with_the_process_that_started_it",
         "assert not alive",
     ),
@@ -128,5 +128,17 @@ MEDIA_BUGS = (
         (Edit("transcode/checking.py", 'any(letter in "/\\\\" for letter in name)', "False"),),
         "tests/transcode/test_outputs.py::test_a_file_name_is_plain[a/b.mp3]",
         "invalid_filename",
+    ),
+    Bug(
+        "a_cancel_is_heard_too_late",
+        (Edit("transcode/media/encode.py", "            await asyncio.sleep(0)", "            pass"),),
+        f"{_PROCESS}::test_wherever_an_encode_is_cancelled_nothing_is_left",
+        "assert listed(workdir) == []",
+    ),
+    Bug(
+        "errors_of_the_disk_name_their_path",
+        (Edit("transcode/media/encode.py", "raise error_for_system(error) from None", "raise"),),
+        f"{_PROCESS}::test_a_folder_that_cannot_be_written_is_the_systems_fault",
+        "FileNotFoundError",
     ),
 )

@@ -84,7 +84,7 @@ def network_of(pid: str) -> Path:
     return Path(f"/proc/{pid}/ns/net").readlink()
 
 
-@pytest.mark.timeout(40)
+@pytest.mark.timeout(25)
 async def test_a_run_that_stands_still_is_killed(media: Media, workdir: Path, tools: Tools) -> None:
     async with running(endless(media), workdir, tools, Limits(stall_s=1.0)) as (task, child):
         child.suspend()
