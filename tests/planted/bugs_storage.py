@@ -152,6 +152,18 @@ STORAGE_BUGS = (
         "DID NOT RAISE",
     ),
     Bug(
+        "a_failed_attempt_deletes_what_another_has_put",
+        (
+            Edit(
+                f"{_STORAGE}/s3.py",
+                "                if await self._look_at(key) != etag:\n",
+                "                if False:\n",
+            ),
+        ),
+        f"{_TESTS}/test_fencing.py::test_what_another_has_put_since_is_not_deleted",
+        ("AssertionError", "StorageError"),
+    ),
+    Bug(
         "errors_show_the_whole_signed_url",
         (
             Edit(

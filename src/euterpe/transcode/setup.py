@@ -31,6 +31,8 @@ from euterpe.transcode.media.limits import Limits
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.places import Places
 from euterpe.transcode.routes import TranscodeRoutes, transcode_routes
+from euterpe.transcode.storage.local import remove_staging_of_ended
+from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import Attempt
 from euterpe.transcode.workspace import Workspaces
 from euterpe.webhook.settings import egress_policy, secrets_when_needed
@@ -98,11 +100,13 @@ class Transcoding:
         return transcode_routes(handlers)
 
     async def tidy_forever(self) -> None:
-        """Credentials of jobs that ended go, however they ended; rows of pruned jobs too."""
+        """Credentials and drafts of jobs that ended go, however they ended; rows of pruned jobs too."""
+        root = LocalRoot(Path(self._config.transcode.local_root))
         while True:
             try:
                 await self.credentials.purge_ended()
                 await self.credentials.forget_pruned()
+                await remove_staging_of_ended(root, self.credentials.has_ended)
             except EuterpeError as error:
                 log.warning("credentials of ended jobs were not purged", extra={"error_code": type(error).__name__})
             await asyncio.sleep(TIDY_EVERY_S)

@@ -94,6 +94,14 @@ async def test_the_end_of_a_job_leaves_nothing_sealed(jobs: SqlStore, credential
     assert not await credentials.purge(waiting.job.id)
 
 
+async def test_a_job_has_ended_when_nobody_will_run_it_again(jobs: SqlStore, credentials: CredentialStore) -> None:
+    claim = await taken(jobs)
+    assert not await credentials.has_ended(claim.job.id)
+    assert not await credentials.has_ended(str(uuid.uuid4()))
+    await complete(jobs, claim)
+    assert await credentials.has_ended(claim.job.id)
+
+
 async def test_credentials_of_a_job_that_never_came_go_after_an_hour(
     opened: Opened, credentials: CredentialStore, clock: FrozenClock
 ) -> None:

@@ -300,11 +300,12 @@ async def test_in_a_folder_leftovers_of_older_attempts_are_removed_and_nothing_e
 async def test_what_killed_workers_left_of_ended_jobs_goes_when_a_worker_starts(tmp_path: Path) -> None:
     root = tmp_path / "root"
     assert await remove_staging_of_ended(LocalRoot(root), is_even) == 0
-    for number in range(4):
-        (root / STAGING / f"job-{number}").mkdir(parents=True)
-        (root / STAGING / f"job-{number}" / "1-aa.part").touch()
+    names = [f"{JOB[:-1]}{number}" for number in range(4)]
+    for name in (*names, "no-job-0"):
+        (root / STAGING / name).mkdir(parents=True)
+        (root / STAGING / name / "1-aa.part").touch()
     assert await remove_staging_of_ended(LocalRoot(root), is_even) == 2
-    assert sorted(path.name for path in (root / STAGING).iterdir()) == ["job-1", "job-3"]
+    assert sorted(path.name for path in (root / STAGING).iterdir()) == [*names[1::2], "no-job-0"]
 
 
 async def is_even(job_id: str) -> bool:

@@ -101,6 +101,10 @@ class CredentialStore:
     async def job_state(self, job_id: str, requester_id: str) -> str | None:
         return await self._engine.read(lambda: job_state(job_id, requester_id))
 
+    async def has_ended(self, job_id: str) -> bool:
+        """False for a job that is not known."""
+        return await self._engine.read(lambda: job_has_ended(job_id))
+
     async def count_refresh(self, attempt: Attempt) -> int:
         """How many calls were made for this job with this one. Raises StaleLease."""
         counted = await self._engine.write(lambda: count_refresh(attempt))
@@ -233,6 +237,10 @@ def replace_credentials(
 def job_state(job_id: str, requester_id: str) -> Program[str | None]:
     rows = yield one("transcode/job_state", job_id=job_id, requester_id=requester_id)
     return rows[0][0] if rows else None
+
+
+def job_has_ended(job_id: str) -> Program[bool]:
+    return bool((yield one("transcode/job_has_ended", job_id=job_id)))
 
 
 def count_refresh(attempt: Attempt) -> Program[int | None]:

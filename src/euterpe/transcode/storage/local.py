@@ -34,6 +34,7 @@ _LOCK: Final = "fence"
 _LOCK_WAIT_S: Final = 10.0
 _LOCK_POLL_S: Final = 0.01
 _JOB_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", re.ASCII)
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 class LocalReader:
@@ -207,7 +208,7 @@ class LocalWriter:
 
 
 async def remove_staging_of_ended(root: LocalRoot, has_ended: Callable[[str], Awaitable[bool]]) -> int:
-    """What killed workers left of jobs that nobody will run again; returns how many jobs. For the start of a worker."""
+    """What killed workers left of jobs that nobody will run again; returns how many jobs."""
     try:
         with root.folder((STAGING,), Stage.UPLOADING) as staging:
             names = await in_thread(os.listdir, staging)
@@ -215,7 +216,7 @@ async def remove_staging_of_ended(root: LocalRoot, has_ended: Callable[[str], Aw
         return 0
     removed = 0
     for name in names:
-        if _JOB_ID.fullmatch(name) and await has_ended(name):
+        if _UUID.fullmatch(name) and await has_ended(name):
             await LocalWriter(LocalDestination(), Attempt(name, 0), root).finish()
             removed += 1
     return removed
