@@ -86,7 +86,10 @@ def test_a_copy_without_a_bug_passes(source: Source, runner: Runner, tmp_path: P
 
 
 def test_a_bug_that_no_longer_fits_the_source_is_an_error(source: Source) -> None:
-    with pytest.raises(DoesNotFit, match="0 times"), source.planted([Edit("ports.py", "words that nobody wrote", "")]):
+    with (
+        pytest.raises(DoesNotFit, match="0 times"),
+        source.planted([Edit("ports/claims.py", "words that nobody wrote", "")]),
+    ):
         pass
     with pytest.raises(DoesNotFit, match="gone"), source.planted([Edit("no_such_file.py", "x", "y")]):
         pass
