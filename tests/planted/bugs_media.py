@@ -35,7 +35,13 @@ MEDIA_BUGS = (
     ),
     Bug(
         "exit_0_is_believed_whatever_came_out",
-        (Edit("transcode/media/verify.py", "    if not span.exact:\n", "    if span.exact:\n"),),
+        (
+            Edit(
+                "transcode/media/verify.py",
+                "least - tolerance and span.exact:",
+                "least - tolerance and not span.exact:",
+            ),
+        ),
         f"{_HOSTILE}[cut.mp3]",
         "DID NOT RAISE",
     ),

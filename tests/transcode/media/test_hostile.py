@@ -163,7 +163,7 @@ async def test_sound_with_a_broken_cover_is_still_sound(
     made = await encode(source, outputs, workdir, tools=tools, limits=limits)
     assert all(output.duration_ms for output in made)
     if picture == png(60_000, 60_000):
-        assert {output.warnings for output in made} == {("cover_unreadable",)}, "and nobody unpacked it"
+        assert all("cover_unreadable" in output.warnings for output in made), "and nobody unpacked it"
 
 
 async def test_a_wrong_extension_is_no_lie_that_anybody_believes(

@@ -26,6 +26,7 @@ from euterpe.transcode.media.progress import Meter, OnProgress
 from euterpe.transcode.media.renditions import Rendition, rendition
 from euterpe.transcode.media.results import EncodedOutput
 from euterpe.transcode.media.run import Run
+from euterpe.transcode.media.source import forgives_errors
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.outputs import AudioOutput, Output, ThumbnailOutput
 from euterpe.transcode.presets import AUDIO_PRESETS
@@ -53,7 +54,8 @@ async def encode(
     prepared = prepare(outputs, info)
     try:
         with _partial_folder(workdir) as folder:
-            run = Run(source=source, info=info, folder=folder, tools=tools, limits=limits)
+            strict = not forgives_errors(source, info.format)
+            run = Run(source=source, info=info, folder=folder, tools=tools, limits=limits, strict=strict)
             made = await _Encoding(run, prepared, on_progress).all()
             await asyncio.sleep(0)  # a cancel that came meanwhile is heard before anything is handed over
             return [_hand_over(output, workdir) for output in made]
@@ -125,7 +127,7 @@ class _Encoding:
         began = time.monotonic()
         meter = self._meter.begin_pass(1, self._length_ms)
         try:
-            await self._run.ffmpeg(
+            done = await self._run.ffmpeg(
                 [*before, *(word for each in made for word in each.arguments)],
                 meter=meter,
                 pipes=open_pipes,
@@ -134,6 +136,9 @@ class _Encoding:
         except MediaError as error:
             raise error.for_output(self._guilty()) from error
         self._hold_sizes()
+        if done.stderr.strip():  # only errors are said there; that they did not end the run is the format's way
+            for each in made:
+                each.prepared.warnings.append("source_damaged")
         return round(time.monotonic() - began, 3)
 
     def _hold_sizes(self) -> None:

@@ -25,6 +25,8 @@ class Run:
     """Where ffmpeg runs, and where everything is written until it is verified."""
     tools: Tools
     limits: Limits
+    strict: bool = True
+    """An error while decoding ends the run."""
     deadline: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +60,7 @@ class Run:
         with opened(source or self.source) as fd:
             argv = [
                 *(str(self.tools.ffmpeg), *GLOBAL, "-loglevel", "info" if talkative else "error"),
-                *(*STRICT, *threads, "-max_pixels", str(self.limits.max_pixels)),
+                *(*(STRICT if self.strict else ()), *threads, "-max_pixels", str(self.limits.max_pixels)),
                 *(*before_input, *input_options(fd), *arguments),
             ]
             done = await run_contained(

@@ -19,6 +19,7 @@ DEMUXERS = (
     *("truehd", "voc", "w64", "wav", "wv"),
 )
 
+WAV_HEAD = 64 * 1024
 OGG_HEADER = 27
 OGG_PAGE_MOST = OGG_HEADER + 255 + 255 * 255
 
@@ -69,3 +70,17 @@ def is_cut_ogg(source: Path) -> bool:
     segments = tail[page + OGG_HEADER - 1]
     lacing = tail[page + OGG_HEADER : page + OGG_HEADER + segments]
     return len(lacing) < segments or len(tail) < page + OGG_HEADER + segments + sum(lacing)
+
+
+def forgives_errors(source: Path, form: str) -> bool:
+    """Formats without a frame around the whole: junk between or after the frames is common there, and every player
+    passes over it. A WAV that was written into a pipe does not know its end and always looks cut off.
+    """
+    return form in ("mp3", "aac") or (form == "wav" and _is_streamed_wav(source))
+
+
+def _is_streamed_wav(source: Path) -> bool:
+    with opened(source) as fd:
+        head = os.pread(fd, WAV_HEAD, 0)
+    data = head.find(b"data")
+    return data >= 0 and head[data + 4 : data + 8] == b"\xff\xff\xff\xff"

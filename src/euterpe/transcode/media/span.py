@@ -8,6 +8,8 @@ from euterpe.transcode.media.errors import bad_output
 from euterpe.transcode.media.info import MediaInfo
 from euterpe.transcode.outputs import Trim
 
+UNKNOWN_SHARE = 0.6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -17,7 +19,9 @@ class Span:
     length_ms: int | None
     """None where the source does not say how long it lasts."""
     exact: bool
-    """Whether an output of another length than `length_ms` is broken, or the source just did not know better."""
+    """Whether an output that is too short is broken, or the source just did not know better."""
+    least_ms: int | None = None
+    """What may be missing to `length_ms` without harm: sound and picture need not end together. None: nothing."""
     fade_in_ms: int = 0
     fade_out_ms: int = 0
 
@@ -47,6 +51,7 @@ def span_of(trim: Trim, info: MediaInfo, *, picture: bool, output_id: str) -> tu
             end_ms=end,
             length_ms=length,
             exact=exact,
+            least_ms=None if length is None else max(0, min(length, _shortest(info, picture=picture) - trim.start_ms)),
             fade_in_ms=trim.fade_in_ms,
             fade_out_ms=trim.fade_out_ms,
         ),
@@ -58,6 +63,15 @@ def _length(info: MediaInfo, *, picture: bool) -> tuple[int | None, bool]:
     exact = info.duration_ms is not None and not info.duration_estimated
     if picture or info.video is None:
         return info.duration_ms, exact
-    # Sound out of a video file may end before the picture does; where the stream has no length, nobody knows.
     sound = info.audio.duration_ms if info.audio is not None else None
-    return (sound, exact) if sound is not None else (info.duration_ms, False)
+    return sound or info.duration_ms, exact
+
+
+def _shortest(info: MediaInfo, *, picture: bool) -> int:
+    """Of the streams that the output shows; where they do not say their length, a good part of the container's."""
+    whole = info.duration_ms or 0
+    if info.video is None or info.audio is None:
+        return whole
+    shown = (info.audio, info.video) if picture else (info.audio,)
+    lengths = [stream.duration_ms for stream in shown if stream.duration_ms is not None]
+    return min(lengths) if len(lengths) == len(shown) else round(whole * UNKNOWN_SHARE)

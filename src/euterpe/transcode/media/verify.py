@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from euterpe.model.failure import Category
-from euterpe.transcode.media.errors import MediaError, bad_output, bad_source
+from euterpe.transcode.media.errors import MediaError, bad_source
 from euterpe.transcode.media.info import MediaInfo
 from euterpe.transcode.media.limits import Limits
 from euterpe.transcode.media.prepared import Prepared
@@ -43,16 +43,13 @@ def check_length(span: Span, length_ms: int | None, output_id: str) -> Iterator[
         return
     if length_ms is None:
         raise broken("no_length", "the output has no length", output_id)
-    missing = span.length_ms - length_ms
-    if abs(missing) <= TOLERANCE_MS + TOLERANCE_SHARE * span.length_ms:
-        return
-    if not span.exact:
-        yield "length_differs"
-    elif missing > 0:
+    tolerance = TOLERANCE_MS + TOLERANCE_SHARE * span.length_ms
+    least = span.length_ms if span.least_ms is None else span.least_ms
+    if length_ms < least - tolerance and span.exact:
         error = bad_source("truncated", "the source ends before the length that it declares")
         raise error.for_output(output_id)
-    else:
-        raise bad_output("too_long", "the output is longer than the source", output_id)
+    if abs(span.length_ms - length_ms) > tolerance:
+        yield "length_differs"
 
 
 def check_stream(info: MediaInfo, codec: str, output_id: str, *, picture: bool) -> None:
