@@ -29,15 +29,13 @@ def stuck(_ctx: euterpe.Context) -> None:
 
 
 async def main() -> None:
-    async with queue:
-        worker = asyncio.create_task(queue.work(concurrency=4))
+    async with queue, queue.worker(concurrency=4):
         count, hopeless = await primes.submit(below=2_000_000), await stuck.submit()
         print("primes below two million:", await count.result(timeout="60s"))
         try:
             await hopeless.result(timeout="60s")
         except euterpe.JobFailed as failed:
             print(failed)
-        worker.cancel()
 
 
 if __name__ == "__main__":

@@ -14,11 +14,9 @@ async def greet(_ctx: euterpe.Context, name: str) -> str:
 
 
 async def main() -> None:
-    async with queue:
-        worker = asyncio.create_task(queue.work())
+    async with queue, queue.worker():
         job = await greet.submit(name="world")
         print(await job.result(timeout="30s"))
-        worker.cancel()
 
 
 if __name__ == "__main__":

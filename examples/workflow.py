@@ -24,8 +24,7 @@ async def summary(_ctx: euterpe.Context, week: int) -> str:
 
 
 async def main() -> None:
-    async with queue:
-        worker = asyncio.create_task(queue.work())
+    async with queue, queue.worker():
         async with queue.workflow() as flow:  # stored whole when the block ends, or not at all
             days = [flow.add(download, day=day) for day in ("mon", "tue", "wed")]
             last = flow.add(summary, week=46, after=days)
@@ -33,7 +32,6 @@ async def main() -> None:
         for node in days:
             attempts = await queue.attempts(node.id)
             print(node.type, await node.result(), "after", len(attempts), "attempts")
-        worker.cancel()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
-    from euterpe.model.backoff import Backoff
+    from euterpe.model.backoff import Backoff, Strategy
     from euterpe.model.dependency import Dependency
     from euterpe.model.duration import DurationLike
     from euterpe.model.errors import (
@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
 __version__ = "0.1.0"
 
 _HOMES = {
-    "euterpe.model.backoff": "Backoff",
+    "euterpe.model.backoff": "Backoff Strategy",
     "euterpe.model.dependency": "Dependency",
     "euterpe.model.duration": "DurationLike",
     "euterpe.model.errors": (
@@ -157,6 +157,7 @@ __all__ = [
     "State",
     "Stats",
     "StoreUnavailable",
+    "Strategy",
     "SyncQueue",
     "Telemetry",
     "TemporaryError",

@@ -151,6 +151,7 @@ def assert_submitted(subject: Queue, what: str | JobType[..., Any], /, **argumen
 
 
 def assert_not_submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: Any) -> None:
+    """AssertionError, with what there is, if such a job was submitted."""
     found = submitted(subject, what, **arguments)
     if found:
         raise AssertionError(f"{len(found)} jobs {_shown(what, arguments)} were submitted; {_seen(subject)}")

@@ -82,6 +82,23 @@ def test_the_quick_start_does_what_it_says(app_line: str, tmp_path: Path) -> Non
     print(f"worked through in {time.monotonic() - started:.1f} s")
 
 
+def test_the_page_on_the_python_api_does_what_it_says(tmp_path: Path) -> None:
+    (script,) = python_blocks("python.md")
+    (tmp_path / "script.py").write_text(script)
+    assert run([sys.executable, "script.py"], tmp_path).splitlines() == [
+        "{'pages': 7}",
+        "completed 7 a UTC",
+        "failed no_report there is no such report",
+        "1 True 0",
+    ]
+
+
+def test_the_example_of_the_readme_does_what_it_says(tmp_path: Path) -> None:
+    (script,) = python_blocks("../README.md")[:1]
+    (tmp_path / "script.py").write_text(script)
+    assert run([sys.executable, "script.py"], tmp_path) == "{'report': 7}\n"
+
+
 def test_the_page_on_testing_does_what_it_says(tmp_path: Path) -> None:
     app, test = python_blocks("testing.md")
     (tmp_path / "shop.py").write_text(app)

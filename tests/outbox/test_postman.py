@@ -67,7 +67,7 @@ def shop(url: str) -> tuple[Queue, Any]:
 async def working(queue: Queue, **said: Any) -> AsyncIterator[asyncio.Event]:
     """`queue.work()` beside the test; setting the event ends it earlier."""
     stop = asyncio.Event()
-    task = asyncio.get_running_loop().create_task(queue.work(4, stop=stop, **said))
+    task = asyncio.get_running_loop().create_task(work_on(queue, 4, stop=stop, **said))
     try:
         yield stop
     finally:

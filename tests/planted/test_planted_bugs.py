@@ -29,8 +29,8 @@ from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
 from tests.planted.bugs_storage import STORAGE_BUGS
+from tests.planted.bugs_surface import SURFACE_BUGS
 from tests.planted.bugs_telemetry import TELEMETRY_BUGS
-from tests.planted.bugs_transcode import TRANSCODE_SERVICE_BUGS
 from tests.planted.bugs_windows import WINDOW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
 from tests.planted.planting import BrokenRun, Bug, DoesNotFit, Edit, Runner, Source
@@ -53,8 +53,8 @@ BUGS = (
     *ROW_BUGS,
     *SHUTDOWN_BUGS,
     *STORAGE_BUGS,
+    *SURFACE_BUGS,
     *TELEMETRY_BUGS,
-    *TRANSCODE_SERVICE_BUGS,
     *WINDOW_BUGS,
     *WORKER_BUGS,
 )

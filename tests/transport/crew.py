@@ -26,6 +26,7 @@ from euterpe.queue.queue import core_of
 from euterpe.stores.sql.reads.job_states import WaitingJobs
 from euterpe.wakeups.redis_streams import StreamWakeups
 from tests.sql_stores import sql
+from tests.worker.inline import work_on
 
 ROOT = Path(__file__).parents[2]
 SELDOM = "10m"
@@ -53,7 +54,7 @@ async def working(queue: Queue, **options: Any) -> AsyncIterator[list[dict[str, 
     stop = asyncio.Event()
     options.setdefault("poll", SELDOM)
     options.setdefault("keeper", False)
-    worker = asyncio.get_running_loop().create_task(queue.work(10, stop=stop, **options))
+    worker = asyncio.get_running_loop().create_task(work_on(queue, 10, stop=stop, **options))
     try:
         yield started
     finally:

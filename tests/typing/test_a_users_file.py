@@ -68,6 +68,24 @@ async def main() -> None:
         state: euterpe.State = await queue.cancel(jobs[0].id)
         info: euterpe.Job = await queue.get(by_name.id)
         print(pages, small, text, also, again, done, state, info.result)
+        when: datetime = info.created_at if info.started_at is None else info.started_at
+        code: str | None = None if info.error is None else info.error.code
+        percent: float = 0.0 if info.progress is None else info.progress.percent
+        page: euterpe.Page = await queue.search(state=euterpe.State.FAILED, tag=("team", "a"), limit=10)
+        found: list[euterpe.Job] = page.jobs
+        tries: list[euterpe.Attempt] = await queue.attempts(info.id)
+        counts: euterpe.Stats = await queue.stats()
+        changed: euterpe.Job = await queue.update(info.id, priority="high", tags=None)
+        retried: euterpe.JobHandle[dict[str, int]] = await job.retry()
+        fresh: euterpe.Job = await job.refresh()
+        told: euterpe.Progress | None = await job.progress()
+        stopped: euterpe.State = await job.cancel(force=True)
+        options: euterpe.WorkerOptions = {"queues": ["mail"], "lease": "30s"}
+        async with queue.worker(20, **options) as worker:
+            attempts: list[euterpe.RunningAttempt] = worker.running
+            await worker.stop(at_once=True)
+        await queue.work(concurrency=10, poll="1s")
+        print(when, code, percent, found, tries, counts, changed, retried, fresh, told, stopped, attempts)
 
 
 handle: euterpe.JobHandle[bytes] = queue.sync.submit(shrink.with_args(report_id=7))
@@ -91,6 +109,13 @@ async def main() -> None:
     await queue.submit("report.render", {}, max_attempts="5")  # error: No overload variant of "submit"
     job = await render.submit(7)
     wrong: str = await job.result()  # error: expression has type "dict[str, int]", variable has type "str"
+    await queue.search(colour="red")  # error: Unexpected keyword argument "colour"
+    await queue.search(limit="all")  # error: has incompatible type "str"; expected "int"
+    await queue.update(job.id, payload={})  # error: Unexpected keyword argument "payload"
+    await queue.work(keeper=False)  # error: Unexpected keyword argument "keeper"
+    queue.worker(lease=None)  # error: incompatible type "None"
+    queue.store.claim()  # error: "Queue" has no attribute "store"
+    (await queue.get(job.id)).tags_json  # error: "Job" has no attribute "tags_json"
     flow = queue.workflow()
     node = flow.add(shrink.with_args(7))
     also_wrong: int = await node.result()  # error: expression has type "bytes", variable has type "int"

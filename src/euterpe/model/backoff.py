@@ -28,6 +28,8 @@ class UnusableDelay(Exception):
 
 
 class Strategy(StrEnum):
+    """How the waits between attempts grow: not at all, by a fixed step, by a factor, or as a function says."""
+
     CONSTANT = "constant"
     LINEAR = "linear"
     EXPONENTIAL = "exponential"
@@ -36,7 +38,13 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """A retry policy. `name` picks a registered function when the strategy is custom."""
+    """How long to wait before the next attempt. `initial_us` and `max_us` are microseconds; `multiplier` is the factor
+    of an exponential one; `jitter` spreads each wait by this part of it. `name` picks a registered function when the
+    strategy is custom. Where a backoff is taken, text or a dict will do: `backoff="exponential"`.
+
+    Example:
+        @queue.job("mail.send", backoff={"strategy": "exponential", "initial": "1s", "max": "10m"})
+    """
 
     strategy: Strategy = Strategy.EXPONENTIAL
     initial_us: int = SECOND_US

@@ -16,6 +16,8 @@ MAX_EDGES: Final = 20_000
 
 
 class Dependency(StrEnum):
+    """How a job waits for others, and what their ends do to it; `docs/dependencies.md` has the table."""
+
     AFTER = "after"
     AFTER_ANY = "after_any"
     CHAIN = "chain"

@@ -9,6 +9,8 @@ import msgspec
 
 
 class Category(StrEnum):
+    """Which kind of failure it was. Temporary, timeout and system ones are retried."""
+
     TEMPORARY = "temporary"
     PERMANENT = "permanent"
     TIMEOUT = "timeout"

@@ -17,6 +17,7 @@ class JobError(msgspec.Struct, frozen=True, kw_only=True):
     `retryable` tells whether another attempt was allowed. `attempt` is the number of the attempt that failed. `stack`
     is the traceback, where there is one, and `http_status` the status that a remote service answered with.
 
+    Example:
         job = await queue.get(job_id)
         if job.error is not None:
             print(job.error.code, job.error.message)

@@ -9,6 +9,8 @@ from euterpe.model.errors import InvalidInput
 
 
 class Priority(IntEnum):
+    """How urgent a job is; a lower number goes first. Names will do: `priority="high"`."""
+
     CRITICAL = 0
     HIGH = 1
     NORMAL = 2

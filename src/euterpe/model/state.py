@@ -14,6 +14,8 @@ from euterpe.model.errors import IllegalTransition
 
 
 class State(StrEnum):
+    """Where a job is in its life. The last four are its ends."""
+
     PENDING = "pending"
     SCHEDULED = "scheduled"
     DELAYED = "delayed"

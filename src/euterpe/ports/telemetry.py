@@ -12,7 +12,9 @@ from euterpe.model.job import Claim
 class Telemetry(Protocol):
     """What the queue tells about itself, in batches. `observe.metrics` listens; `Silent` when nobody does."""
 
-    def produced(self, queue: str, count: int = 1) -> None: ...
+    def produced(self, queue: str, count: int = 1) -> None:
+        """Jobs submitted."""
+        ...
 
     def claimed(self, queue: str, latencies_s: Sequence[float]) -> None:
         """Jobs claimed, each with the time from being ready to being claimed."""
@@ -24,21 +26,29 @@ class Telemetry(Protocol):
         """Attempts that ended, or jobs that ended without one, in `state`; `reason` is the failure category."""
         ...
 
-    def retried(self, queue: str, count: int = 1) -> None: ...
+    def retried(self, queue: str, count: int = 1) -> None:
+        """Attempts that failed and are tried again."""
+        ...
 
     def dead_lettered(self, queue: str, count: int = 1) -> None:
         """Jobs that had failed before, and were dead-lettered by an operator."""
         ...
 
-    def reclaimed(self, count: int = 1) -> None: ...
+    def reclaimed(self, count: int = 1) -> None:
+        """Jobs taken back from lost workers."""
+        ...
 
     def outbox_attempts(self, outcome: str, count: int = 1) -> None:
         """Webhook deliveries that ended in `outcome`, or were lost with their worker."""
         ...
 
-    def outbox_dead_lettered(self, count: int = 1) -> None: ...
+    def outbox_dead_lettered(self, count: int = 1) -> None:
+        """Webhook events that are given up."""
+        ...
 
-    def stale_write(self, count: int = 1) -> None: ...
+    def stale_write(self, count: int = 1) -> None:
+        """Late writes that the fence refused."""
+        ...
 
 
 class Span(Protocol):

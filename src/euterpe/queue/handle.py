@@ -31,6 +31,7 @@ class JobHandle(Generic[R]):
 
     `replayed` is True where an idempotency key found an earlier job. A handle can stand in `depends_on=[...]`.
 
+    Example:
         job = await render.submit(report_id=7)
         print(job.id, job.created_at)
         pages = await job.result(timeout="30s")
@@ -72,6 +73,7 @@ class JobHandle(Generic[R]):
         `timeout`: how long to wait, as `"30s"`, seconds or a timedelta; without one, as long as it takes.
         Raises JobFailed when the job ended without a result, and TimeoutError when it has not ended in time.
 
+        Example:
             pages = await job.result(timeout="30s")
         """
         row = await self._wait(timeout)
@@ -83,15 +85,17 @@ class JobHandle(Generic[R]):
     async def wait(self, timeout: DurationLike | None = None) -> Job:  # the promised name
         """The job when it has ended, however it ended. Raises TimeoutError when it has not ended in time.
 
-        ended = await job.wait("1m")
-        print(ended.state, ended.error)
+        Example:
+            ended = await job.wait("1m")
+            print(ended.state, ended.error)
         """
         return job_of(await self._wait(timeout))
 
     async def refresh(self) -> Job:
         """The job as it is now; `state` of this handle follows. Raises JobNotFound when retention has removed it.
 
-        if (await job.refresh()).state is euterpe.State.RETRYING: ...
+        Example:
+            if (await job.refresh()).state is euterpe.State.RETRYING: ...
         """
         job = job_of(await self._source.get(self.id))
         self.state = job.state
@@ -100,8 +104,9 @@ class JobHandle(Generic[R]):
     async def progress(self) -> Progress | None:
         """How far the job is by what its handler told last; None if it told nothing yet.
 
-        told = await job.progress()
-        print(told.percent if told else 0)
+        Example:
+            told = await job.progress()
+            print(told.percent if told else 0)
         """
         return (await self.refresh()).progress
 
@@ -109,6 +114,7 @@ class JobHandle(Generic[R]):
         """Cancel the job; the state it has then. One that waits is cancelled at once; a running handler is asked to
         stop, and `force=True` takes the job away from it. Raises IllegalTransition when the job has ended already.
 
+        Example:
             await job.cancel()
         """
         self.state = await self._source.cancel(self.id, force)
@@ -118,6 +124,7 @@ class JobHandle(Generic[R]):
         """Run the ended job again: a failed one with attempts left as itself, any other as a new job. Returns the
         handle of the job that runs. Raises IllegalTransition while the job has not ended.
 
+        Example:
             again = await job.retry()
         """
         return handle_of_row(self._source, await self._source.retry(self.id), self._returns)

@@ -38,6 +38,7 @@ class Job:
     latest failure, also while a retry waits. `replay_of` names the job that this one repeats, `parent_id` the job that
     spawned it.
 
+    Example:
         job = await queue.get(job_id)
         print(job.state, job.created_at.isoformat(), job.tags.get("team"))
         if job.progress is not None:
@@ -94,8 +95,9 @@ class Job:
 class Attempt:
     """One execution of a job, as `queue.attempts` returns it. `outcome` and `ended_at` are None while it runs.
 
-    for attempt in await queue.attempts(job_id):
-        print(attempt.number, attempt.outcome, attempt.error and attempt.error.message)
+    Example:
+        for attempt in await queue.attempts(job_id):
+            print(attempt.number, attempt.outcome, attempt.error and attempt.error.message)
     """
 
     id: str
@@ -112,9 +114,10 @@ class Attempt:
 class Page:
     """What `queue.search` found, newest first. `cursor` is None on the last page; else it asks for the next one.
 
-    page = await queue.search(state="failed")
-    while page.cursor is not None:
-        page = await queue.search(state="failed", cursor=page.cursor)
+    Example:
+        page = await queue.search(state="failed")
+        while page.cursor is not None:
+            page = await queue.search(state="failed", cursor=page.cursor)
     """
 
     jobs: list[Job]
@@ -126,6 +129,7 @@ class Stats:
     """Counts of jobs by state, by queue and state, by type and state; `oldest_age` of the jobs that wait in each queue;
     how many jobs ended in the last minute, by state; webhook events by state.
 
+    Example:
         stats = await queue.stats()
         print(stats.by_state.get("scheduled", 0), stats.oldest_age.get("default"))
     """

@@ -65,6 +65,7 @@ class Call(Generic[R]):
     """A job type with its arguments, not yet submitted: what `with_args` returns and `queue.submit`, `submit_many`,
     `chain`, `fan_out` and `flow.add` take.
 
+    Example:
         jobs = await queue.submit_many([render.with_args(report_id=i) for i in range(1000)])
     """
 
@@ -86,7 +87,8 @@ class Call(Generic[R]):
     def with_options(self, **options: Unpack[Options]) -> Call[R]:
         """The same call with these options over its own. They are checked when it is submitted.
 
-        urgent = render.with_args(report_id=7).with_options(priority="high")
+        Example:
+            urgent = render.with_args(report_id=7).with_options(priority="high")
         """
         return Call(self._definition, self._payload, {**self._options, **options})
 
@@ -96,6 +98,7 @@ class JobType(Generic[P, R]):
 
     `type` is its name in the queue, `function` the decorated function. Calling it calls the plain function.
 
+    Example:
         @queue.job("report.render", max_attempts=5)
         async def render(ctx: euterpe.Context, report_id: int) -> dict: ...
 
@@ -123,6 +126,7 @@ class JobType(Generic[P, R]):
         """The call with these arguments, to be submitted later: alone, in bulk or in a workflow. Raises InvalidInput
         for an argument that does not fit the handler.
 
+        Example:
             await queue.chain([extract.with_args(day="mon"), load.with_args()])
         """
         return Call(self._definition, self._definition.handler.encode(args, kwargs), {})
@@ -131,6 +135,7 @@ class JobType(Generic[P, R]):
         """The same job type with other options for the next submit. `connection` joins the transaction of the caller's
         own database connection.
 
+        Example:
             await render.options(delay="5m", idempotency_key="r7").submit(report_id=7)
         """
         return PreparedJob(self, options, connection)
@@ -141,6 +146,7 @@ class JobType(Generic[P, R]):
         Raises InvalidInput for an argument that does not fit the handler, and StoreUnavailable when the database does
         not answer; then nothing was stored.
 
+        Example:
             job = await render.submit(report_id=7)
         """
         definition = self._definition
@@ -161,7 +167,8 @@ class JobType(Generic[P, R]):
 class PreparedJob(Generic[P, R]):
     """A job type with options, about to be submitted: what `render.options(...)` returns.
 
-    await render.options(priority="high").submit(report_id=7)
+    Example:
+        await render.options(priority="high").submit(report_id=7)
     """
 
     def __init__(self, jobtype: JobType[P, R], options: Options, connection: Any) -> None:
@@ -173,6 +180,7 @@ class PreparedJob(Generic[P, R]):
         """The call with these arguments and options, to be submitted later. Raises InvalidInput for an argument that
         does not fit the handler.
 
+        Example:
             call = render.options(priority="high").with_args(report_id=7)
         """
         return self._jobtype.with_args(*args, **kwargs).with_options(**self._options)
@@ -181,6 +189,7 @@ class PreparedJob(Generic[P, R]):
         """Store a job with these arguments and options. Raises InvalidInput for one that does not fit, and
         IdempotencyConflict where the key was used for another request.
 
+        Example:
             job = await render.options(delay="5m").submit(report_id=7)
         """
         call = self.with_args(*args, **kwargs)

@@ -32,6 +32,7 @@ class Options(TypedDict, total=False):
     `dependency` says. `callback_url` and `callback_events`: where its changes are told, and which.
     `concurrency_key`, `concurrency_limit`: how many jobs with this key run at a time. `stages`: the names of its steps.
 
+    Example:
         await queue.submit("report.render", {"report_id": 7}, priority="bulk", delay="5m", tags={"team": "a"})
     """
 
@@ -63,6 +64,7 @@ class Updates(TypedDict, total=False):
     """What `queue.update` can change of a stored job. None takes tags, correlation id or callback away; what is not
     said stays as it is.
 
+    Example:
         await queue.update(job.id, priority="high", callback_url=None)
     """
 

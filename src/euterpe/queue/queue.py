@@ -42,6 +42,7 @@ class Queue:
 
     Nothing is opened before `async with queue:` or `await queue.open()`. Raises InvalidInput for a wrong argument.
 
+    Example:
         queue = euterpe.Queue("sqlite:///jobs.db")
 
         @queue.job("report.render")
@@ -86,6 +87,7 @@ class Queue:
         """Open the database, and migrate it if need be; for notebooks and frameworks, where `async with queue:` does
         not fit. A second call does nothing. Raises StoreUnavailable when the database does not answer.
 
+        Example:
             await queue.open()
         """
         if not self._opened_by_hand:
@@ -96,7 +98,8 @@ class Queue:
     async def close(self) -> None:
         """Close what `open` has opened. A second call does nothing.
 
-        await queue.close()
+        Example:
+            await queue.close()
         """
         if self._opened_by_hand:
             self._opened_by_hand = False
@@ -131,6 +134,7 @@ class Queue:
         process of its own and not in a thread. Options are the defaults of its submissions; `timeout` also bounds its
         runs. Raises InvalidInput for an option or a signature that cannot work.
 
+        Example:
             @queue.job("report.render", priority="high", max_attempts=5, timeout="10m")
             async def render(ctx: euterpe.Context, report_id: int) -> dict: ...
         """
@@ -153,6 +157,7 @@ class Queue:
         name. `name` tells two crons with one expression on one job type apart. Raises InvalidInput for an expression
         or a zone that does not exist, and for a handler whose arguments have no defaults.
 
+        Example:
             @queue.cron("0 3 * * *", tz="Europe/Berlin")
             async def nightly(ctx: euterpe.Context) -> None: ...
         """
@@ -187,6 +192,7 @@ class Queue:
         InvalidInput for a wrong payload or option, IdempotencyConflict where the key was used for another request, and
         StoreUnavailable when the database does not answer; then nothing was stored.
 
+        Example:
             job = await queue.submit("report.render", {"report_id": 7}, delay="5m", idempotency_key="r7")
         """
         return (await self._submitter.store(self._submitter.make_single(what, payload, options), connection))[0]
@@ -197,6 +203,7 @@ class Queue:
         """Store them all, or none. Options hold for each of them; `idempotency_key` is the key of the whole. Raises
         what `submit` raises.
 
+        Example:
             jobs = await queue.submit_many([render.with_args(report_id=i) for i in range(1000)])
         """
         unit = self._submitter.make_unit(calls, options)
@@ -206,6 +213,7 @@ class Queue:
         """A DAG of jobs that is stored whole at the end of its block, or not at all. Options are defaults for its jobs;
         `idempotency_key` is the key of the whole.
 
+        Example:
             async with queue.workflow() as flow:
                 a = flow.add(extract, day="mon")
                 b = flow.add(load, after=[a])
@@ -218,6 +226,7 @@ class Queue:
         """Store jobs that run one after the other; when one fails, the rest is cancelled. Options are defaults for
         each. Raises what `submit` raises.
 
+        Example:
             await queue.chain([extract.with_args(day="mon"), load.with_args()])
         """
         async with self.workflow(**options) as flow:
@@ -233,6 +242,7 @@ class Queue:
         """Store jobs that run in parallel; `then` runs when every one has completed, with whatever they spawned.
         Returns the jobs, `then` last. Raises what `submit` raises.
 
+        Example:
             *parts, total = await queue.fan_out([part.with_args(n) for n in range(8)], then=summary.with_args())
         """
         async with self.workflow(**options) as flow:
@@ -246,14 +256,16 @@ class Queue:
     async def get(self, job_id: str) -> Job:
         """The job as it is now. Raises JobNotFound, or JobPruned where retention has removed it.
 
-        job = await queue.get(job_id)
+        Example:
+            job = await queue.get(job_id)
         """
         return job_of(await self._core.get(job_id))
 
     async def attempts(self, job_id: str) -> list[Attempt]:
         """Every execution of the job, oldest first, the open one too. Raises JobNotFound.
 
-        print([attempt.outcome for attempt in await queue.attempts(job_id)])
+        Example:
+            print([attempt.outcome for attempt in await queue.attempts(job_id)])
         """
         return [attempt_of(row) for row in await self._core.store.attempts(job_id)]
 
@@ -272,6 +284,7 @@ class Queue:
         `tag`: a name and its value. `limit`: 1 to 1000 jobs; a page of large jobs is shorter. `cursor`: of the page
         before. Raises InvalidInput for a state, tag, cursor or limit that cannot be.
 
+        Example:
             page = await queue.search(state="failed", tag=("team", "a"), limit=100)
         """
         found = await self._core.store.search(search_of(state, type, queue, tag, cursor, limit))
@@ -281,6 +294,7 @@ class Queue:
         """Cancel a job; the state it has then. One that waits is cancelled at once. A running handler is asked to stop;
         `force` takes the job away from it. Raises JobNotFound, and IllegalTransition when it has ended already.
 
+        Example:
             await queue.cancel(job.id)
         """
         return await self._core.cancel(job_id, force)
@@ -289,6 +303,7 @@ class Queue:
         """Run an ended job again: a failed one with attempts left as itself, any other as a new job. Returns the handle
         of the one that runs. Raises JobNotFound, and IllegalTransition while it has not ended.
 
+        Example:
             again = await queue.retry(job.id)
         """
         return self._core.handle_of_row(await self._core.retry(job_id))
@@ -297,6 +312,7 @@ class Queue:
         """Send a failed job to the dead letter: nothing will mend it, and nobody should retry it by mistake. Raises
         JobNotFound, and IllegalTransition for a job in any other state.
 
+        Example:
             await queue.dead_letter(job.id)
         """
         return await self._core.store.bury(job_id)
@@ -306,6 +322,7 @@ class Queue:
         as it is then. Raises JobNotFound, InvalidInput for a wrong value, and IllegalTransition for the priority of a
         job that no longer waits.
 
+        Example:
             await queue.update(job.id, priority="high", tags={"team": "a"})
         """
         return job_of(await self._core.store.update(job_id, changes_of(changes)))
@@ -314,6 +331,7 @@ class Queue:
         """No worker anywhere claims from this queue, or jobs of this type, until `resume`. Running jobs go on. Raises
         InvalidInput unless exactly one of the two is named.
 
+        Example:
             await queue.pause(type="report.render")
         """
         await self._core.store.pause(*pause_target(queue, type))
@@ -322,6 +340,7 @@ class Queue:
         """Workers claim from this queue, or jobs of this type, again. Raises InvalidInput unless exactly one of the two
         is named.
 
+        Example:
             await queue.resume(type="report.render")
         """
         store = self._core.store
@@ -332,7 +351,8 @@ class Queue:
     async def stats(self) -> Stats:
         """Counts by state, queue and type, the age of the oldest waiting job of each queue, ends per minute.
 
-        print((await queue.stats()).by_state)
+        Example:
+            print((await queue.stats()).by_state)
         """
         found = await self._core.store.stats()
         ages = {queue: timedelta(microseconds=age_us) for queue, age_us in found.oldest_age_us.items()}
@@ -346,6 +366,7 @@ class Queue:
         `concurrency`: how many jobs it runs at a time. `WorkerOptions` explains the others. Raises InvalidInput for a
         setting that cannot work.
 
+        Example:
             worker = queue.worker(concurrency=20, queues=["mail", "default"])
         """
         return Worker(self._submitter, concurrency, options)
@@ -355,6 +376,7 @@ class Queue:
         `await queue.worker(...).run()`. The callbacks of its jobs are delivered too; `webhooks=False` leaves them to
         other processes.
 
+        Example:
             await queue.work(concurrency=100)
         """
         await self.worker(concurrency, **options).run()
@@ -363,7 +385,8 @@ class Queue:
     def sync(self) -> SyncQueue:
         """The same for code without an event loop.
 
-        job = queue.sync.submit("report.render", {"report_id": 7})
+        Example:
+            job = queue.sync.submit("report.render", {"report_id": 7})
         """
         return SyncQueue(self, self._submitter)
 

@@ -61,6 +61,7 @@ class SyncQueue:
     Where the queue is open already (a plain `def` handler inside a worker), its calls go to that loop. Raises
     EuterpeError where it would block the very event loop that the queue runs on.
 
+    Example:
         with queue.sync as jobs:
             job = jobs.submit("report.render", {"report_id": 7})
             print(jobs.result(job, timeout="30s"))
@@ -85,6 +86,7 @@ class SyncQueue:
         """Store a job, as `Queue.submit` does. A blocking `connection` (psycopg, SQLAlchemy, Django, sqlite3) joins its
         open transaction.
 
+        Example:
             job = queue.sync.submit("report.render", {"report_id": 7})
         """
         if connection is None:
@@ -97,7 +99,8 @@ class SyncQueue:
     ) -> list[JobHandle[Any]]:
         """Store them all, or none, as `Queue.submit_many` does; `connection` as for `submit`.
 
-        jobs = queue.sync.submit_many([render.with_args(report_id=i) for i in range(1000)])
+        Example:
+            jobs = queue.sync.submit_many([render.with_args(report_id=i) for i in range(1000)])
         """
         if connection is None:
             return self.run(self._queue.submit_many(calls, **options))
@@ -107,7 +110,8 @@ class SyncQueue:
     def chain(self, calls: Sequence[Call[Any]], **options: Unpack[Options]) -> list[JobHandle[Any]]:
         """Store jobs that run one after the other, as `Queue.chain` does.
 
-        queue.sync.chain([extract.with_args(day="mon"), load.with_args()])
+        Example:
+            queue.sync.chain([extract.with_args(day="mon"), load.with_args()])
         """
         return self.run(self._queue.chain(calls, **options))
 
@@ -116,35 +120,40 @@ class SyncQueue:
     ) -> list[JobHandle[Any]]:
         """Store jobs that run in parallel, and `then` after them, as `Queue.fan_out` does.
 
-        queue.sync.fan_out([part.with_args(n) for n in range(8)], then=summary.with_args())
+        Example:
+            queue.sync.fan_out([part.with_args(n) for n in range(8)], then=summary.with_args())
         """
         return self.run(self._queue.fan_out(calls, then=then, **options))
 
     def result(self, job: JobHandle[T], timeout: DurationLike | None = None) -> T:
         """What the handler returned, as `JobHandle.result`: JobFailed and TimeoutError as there.
 
-        pages = queue.sync.result(job, timeout="30s")
+        Example:
+            pages = queue.sync.result(job, timeout="30s")
         """
         return self.run(job.result(timeout))
 
     def wait(self, job: JobHandle[Any], timeout: DurationLike | None = None) -> Job:
         """The job when it has ended, as `JobHandle.wait`: TimeoutError as there.
 
-        ended = queue.sync.wait(job, "1m")
+        Example:
+            ended = queue.sync.wait(job, "1m")
         """
         return self.run(job.wait(timeout))
 
     def get(self, job_id: str) -> Job:
         """The job as it is now, as `Queue.get`: JobNotFound as there.
 
-        job = queue.sync.get(job_id)
+        Example:
+            job = queue.sync.get(job_id)
         """
         return self.run(self._queue.get(job_id))
 
     def attempts(self, job_id: str) -> list[Attempt]:
         """Every execution of the job, as `Queue.attempts`.
 
-        queue.sync.attempts(job_id)
+        Example:
+            queue.sync.attempts(job_id)
         """
         return self.run(self._queue.attempts(job_id))
 
@@ -160,63 +169,72 @@ class SyncQueue:
     ) -> Page:
         """Jobs that fit, newest first, as `Queue.search`.
 
-        page = queue.sync.search(state="failed")
+        Example:
+            page = queue.sync.search(state="failed")
         """
         return self.run(self._queue.search(state=state, type=type, queue=queue, tag=tag, cursor=cursor, limit=limit))
 
     def cancel(self, job_id: str, *, force: bool = False) -> State:
         """Cancel a job, as `Queue.cancel`.
 
-        queue.sync.cancel(job.id)
+        Example:
+            queue.sync.cancel(job.id)
         """
         return self.run(self._queue.cancel(job_id, force=force))
 
     def retry(self, job_id: str) -> JobHandle[Any]:
         """Run an ended job again, as `Queue.retry`.
 
-        again = queue.sync.retry(job.id)
+        Example:
+            again = queue.sync.retry(job.id)
         """
         return self.run(self._queue.retry(job_id))
 
     def dead_letter(self, job_id: str) -> State:
         """Send a failed job to the dead letter, as `Queue.dead_letter`.
 
-        queue.sync.dead_letter(job.id)
+        Example:
+            queue.sync.dead_letter(job.id)
         """
         return self.run(self._queue.dead_letter(job_id))
 
     def update(self, job_id: str, **changes: Unpack[Updates]) -> Job:
         """Change a stored job, as `Queue.update`.
 
-        queue.sync.update(job.id, priority="high")
+        Example:
+            queue.sync.update(job.id, priority="high")
         """
         return self.run(self._queue.update(job_id, **changes))
 
     def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
         """Keep workers from a queue or a type, as `Queue.pause`.
 
-        queue.sync.pause(queue="mail")
+        Example:
+            queue.sync.pause(queue="mail")
         """
         self.run(self._queue.pause(queue=queue, type=type))
 
     def resume(self, *, queue: str | None = None, type: str | None = None) -> None:
         """Let workers claim again, as `Queue.resume`.
 
-        queue.sync.resume(queue="mail")
+        Example:
+            queue.sync.resume(queue="mail")
         """
         self.run(self._queue.resume(queue=queue, type=type))
 
     def stats(self) -> Stats:
         """Counts, ages and rates, as `Queue.stats`.
 
-        queue.sync.stats().by_state
+        Example:
+            queue.sync.stats().by_state
         """
         return self.run(self._queue.stats())
 
     def close(self) -> None:
         """Close what the first use has opened. The next use opens it again.
 
-        queue.sync.close()
+        Example:
+            queue.sync.close()
         """
         with self._lock:
             loop, self._own = self._own, None
@@ -233,7 +251,8 @@ class SyncQueue:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run anything that awaits this queue where the queue is open, and wait for it.
 
-        queue.sync.run(job.progress())
+        Example:
+            queue.sync.run(job.progress())
         """
         try:
             loop = self._loop()

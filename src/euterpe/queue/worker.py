@@ -33,6 +33,7 @@ class WorkerOptions(TypedDict, total=False):
     `webhooks`: whether it delivers callbacks too (True). `telemetry`: who counts what it does. `signals`: signals that
     stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
 
+    Example:
         await queue.work(concurrency=20, queues=["mail", "default"], lease="30s")
     """
 
@@ -62,6 +63,7 @@ class RunningAttempt:
 class Worker:
     """Runs the handlers of one queue. `queue.worker(...)` makes it; nothing happens before it is started.
 
+    Example:
         worker = queue.worker(concurrency=20, queues=["default"])
         async with worker:                       # starts it; stops it at the end
             print(worker.id, worker.running)
@@ -100,8 +102,9 @@ class Worker:
     def running(self) -> list[RunningAttempt]:
         """The attempts whose handlers are at work now, oldest first.
 
-        for attempt in worker.running:
-            print(attempt.type, attempt.job_id, attempt.started_at)
+        Example:
+            for attempt in worker.running:
+                print(attempt.type, attempt.job_id, attempt.started_at)
         """
         if self._controls is None:
             return []
@@ -125,6 +128,7 @@ class Worker:
         back without a charge. Raises InvalidInput when the queue has no job types, and EuterpeError when this worker
         runs already.
 
+        Example:
             await queue.worker(concurrency=20).run()
         """
         core, options = self._submitter.core, self._options
@@ -159,7 +163,8 @@ class Worker:
     async def start(self) -> None:
         """Run beside the caller, and return when it takes jobs. What keeps it from starting is raised here.
 
-        await worker.start()
+        Example:
+            await worker.start()
         """
         loop = asyncio.get_running_loop()
         task, begun = loop.create_task(self.run()), loop.create_task(self._begun.wait())
@@ -182,6 +187,7 @@ class Worker:
 
         Raises what the worker ended with, if `start` had started it and it failed.
 
+        Example:
             await worker.stop()
         """
         ended = self._ended

@@ -22,6 +22,7 @@ class WorkflowNode(Generic[R]):
     """A job of a workflow, as `flow.add` returns it. `type` is its job type's name; the `id` is there from the start,
     the `handle` once the workflow is stored.
 
+    Example:
         async with queue.workflow() as flow:
             a = flow.add(extract, day="mon")
         print(a.id, await a.result("1m"))
@@ -52,7 +53,8 @@ class WorkflowNode(Generic[R]):
     async def result(self, timeout: DurationLike | None = None) -> R:
         """What its handler returned; like `JobHandle.result`.
 
-        rows = await a.result("1m")
+        Example:
+            rows = await a.result("1m")
         """
         return await self.handle.result(timeout)
 
@@ -61,6 +63,7 @@ class Workflow:
     """Jobs that wait for each other, made by `queue.workflow()` and stored whole at the end of the block, or not at
     all. `nodes` are its jobs in the order in which they were added.
 
+    Example:
         async with queue.workflow() as flow:
             a = flow.add(extract, day="mon")
             b = flow.add(load, after=[a])
@@ -118,6 +121,7 @@ class Workflow:
         workflow. `after_any`: likewise, but one of them is enough. `options`: as for `queue.submit`.
         Raises InvalidInput for an argument or option that does not fit.
 
+        Example:
             load_job = flow.add(load, after=[a, b], options={"priority": "high"})
         """
         if self._stored:
@@ -155,6 +159,7 @@ class Workflow:
 
         Raises DependencyCycle, UnknownDependency or DependencyLimit; then nothing was stored.
 
+        Example:
             await flow.store()
         """
         if self._stored:

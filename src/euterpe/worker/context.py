@@ -65,7 +65,13 @@ class Desk(Protocol):
 
 
 class Context:
-    """One execution of a job, as its handler sees it."""
+    """One execution of a job, as its handler sees it: its first argument, where it asks for it.
+
+    Example:
+        @queue.job("report.render")
+        async def render(ctx: euterpe.Context, report_id: int) -> dict:
+            await ctx.progress(40, "halfway")
+    """
 
     __slots__ = ("_asked_to_stop", "_claim", "_deadline", "_desk", "_over", "_stage", "saw_the_request")
 
@@ -81,6 +87,7 @@ class Context:
 
     @property
     def job_id(self) -> str:
+        """The job that this is an attempt of."""
         return self._claim.job.id
 
     @property
@@ -90,10 +97,12 @@ class Context:
 
     @property
     def max_attempts(self) -> int:
+        """How many executions the job may have."""
         return self._claim.job.max_attempts
 
     @property
     def attempt_id(self) -> str:
+        """The name of this execution, as in `queue.attempts` and the logs."""
         return self._claim.lease.attempt_id
 
     @property
@@ -103,6 +112,7 @@ class Context:
 
     @property
     def previous_attempt_id(self) -> str | None:
+        """The execution before this one; None for the first."""
         return self._claim.job.previous_attempt_id
 
     @property
@@ -112,10 +122,12 @@ class Context:
 
     @property
     def tags(self) -> dict[str, str]:
+        """The tags of the job."""
         return self._claim.job.tags
 
     @property
     def correlation_id(self) -> str | None:
+        """What the submitter ties this job to others by."""
         return self._claim.job.correlation_id
 
     @property

@@ -17,12 +17,13 @@ from euterpe.model.errors import JobFailed
 from euterpe.model.state import State
 from tests.service.api.plane import plane_process
 from tests.service.client.conftest import Remote
+from tests.worker.inline import work_on
 
 
 @asynccontextmanager
 async def working(queue: Queue, concurrency: int = 20, **options: Any) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    worker = asyncio.get_running_loop().create_task(queue.work(concurrency, stop=stop, **options))
+    worker = asyncio.get_running_loop().create_task(work_on(queue, concurrency, stop=stop, **options))
     try:
         yield
     finally:
