@@ -37,7 +37,7 @@ from tests.transcode.credentials.samples import (
 )
 
 NOW = 1_800_000_000
-QUICK = RefreshPolicy(poll_s=0.01, retry_s=0.01, answer_s=60, ceiling=5)
+QUICK = RefreshPolicy(poll_s=1, retry_s=0.01, answer_s=60, ceiling=5)
 
 
 NOT_HEARD = StorageError("credentials.refresh_failed", Category.TEMPORARY, Stage.FETCHING, "no")
