@@ -31,6 +31,7 @@ from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
 from tests.planted.bugs_storage import STORAGE_BUGS
 from tests.planted.bugs_surface import SURFACE_BUGS
 from tests.planted.bugs_telemetry import TELEMETRY_BUGS
+from tests.planted.bugs_transcode import TRANSCODE_SERVICE_BUGS
 from tests.planted.bugs_windows import WINDOW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
 from tests.planted.planting import BrokenRun, Bug, DoesNotFit, Edit, Runner, Source
@@ -55,6 +56,7 @@ BUGS = (
     *STORAGE_BUGS,
     *SURFACE_BUGS,
     *TELEMETRY_BUGS,
+    *TRANSCODE_SERVICE_BUGS,
     *WINDOW_BUGS,
     *WORKER_BUGS,
 )

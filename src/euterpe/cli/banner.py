@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -58,10 +59,36 @@ def lines(started: Started, host: str, command: str) -> list[str]:
         "",
         f"  {command} jobs list",
         "",
+        *_transcoding(started, base, bearer),
         "Ctrl-C stops everything; what was submitted stays.",
         "",
     ]
     return told
+
+
+def _transcoding(started: Started, base: str, bearer: str) -> list[str]:
+    """A transcode that works as pasted: its source was made for it."""
+    if started.sample is None:
+        return []
+    body = {
+        "source": {"type": "local", "path": started.sample},
+        "destination": {"type": "local", "prefix": "out/"},
+        "outputs": [
+            {"id": "mp3", "kind": "audio", "preset": "mp3_320"},
+            {"id": "peaks", "kind": "waveform", "format": "json"},
+        ],
+    }
+    return [
+        "Transcode a sound (it was made for you), and see how it goes:",
+        "",
+        f"  curl -sS {base}/transcode -H 'Content-Type: application/json' \\",
+        f"    -H {bearer} \\",
+        f"    -d {shlex.quote(json.dumps(body))}",
+        "",
+        f"  curl -sS -H {bearer} \\",
+        f"    '{base}/transcode/status?job_id=PUT-THE-JOB-ID-HERE'",
+        "",
+    ]
 
 
 def _bearer(started: Started) -> str | None:

@@ -9,6 +9,9 @@ from euterpe.cli.lazy import Known, LazyGroup
 RUN, JOBS, OPERATE, WEBHOOKS = "Run", "Jobs", "Operate", "Keys and webhooks"
 COMMANDS = {
     "worker": Known("euterpe.cli.commands.worker:worker", "Run the jobs of your own queue.", RUN),
+    "transcode": Known(
+        "euterpe.cli.commands.transcode:transcode", "Transcode files on this machine, without a server.", RUN
+    ),
     "demo": Known("euterpe.cli.commands.demo:demo", "Show the queue at work, with a worker killed in the middle.", RUN),
     "submit": Known("euterpe.cli.commands.submit:submit", "Submit a job.", JOBS),
     "status": Known("euterpe.cli.commands.submit:status", "Show how a job is.", JOBS),

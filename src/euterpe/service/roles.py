@@ -86,6 +86,8 @@ class Started:
     welcome: Welcome
     types: tuple[str, ...]
     """The job types that this process runs."""
+    sample: str | None = None
+    """A sound in the local root to try transcoding with."""
 
 
 def tuning_of(config: Config) -> Tuning:
@@ -155,7 +157,9 @@ async def run_role(
             parts.start(deliver(config, queue, metrics, stop))
             interval_s = config.observability.queue_sample_interval_us / 1e6
             parts.start_helper(sample_forever(core.store, metrics, interval_s))
-        ready(Started(role, queue.url, port, greeting, core.handlers.types if role.works else ()))
+        types = core.handlers.types if role.works else ()
+        sample = await media.make_sample() if media is not None and role.serves and role.works else None
+        ready(Started(role, queue.url, port, greeting, types, sample))
         await parts.until_done()
         core.shutdown.set_in(CLOSE_S - WRITE_S)
     log.info("stopped")

@@ -31,6 +31,8 @@ class Part(Protocol):
 
     async def tidy_forever(self) -> None: ...
 
+    async def make_sample(self) -> str | None: ...
+
 
 def is_wanted(config: Config, url: str) -> bool:
     """Cheap, and imports nothing of it. A worker over HTTP has no database to keep credentials in."""

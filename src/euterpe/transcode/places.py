@@ -36,9 +36,13 @@ CredentialsOf = Callable[[Attempt], JobCredentials]
 class Places:
     """The stores of one process, under one policy."""
 
-    def __init__(self, policy: EgressPolicy, local_root: Path, ledger: UploadLedger) -> None:
+    def __init__(
+        self, policy: EgressPolicy, local_root: Path, ledger: UploadLedger, source_root: Path | None = None
+    ) -> None:
+        """`source_root`: where local sources lie, if not in the root of everything else."""
         self._connect = connecting(policy)
         self._root = LocalRoot(local_root)
+        self._source_root = self._root if source_root is None else LocalRoot(source_root)
         self._ledger = ledger
 
     def source(self, location: SourceLocation, credentials: Credentials) -> Source:
@@ -48,7 +52,7 @@ class Places:
             case SignedUrlSource():
                 return SignedUrlReader(location, credentials, self._connect)
             case LocalSource():
-                return LocalReader(location, self._root)
+                return LocalReader(location, self._source_root)
 
     def destination(self, location: DestinationLocation, attempt: Attempt, credentials: Credentials) -> Destination:
         match location:

@@ -140,8 +140,13 @@ def read_request(
         )
         check(submission, payload_limit)
     except InvalidInput as error:
-        raise RequestInvalid([Problem(_pointer(error.field), "invalid", error.reason)]) from None
+        raise invalid(error) from None
     return TranscodeRequest(submission, locations, places.credentials, options.refresh_url)
+
+
+def invalid(error: InvalidInput) -> RequestInvalid:
+    """What the queue says of a job, in the words of the request."""
+    return RequestInvalid([Problem(_pointer(error.field), "invalid", error.reason)])
 
 
 def payload_of(raw: Mapping[str, Any]) -> TranscodePayload:

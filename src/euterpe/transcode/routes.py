@@ -13,7 +13,7 @@ from euterpe.backends.database import database_of
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import Scope
 from euterpe.model.batch import Draft, Receipt, new_ids
-from euterpe.model.errors import EuterpeError, JobNotFound
+from euterpe.model.errors import EuterpeError, InvalidInput, JobNotFound
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import FieldError, Refusal
@@ -26,7 +26,7 @@ from euterpe.transcode import wire
 from euterpe.transcode.credentials.repository import CredentialStore, forget
 from euterpe.transcode.credentials.update import CredentialsRefused, UpdateInvalid, update_credentials
 from euterpe.transcode.reading import Problem
-from euterpe.transcode.request import RequestInvalid, TranscodeRequest, read_request
+from euterpe.transcode.request import RequestInvalid, TranscodeRequest, invalid, read_request
 from euterpe.transcode.status import Statuses
 
 TAG: Final = "Transcoding"
@@ -63,6 +63,8 @@ class TranscodeRoutes:
         try:
             (receipt,) = await self._store.submit_graph([Draft(job_id, submission)])
             stored = receipt.job_id == job_id
+        except InvalidInput as error:
+            raise _refused(invalid(error).problems) from None
         finally:
             if not stored:
                 with suppress(EuterpeError):
@@ -90,8 +92,8 @@ class TranscodeRoutes:
                 self._policy,
                 self._clock(),
             )
-        except UpdateInvalid as invalid:
-            raise _refused(invalid.problems) from None
+        except UpdateInvalid as problem:
+            raise _refused(problem.problems) from None
         except CredentialsRefused as refused:
             raise Refusal(refused.http_status, refused.code, str(refused)) from None
         answer = wire.CredentialsAccepted(job_id=job_id, credential_version=updated.credential_version)
@@ -109,8 +111,8 @@ class TranscodeRoutes:
                 queue=self._job_queue,
                 payload_limit=self._store.payload_limit,
             )
-        except RequestInvalid as invalid:
-            raise _refused(invalid.problems) from None
+        except RequestInvalid as problem:
+            raise _refused(problem.problems) from None
 
 
 def transcode_routes(routes: TranscodeRoutes) -> list[AnyRoute]:

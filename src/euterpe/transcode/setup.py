@@ -31,6 +31,7 @@ from euterpe.transcode.media.limits import Limits
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.places import Places
 from euterpe.transcode.routes import TranscodeRoutes, transcode_routes
+from euterpe.transcode.samples import make_sample
 from euterpe.transcode.storage.local import remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import Attempt
@@ -110,6 +111,13 @@ class Transcoding:
             except EuterpeError as error:
                 log.warning("credentials of ended jobs were not purged", extra={"error_code": type(error).__name__})
             await asyncio.sleep(TIDY_EVERY_S)
+
+    async def make_sample(self) -> str | None:
+        """A second of sound to try with, where there is none yet; its path below the local root."""
+        try:
+            return await asyncio.to_thread(make_sample, Path(self._config.transcode.local_root))
+        except OSError:
+            return None
 
     @cached_property
     def credentials(self) -> CredentialStore:

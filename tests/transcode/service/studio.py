@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from euterpe.backends.keychain import keyring_for
 from euterpe.cli.demo.receiver import Receiver
 from euterpe.config import Config, TranscodeConfig
 from euterpe.queue.queue import Queue, core_of
 from euterpe.server.app import create_app
 from euterpe.server.http.serving import serve
-from euterpe.service.bootstrap import welcome
+from euterpe.stores.sql.accounts.enrolment import Enrolment
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.setup import Transcoding
+from euterpe.webhook.signing import new_secret
 from tests.plain_http import NO_CERTIFICATES
 from tests.sql_stores import sql
 from tests.worker.inline import work_on
 
-ENVIRON = {"EUTERPE_ENV": "test"}
+KEK = base64.b64encode(bytes(range(32))).decode()
 MP3 = {"id": "mp3", "kind": "audio", "preset": "mp3_128"}
+TOMORROW = (datetime.now(UTC).replace(microsecond=1) + timedelta(days=1)).isoformat()
 Document = dict[str, Any]
 
 
@@ -43,10 +48,10 @@ class Studio:
     tools: Tools
     _workers: list[tuple[asyncio.Task[None], asyncio.Event]] = field(default_factory=list)
 
-    def body(self, *outputs: Document, source: str = "in/a.wav", **more: Any) -> Document:
+    def body(self, *outputs: Document, **more: Any) -> Document:
         """A request from the local root to the local root, called back."""
         return {
-            "source": {"type": "local", "path": source},
+            "source": {"type": "local", "path": "in/a.wav"},
             "destination": {"type": "local", "prefix": "out/"},
             "outputs": list(outputs) or [MP3],
             "status_webhook_url": self.receiver.url,
@@ -111,6 +116,11 @@ class Studio:
         return sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
 
 
+def environ_for(url: str) -> dict[str, str]:
+    """A database file has its key file beside it; of a server, all processes know the keys."""
+    return {"EUTERPE_ENV": "test", **({} if url.startswith("sqlite") else {"EUTERPE_KEKS": f"t1:{KEK}"})}
+
+
 @asynccontextmanager
 async def studio_on(
     url: str,
@@ -128,8 +138,11 @@ async def studio_on(
     async with AsyncExitStack() as stack:
         stack.enter_context(receiver.listening())
         await stack.enter_async_context(queue)
-        greeting = await welcome(core_of(queue).backend_url, core_of(queue).store, ENVIRON)
-        transcoding = await stack.enter_async_context(Transcoding(config, queue, ENVIRON))
+        environ = environ_for(url)
+        enrolment = Enrolment(sql(core_of(queue).store).engine, keyring_for(core_of(queue).backend_url, environ))
+        created = await enrolment.ensure_first(new_secret())
+        assert created is not None
+        transcoding = await stack.enter_async_context(Transcoding(config, queue, environ))
         if register:
             transcoding.register(tools)
         keys = ApiKeys(sql(core_of(queue).store).engine)
@@ -140,9 +153,8 @@ async def studio_on(
         stop = asyncio.Event()
         serving = asyncio.create_task(serve(app, port=0, stop=stop, started=port.set_result, grace_s=5))
         base = f"http://127.0.0.1:{await port}"
-        assert greeting.created is not None
-        receiver.secret = greeting.created.webhook_secret or ""
-        headers = {"Authorization": f"Bearer {greeting.created.key}"}
+        receiver.secret = created.webhook_secret or ""
+        headers = {"Authorization": f"Bearer {created.key}"}
         client = await stack.enter_async_context(
             httpx.AsyncClient(base_url=base, headers=headers, timeout=30, trust_env=False, verify=NO_CERTIFICATES)
         )

@@ -1,0 +1,76 @@
+"""`euterpe transcode FILE...`: the path that a worker takes, on this machine and without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from euterpe.cli.commands.role import run_on_fast_loop
+from euterpe.cli.output import note, print_json, say
+from euterpe.cli.session import json_option
+
+FAILED = 1
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--preset", "presets", multiple=True, required=True, metavar="NAME", help="Such as mp3_320; may be given again."
+)
+@click.option(
+    "--out", default=".", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Default: this folder."
+)
+@click.option("--jobs", "at_once", type=click.IntRange(1, 256), metavar="N", help="Files at a time; one for each core.")
+@json_option
+def transcode(files: tuple[Path, ...], presets: tuple[str, ...], out: Path, at_once: int | None, as_json: bool) -> None:
+    """Transcode files on this machine, without a server.
+
+    \b
+    euterpe transcode a.flac --preset mp3_320 --out music
+    Every FILE becomes FILE's name with the extension of each preset. What is there already is replaced,
+    and nothing is, when something goes wrong. Audio: mp3_v0, mp3_320, mp3_192, mp3_128, aac_256, aac_160,
+    aac_96, opus_160, opus_96, opus_48_speech, ogg_q5, flac, flac_24, alac, wav_16, wav_24.
+    Video: h264_1080p, h264_720p, h264_480p.
+    """
+    from euterpe.transcode.batch import Batch, BatchProblem, transcode_files
+
+    documents: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        batch = Batch(files, presets, out, at_once)
+        if as_json:
+            documents.extend(await transcode_files(batch, lambda _name, _percent, _text: None))
+            return
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+        name, told = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
+        with Progress(name, BarColumn(), TaskProgressColumn(), told) as bars:
+            rows = {path.name: bars.add_task(path.name, total=100, told="") for path in files}
+            documents.extend(
+                await transcode_files(
+                    batch, lambda name, percent, text: bars.update(rows[name], completed=percent, told=text)
+                )
+            )
+
+    try:
+        run_on_fast_loop(main())
+    except BatchProblem as problem:
+        raise click.UsageError(str(problem)) from None
+    if as_json:
+        print_json({"files": documents})
+    else:
+        for document in documents:
+            _tell(document)
+    if any(document["status"] != "succeeded" for document in documents):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _tell(document: dict[str, Any]) -> None:
+    if document["status"] != "succeeded":
+        error = document["error"] or {}
+        note(f"{document['source']}: {error.get('message', document['status'])} ({error.get('code', 'error')})")
+        return
+    for output in document["outputs"]:
+        say(f"{output['path']}  {output['size_bytes']:,} bytes  {output['sha256'][:12]}")

@@ -1,0 +1,130 @@
+"""Bugs in the service of transcoding: its routes, its job type, its callbacks."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+_TESTS = "tests/transcode/service"
+
+TRANSCODE_SERVICE_BUGS = (
+    Bug(
+        "outputs_are_published_without_a_fence",
+        (
+            Edit(
+                "transcode/uploading.py",
+                "await self._put(file, self._name(output, file), self._fence)",
+                "await self._put(file, self._name(output, file), _in_a_folder_of_its_own)",
+            ),
+        ),
+        f"{_TESTS}/test_stale_workers.py::test_a_worker_that_lost_its_job_publishes_nothing",
+        "AssertionError",
+    ),
+    Bug(
+        "what_was_published_stays_when_the_job_is_cancelled",
+        (Edit("transcode/job.py", "                await uploads.undo()\n", ""),),
+        f"{_TESTS}/test_cancelling.py::test_a_cancelled_transcode_leaves_no_files_in_any_stage",
+        "AssertionError",
+    ),
+    Bug(
+        "a_stale_worker_takes_back_what_is_not_its_own_any_more",
+        (
+            Edit(
+                "transcode/uploading.py",
+                "                await self._fence()\n                for name",
+                "                for name",
+            ),
+        ),
+        f"{_TESTS}/test_stale_workers.py::test_a_worker_that_lost_its_job_takes_nothing_back",
+        "AssertionError",
+    ),
+    Bug(
+        "a_job_that_came_past_the_route_is_not_checked",
+        (
+            Edit(
+                "transcode/request.py",
+                'outputs, problems = read_outputs(raw.get("outputs"))\n    if problems:',
+                'outputs, problems = read_outputs(raw.get("outputs"))\n    if problems and not outputs:',
+            ),
+        ),
+        f"{_TESTS}/test_http.py::test_a_job_that_came_past_the_route_is_held_against_the_same_rules",
+        "AssertionError",
+    ),
+    Bug(
+        "credentials_of_a_replayed_request_are_kept",
+        (Edit("transcode/routes.py", "            if not stored:\n", "            if False:\n"),),
+        f"{_TESTS}/test_http.py::test_a_repeated_request_gets_the_same_answer_byte_for_byte",
+        "AssertionError",
+    ),
+    Bug(
+        "a_replay_does_not_say_so",
+        (Edit("transcode/routes.py", "(*headers, REPLAYED) if receipt.replayed else headers", "headers"),),
+        f"{_TESTS}/test_http.py::test_a_repeated_request_gets_the_same_answer_byte_for_byte",
+        "KeyError",
+    ),
+    Bug(
+        "any_job_has_a_transcode_status",
+        (Edit("transcode/status.py", "if job.type != JOB_TYPE:", "if not job.type:"),),
+        f"{_TESTS}/test_http.py::test_who_may_ask_and_what_a_status_answers",
+        "assert 200 == 404",
+    ),
+    Bug(
+        "only_the_first_problem_is_told",
+        (Edit("transcode/request.py", "    return list(by_place.values())", "    return list(by_place.values())[:1]"),),
+        f"{_TESTS}/test_http.py::test_every_problem_of_a_request_is_told_with_its_pointer",
+        "AssertionError",
+    ),
+    Bug(
+        "a_folder_in_use_is_taken_for_abandoned",
+        (
+            Edit(
+                "transcode/workspace.py",
+                "                if _try_lock(descriptor):\n",
+                "                if descriptor:\n",
+            ),
+        ),
+        f"{_TESTS}/test_workspaces.py::test_a_folder_goes_with_its_attempt_however_that_ends",
+        "AssertionError",
+    ),
+    Bug(
+        "what_a_killed_worker_left_stays",
+        (Edit("transcode/setup.py", "        workspaces.remove_abandoned()\n", ""),),
+        f"{_TESTS}/test_killed_workers.py::test_jobs_of_a_worker_killed_in_any_stage_are_ended_by_another[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_master_playlist_names_files_that_are_elsewhere",
+        (Edit("transcode/uploading.py", 'else f"{folder}{line}"', "else line"),),
+        f"{_TESTS}/test_outputs_of_many_files.py"
+        "::test_a_ladder_is_published_whole_and_its_master_names_files_that_are_there",
+        "AssertionError",
+    ),
+    Bug(
+        "a_job_that_is_given_back_tells_nothing",
+        (
+            Edit(
+                "model/event_names.py",
+                "TOLD_OF_FAMILY: Final = TOLD | {State.SCHEDULED}",
+                "TOLD_OF_FAMILY: Final = TOLD",
+            ),
+        ),
+        f"{_TESTS}/test_event_families.py::test_every_change_of_status_is_told_under_the_names_of_the_family[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_retry_by_hand_tells_nothing",
+        (Edit("stores/sql/maintenance/operator.py", "        yield from tell([again])\n", ""),),
+        f"{_TESTS}/test_event_families.py::test_a_job_that_failed_and_is_retried_by_hand_is_queued_again[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_failure_that_gives_up_is_tried_again",
+        (
+            Edit(
+                "model/outcome.py", "    if failure.give_up:\n", "    if failure.give_up and job.attempt_count > 99:\n"
+            ),
+        ),
+        f"{_TESTS}/test_event_families.py"
+        "::test_a_failure_that_gives_up_makes_a_dead_letter_whatever_the_budget[sqlite]",
+        "AssertionError",
+    ),
+)
