@@ -11,18 +11,21 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from euterpe.stores.remote.store import HttpStore
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import ENGINES, Opened, Place, Tables
-from tests.conformance.not_over_http import expect_failure
+from tests.conformance.needs import needed_by
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if isinstance(item, pytest.Function) and "http over" in item.name:
-            expect_failure(item)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A behaviour that needs a capability is asked only of the engines that have it."""
+    lacking = [item for item in items if "http over" in item.name and not needed_by(item) <= HttpStore.capabilities]
+    if lacking:
+        config.hook.pytest_deselected(items=lacking)
+        items[:] = [item for item in items if item not in set(lacking)]
 
 
 @pytest.fixture(scope="session")

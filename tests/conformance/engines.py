@@ -1,7 +1,7 @@
 """The engines under test: for each, how to open an empty store on a frozen clock, and how to look at its tables.
 
 To add one, write an opener and put it into `ENGINES`; every behaviour of this folder then runs against it. Engines are
-never skipped: what cannot hold over HTTP is named in `not_over_http.py` with its reason, and must fail there.
+never skipped: what an engine cannot do is a capability that the test asks for (`needs.py`).
 """
 
 from __future__ import annotations

@@ -8,10 +8,12 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.exchange import Advance, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, complete, fail, job, release, take, take_one, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
+from tests.conformance.needs import needs
 
 
 async def test_stages_are_walked_in_their_declared_order(store: SqlStore) -> None:
@@ -93,6 +95,7 @@ async def test_naming_the_present_stage_again_changes_nothing(store: SqlStore, t
     assert await tables.run("SELECT COUNT(*) FROM job_outbox_events") == events
 
 
+@needs(Capability.RAW_BYTES)
 async def test_progress_and_message_are_stored_and_what_is_not_said_stays(store: SqlStore) -> None:
     claim = await taken(store)
     await store.advance([Advance(claim, progress=12.5, message="warming up", checkpoint=b"\x00\x01")])
@@ -101,6 +104,7 @@ async def test_progress_and_message_are_stored_and_what_is_not_said_stays(store:
     assert (stored.progress, stored.progress_message, stored.checkpoint) == (50.0, "warming up", b"\x00\x01")
 
 
+@needs(Capability.RAW_BYTES)
 async def test_a_checkpoint_is_handed_to_the_next_attempt(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store)
     await store.advance([Advance(claim, checkpoint=b'{"page": 7}')])
@@ -110,6 +114,7 @@ async def test_a_checkpoint_is_handed_to_the_next_attempt(store: SqlStore, clock
     assert (await take_one(store)).job.checkpoint == b'{"page": 7}'
 
 
+@needs(Capability.RAW_BYTES)
 async def test_a_checkpoint_survives_a_release_and_a_lost_lease(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store)
     await store.advance([Advance(claim, checkpoint=b"1")])
@@ -124,6 +129,7 @@ async def test_a_checkpoint_survives_a_release_and_a_lost_lease(store: SqlStore,
     assert (await take_one(store)).job.checkpoint == b"2"
 
 
+@needs(Capability.WHOLE_JOBS)
 async def test_news_of_a_stale_claim_change_nothing(store: SqlStore) -> None:
     old = await taken(store, stages=TRANSCODE_STAGES)
     await release(store, old)
@@ -157,6 +163,7 @@ async def test_a_batch_tells_two_claims_of_the_same_job_apart(store: SqlStore) -
     assert (await store.get(new.job.id)).progress == 2.0
 
 
+@needs(Capability.RAW_BYTES)
 async def test_several_news_of_one_claim_in_one_batch_all_count(store: SqlStore, tables: Tables) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES, callback_url=CALLBACK)
     news = [

@@ -7,6 +7,7 @@ import pytest
 from euterpe.model.errors import IllegalTransition, JobNotFound
 from euterpe.model.failure import Category
 from euterpe.model.state import TERMINAL, WAITING, State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
@@ -23,6 +24,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
+from tests.conformance.needs import needs
 
 
 @pytest.mark.parametrize("state", sorted(WAITING))
@@ -135,6 +137,7 @@ async def test_cancelling_twice_is_the_same_as_once(store: SqlStore, tables: Tab
     assert await tables.run("SELECT COUNT(*) FROM job_outbox_events") == [(1,)]
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_another_requesters_job_cannot_be_cancelled(store: SqlStore) -> None:
     job_id = await submit(store, requester_id="alice")
     with pytest.raises(JobNotFound):

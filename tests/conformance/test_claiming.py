@@ -9,10 +9,12 @@ from collections import Counter
 from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.outcome import Released, Success
 from euterpe.model.state import State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import MINUTE, SECOND, complete, fail, job, release, submit, take, take_one, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables
+from tests.conformance.needs import needs
 
 
 async def test_a_claimed_job_is_not_given_to_a_second_claimer(store: SqlStore) -> None:
@@ -40,6 +42,7 @@ async def test_claims_of_two_stores_on_the_same_data_never_share_a_job(subject: 
     assert set(seen.values()) == {1}
 
 
+@needs(Capability.WHOLE_JOBS)
 async def test_a_claim_sets_every_field_of_the_contract(store: SqlStore, clock: FrozenClock) -> None:
     job_id = await submit(store)
     claimed_at = clock.advance(seconds=5)
@@ -105,6 +108,7 @@ async def test_a_lease_is_no_longer_than_the_jobs_visibility(store: SqlStore, cl
     assert long.lease.expires_at == clock.now_us + 60 * SECOND
 
 
+@needs(Capability.CHOSEN_LEASE)
 async def test_the_claimer_chooses_how_long_its_lease_is(store: SqlStore, clock: FrozenClock) -> None:
     await submit(store)
     claim = await take_one(store, lease_ttl_us=7 * SECOND)
@@ -129,6 +133,7 @@ async def test_a_job_past_its_lifetime_is_not_claimed(store: SqlStore, clock: Fr
     assert await take(store) == []
 
 
+@needs(Capability.CHOSEN_LEASE)
 async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes(
     store: SqlStore, tables: Tables
 ) -> None:
@@ -146,6 +151,7 @@ async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes
         assert bytes(stored[claim.job.id]) == hashlib.sha256(claim.lease.token.encode()).digest()
 
 
+@needs(Capability.CHOSEN_LEASE)
 async def test_a_new_claim_forgets_the_token_of_the_claim_before(store: SqlStore, tables: Tables) -> None:
     await submit(store)
     [sealed] = await store.claim(ClaimRequest(worker_id="w1", limit=1, with_tokens=True))
@@ -155,6 +161,7 @@ async def test_a_new_claim_forgets_the_token_of_the_claim_before(store: SqlStore
     assert token_hash is None
 
 
+@needs(Capability.LARGE_BATCHES)
 async def test_a_batch_too_large_for_one_answer_is_claimed_all_the_same(store: SqlStore) -> None:
     """SQLite gives a batch back in one value, which has a limit."""
     payload = b'"' + b"x" * 999_000 + b'"'
@@ -163,6 +170,7 @@ async def test_a_batch_too_large_for_one_answer_is_claimed_all_the_same(store: S
     assert [claim.job.payload for claim in claims] == [payload] * 9
 
 
+@needs(Capability.RAW_BYTES)
 async def test_bytes_of_every_kind_come_back_as_they_were(store: SqlStore) -> None:
     payload, checkpoint = bytes(range(256)), b"\x00\xff\xfe"
     await store.submit(job(payload=payload, payload_format="bytes"))

@@ -11,6 +11,7 @@ from euterpe.model.failure import Category
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.model.views import Search
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     MINUTE,
@@ -26,6 +27,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened
+from tests.conformance.needs import needs
 
 
 def keyed(key: str = "k", limit: int = 1, **said: Any) -> Submission:
@@ -237,6 +239,7 @@ async def test_a_paused_job_goes_on_when_it_is_resumed(store: SqlStore) -> None:
     assert [claim.job.id for claim in await take(store)] == [paused.job_id]
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_requesters_do_not_share_a_key(store: SqlStore) -> None:
     """One requester can neither park the jobs of another, nor learn from its own that another's run."""
     mine = [await store.submit(keyed(requester_id="me")) for _ in range(2)]

@@ -12,6 +12,7 @@ from euterpe.model.exchange import Finished
 from euterpe.model.failure import Category
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     HOUR,
@@ -31,6 +32,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables, row_counts
+from tests.conformance.needs import needs
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -185,7 +187,9 @@ async def test_a_dependent_is_as_urgent_as_the_most_urgent_job_it_waits_for(stor
     assert receipt.priority == "high"
 
 
-@pytest.mark.parametrize("bad", [UNKNOWN, "nonsense", "", "\x00", "\ud800"])
+@pytest.mark.parametrize(
+    "bad", [UNKNOWN, "nonsense", "", pytest.param("\x00", marks=needs(Capability.RAW_BYTES)), "\ud800"]
+)
 async def test_an_unknown_dependency_is_refused_and_nothing_is_stored(
     store: SqlStore, tables: Tables, bad: str
 ) -> None:
@@ -200,6 +204,7 @@ async def test_an_unknown_dependency_is_refused_and_nothing_is_stored(
     assert not (await store.get(known)).has_dependents
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_another_requesters_job_is_an_unknown_dependency(store: SqlStore, tables: Tables) -> None:
     theirs = await submit(store, requester_id="alice")
     before = await row_counts(tables)

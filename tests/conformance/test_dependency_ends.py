@@ -15,6 +15,7 @@ from euterpe.model.job import Claim
 from euterpe.model.outcome import Outcome, Success
 from euterpe.model.state import State
 from euterpe.model.views import Search
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     MINUTE,
@@ -31,6 +32,7 @@ from tests.conformance.acts import (
     taken,
 )
 from tests.conformance.clock import FrozenClock
+from tests.conformance.needs import needs
 
 AFTER, ANY, CHAIN, FAN_IN = Dependency.AFTER, Dependency.AFTER_ANY, Dependency.CHAIN, Dependency.FAN_IN
 COMPLETED, FAILED, DEAD, CANCELLED = State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED
@@ -218,6 +220,7 @@ async def test_the_rest_of_a_chain_is_cancelled_when_a_link_fails(store: SqlStor
     assert await states_of(store, *ids) == [COMPLETED, FAILED, CANCELLED, CANCELLED, CANCELLED]
 
 
+@needs(Capability.CHOSEN_IDS)
 async def test_an_end_runs_down_a_line_of_a_hundred_in_one_transaction(store: SqlStore) -> None:
     ids = new_ids(100)
     drafts = [Draft(ids[0], job())]

@@ -9,9 +9,11 @@ from euterpe.model.dependency import MAX_BREADTH, MAX_DEPTH, Dependency
 from euterpe.model.errors import DependencyCycle, DependencyLimit, InvalidInput, UnknownDependency
 from euterpe.model.failure import Category
 from euterpe.model.state import State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import complete, fail, job, state_of, states_of, submit, submit_in, take, take_one
 from tests.conformance.engines import Opened, Tables, row_counts
+from tests.conformance.needs import needs
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -21,6 +23,7 @@ def line(ids: list[str]) -> list[Draft]:
     return [Draft(i, job(depends_on=needed)) for i, needed in zip(ids, needs, strict=True)]
 
 
+@needs(Capability.CHOSEN_IDS)
 async def test_a_graph_is_stored_whole_whatever_the_order_of_its_parts(store: SqlStore) -> None:
     a, b, c, d = new_ids(4)
     drafts = [
@@ -39,6 +42,7 @@ async def test_a_graph_is_stored_whole_whatever_the_order_of_its_parts(store: Sq
             await complete(store, claim)
 
 
+@needs(Capability.CHOSEN_IDS)
 async def test_a_graph_may_hang_on_jobs_that_are_stored_already(store: SqlStore) -> None:
     outside = await submit(store, "outside", priority=0)
     a, b = new_ids(2)
@@ -62,6 +66,7 @@ async def test_a_failed_job_outside_ends_the_graph_that_hangs_on_it(store: SqlSt
     assert [r.state for r in receipts] == ["failed", "cancelled", "scheduled"]
 
 
+@needs(Capability.CHOSEN_IDS)
 async def test_a_failure_inside_a_graph_runs_down_its_edges(store: SqlStore) -> None:
     ids = new_ids(4)
     await store.submit_graph(line(ids))
@@ -84,6 +89,7 @@ async def test_a_cycle_is_refused_and_nothing_is_stored(
     assert await row_counts(tables) == before
 
 
+@needs(Capability.CHOSEN_IDS)
 async def test_a_line_of_a_hundred_is_accepted_and_one_more_is_not(store: SqlStore, tables: Tables) -> None:
     ids = new_ids(MAX_DEPTH)
     await store.submit_graph(line(ids))
@@ -140,6 +146,7 @@ async def test_an_empty_batch_or_graph_is_answered_with_nothing(store: SqlStore,
     assert await row_counts(tables) == before
 
 
+@needs(Capability.CHOSEN_IDS)
 async def test_a_fan_in_inside_a_graph_waits_for_what_its_parent_will_spawn(store: SqlStore) -> None:
     parent, summary = new_ids(2)
     await store.submit_graph(

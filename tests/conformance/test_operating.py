@@ -12,6 +12,7 @@ from euterpe.model.errors import IllegalTransition, JobNotFound
 from euterpe.model.failure import Category
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import LIVE, TERMINAL, TRANSCODE_STAGES, State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
@@ -25,6 +26,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
+from tests.conformance.needs import needs
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
@@ -64,6 +66,7 @@ async def test_retrying_any_other_ended_job_makes_a_new_one(store: SqlStore, sta
     assert await store.get(ended.id) == ended
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_a_replay_is_the_same_request(store: SqlStore, clock: FrozenClock) -> None:
     said: dict[str, Any] = {
         "payload": b'{"day": "mon"}',
@@ -123,6 +126,7 @@ async def test_only_a_failed_job_can_be_buried(store: SqlStore, state: State) ->
     assert await store.get(other.id) == other
 
 
+@needs(Capability.ANY_REQUESTER)
 @pytest.mark.parametrize("state", sorted(TERMINAL))
 async def test_another_requesters_job_can_neither_be_retried_nor_buried(
     store: SqlStore, tables: Tables, state: State

@@ -10,10 +10,12 @@ import pytest
 
 from euterpe.model.errors import JobNotFound
 from euterpe.model.outbox import Delivery, OutboxEvent
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, MINUTE, SECOND, complete, job, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables
+from tests.conformance.needs import needs
 
 
 async def make_events(store: SqlStore, count: int = 1, **said: Any) -> list[str]:
@@ -229,6 +231,7 @@ async def test_an_event_that_is_under_way_cannot_be_redelivered(store: SqlStore)
         await store.outbox.redeliver(event.id)
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_another_requesters_event_cannot_be_redelivered(store: SqlStore) -> None:
     await make_events(store, requester_id="alice")
     [event] = await store.outbox.claim("d1", 10)
@@ -247,6 +250,7 @@ async def test_an_event_that_never_was_is_not_found(store: SqlStore, event_id: s
     assert await store.outbox.deliveries(event_id) == []
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_events_are_found_by_requester_state_and_job_with_a_stable_cursor(store: SqlStore) -> None:
     alice = await make_events(store, 5, requester_id="alice")
     await make_events(store, 3, requester_id="bob")

@@ -10,6 +10,7 @@ from euterpe.model.failure import Category
 from euterpe.model.outbox import OutboxEvent
 from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
@@ -27,6 +28,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
+from tests.conformance.needs import needs
 
 
 async def events_of(store: SqlStore, job_id: str | None = None) -> list[OutboxEvent]:
@@ -128,6 +130,7 @@ async def test_a_failure_carries_its_normalized_error(store: SqlStore, category:
     assert "outputs" not in body
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_an_event_names_itself_its_job_and_its_place(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store, callback_url=CALLBACK, requester_id="alice", correlation_id="c", tags={"a": "b"})
     [event] = await events_of(store)
@@ -142,6 +145,7 @@ async def test_an_event_names_itself_its_job_and_its_place(store: SqlStore, cloc
     assert "payload" not in told_job
 
 
+@needs(Capability.WHOLE_JOBS)
 async def test_dead_lettering_passes_failed_and_tells_only_its_end(store: SqlStore) -> None:
     claim = await taken(store, callback_url=CALLBACK, max_attempts=1)
     before = (await store.get(claim.job.id)).transitions

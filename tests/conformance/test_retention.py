@@ -8,6 +8,7 @@ from euterpe.model.errors import JobNotFound, JobPruned
 from euterpe.model.outbox import Delivery
 from euterpe.model.retention import Retention
 from euterpe.model.state import TERMINAL, State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
@@ -24,6 +25,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables, row_counts
+from tests.conformance.needs import needs
 
 KEPT_DAYS = {State.COMPLETED: 7, State.CANCELLED: 7, State.FAILED: 30, State.DEAD_LETTER: 90}
 
@@ -51,6 +53,7 @@ async def test_live_jobs_are_never_pruned(store: SqlStore, clock: FrozenClock) -
         await store.get(waiting.id)
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_a_pruned_job_leaves_a_tombstone_that_only_its_requester_sees(
     store: SqlStore, clock: FrozenClock
 ) -> None:

@@ -8,6 +8,7 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.failure import Category
 from euterpe.model.state import State
 from euterpe.model.views import Search
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
@@ -25,6 +26,7 @@ from tests.conformance.acts import (
     taken,
 )
 from tests.conformance.clock import FrozenClock
+from tests.conformance.needs import needs
 
 
 async def found(store: SqlStore, **asked: object) -> list[str]:
@@ -37,6 +39,7 @@ async def test_jobs_are_found_newest_first(store: SqlStore) -> None:
     assert await found(store) == ids[::-1]
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_each_filter_finds_what_it_names(store: SqlStore) -> None:
     a = await submit(store, "a", requester_id="alice", queue="q1", tags={"team": "x", "env": "prod"})
     b = await submit(store, "b", requester_id="bob", queue="q2", tags={"team": "y"}, delay_us=HOUR)
@@ -164,6 +167,7 @@ async def test_stats_tell_oldest_ages_ends_of_the_last_minute_and_the_outbox(
     assert stats.outbox == {"scheduled": 2}
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_stats_of_one_requester_show_nothing_of_the_others(store: SqlStore, clock: FrozenClock) -> None:
     for requester in ("alice", "bob"):
         await complete(store, await taken(store, requester, requester_id=requester, callback_url=CALLBACK))

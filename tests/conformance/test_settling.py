@@ -8,6 +8,7 @@ from euterpe.model.exchange import ClaimRequest, Finished
 from euterpe.model.failure import Category
 from euterpe.model.outcome import MAX_RELEASES, Cancelled, Outcome, Released, Success
 from euterpe.model.state import State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     SECOND,
@@ -24,6 +25,7 @@ from tests.conformance.acts import (
     taken,
 )
 from tests.conformance.clock import FrozenClock
+from tests.conformance.needs import needs
 
 
 async def test_a_completed_job_keeps_its_result(store: SqlStore, clock: FrozenClock) -> None:
@@ -43,6 +45,7 @@ async def test_a_job_may_complete_without_a_result(store: SqlStore) -> None:
     assert (await store.get(claim.job.id)).result is None
 
 
+@needs(Capability.WHOLE_JOBS)
 async def test_a_success_after_failures_clears_the_error(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store)
     await fail(store, claim)
@@ -69,6 +72,7 @@ async def test_a_permanent_failure_ends_the_job_at_once(store: SqlStore, clock: 
     }
 
 
+@needs(Capability.RETRY_DELAYS)
 async def test_a_temporary_failure_waits_for_its_backoff(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store, max_attempts=4)
     for n, delay_s in ((1, 1), (2, 2), (3, 4)):
@@ -88,6 +92,7 @@ async def test_a_temporary_failure_waits_for_its_backoff(store: SqlStore, clock:
     assert (await fail(store, claim)).state is State.DEAD_LETTER
 
 
+@needs(Capability.RETRY_DELAYS)
 async def test_a_longer_retry_after_wins_over_the_backoff(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store)
     verdict = await fail(store, claim, retry_after_us=90 * SECOND)
@@ -119,6 +124,7 @@ async def test_a_timeout_is_retried_unless_the_job_says_otherwise(store: SqlStor
     assert (await fail(store, strict, Category.TIMEOUT)).state is State.FAILED
 
 
+@needs(Capability.WHOLE_JOBS)
 async def test_a_released_job_can_be_claimed_at_once_and_pays_nothing(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store, max_attempts=1)
     released_at = clock.advance(seconds=1)
@@ -135,6 +141,7 @@ async def test_a_released_job_can_be_claimed_at_once_and_pays_nothing(store: Sql
     assert (await take_one(store)).job.attempt_count == 1
 
 
+@needs(Capability.WHOLE_JOBS)
 async def test_a_job_is_refunded_twenty_times_and_pays_from_then_on(store: SqlStore, clock: FrozenClock) -> None:
     job_id = await submit(store, max_attempts=2)
     for n in range(MAX_RELEASES):

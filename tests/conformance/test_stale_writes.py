@@ -12,6 +12,7 @@ from euterpe.model.failure import LOST_LEASE, Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.state import State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
@@ -29,6 +30,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
+from tests.conformance.needs import needs
 
 OUTCOMES: dict[str, Outcome] = {
     "success": Success(b'"late"'),
@@ -181,6 +183,7 @@ async def test_a_batch_tells_stale_and_good_settles_apart(store: SqlStore, clock
     assert count == 4
 
 
+@needs(Capability.RAW_BYTES)
 async def test_a_batch_with_an_old_and_a_new_claim_of_one_job_accepts_only_the_new_one(
     store: SqlStore, clock: FrozenClock
 ) -> None:
@@ -196,6 +199,7 @@ async def test_a_batch_with_an_old_and_a_new_claim_of_one_job_accepts_only_the_n
     assert [(a.claim_version, a.outcome) for a in await store.attempts(new.job.id)] == [(1, "system"), (2, "completed")]
 
 
+@needs(Capability.RAW_BYTES)
 async def test_a_batch_with_a_new_claim_before_the_old_one_accepts_only_the_new_one(store: SqlStore) -> None:
     old = await taken(store)
     await release(store, old)

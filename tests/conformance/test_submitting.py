@@ -15,10 +15,12 @@ from euterpe.model.job import Claim
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import TRANSCODE_STAGES, State
 from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, DAY, MINUTE, SECOND, complete, fail, job, state_of, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables, row_counts
+from tests.conformance.needs import needs
 
 
 async def test_the_system_gives_every_job_a_version_4_uuid(store: SqlStore) -> None:
@@ -30,6 +32,7 @@ async def test_the_system_gives_every_job_a_version_4_uuid(store: SqlStore) -> N
     assert len({job_id[:8] for job_id in ids}) == 51, "the first bits are no clock"
 
 
+@needs(Capability.WHOLE_JOBS)
 async def test_an_unadorned_submission_has_the_defaults_of_the_model(store: SqlStore, clock: FrozenClock) -> None:
     stored = await store.get((await store.submit(Submission(type="t"))).job_id)
     assert (stored.requester_id, stored.queue, stored.type, stored.priority) == ("local", "default", "t", 2)
@@ -42,6 +45,7 @@ async def test_an_unadorned_submission_has_the_defaults_of_the_model(store: SqlS
     assert (stored.state, stored.status) == (State.SCHEDULED, "queued")
 
 
+@needs(Capability.ANY_REQUESTER)
 async def test_everything_said_is_stored_and_read_back(store: SqlStore, clock: FrozenClock) -> None:
     retry = RetryPolicy(Backoff(Strategy.LINEAR, 2 * SECOND, 9 * SECOND, jitter=0.5), on_timeout=False, on_system=False)
     stored = await store.get(

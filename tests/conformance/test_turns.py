@@ -5,9 +5,11 @@ from __future__ import annotations
 from euterpe.model.exchange import Advance, ClaimRequest, Finished
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import MINUTE, fail, job, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock
+from tests.conformance.needs import needs
 
 ALL = ClaimRequest(worker_id="w2", limit=10)
 
@@ -77,6 +79,7 @@ async def test_a_turn_takes_the_most_urgent_first_and_the_oldest_of_those(store:
     assert [claim.job.id for claim in claims] == [ids[1], ids[3], ids[2], ids[0]]
 
 
+@needs(Capability.WHOLE_JOBS)
 async def test_a_job_that_a_turn_gives_out_is_the_job_that_is_stored(store: SqlStore, clock: FrozenClock) -> None:
     job_id = await submit(
         store, tags={"a": "b"}, correlation_id="c", priority=1, payload=b'{"x": 1}', visibility_us=MINUTE // 2

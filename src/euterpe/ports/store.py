@@ -37,6 +37,7 @@ class Capability(StrEnum):
     RAW_BYTES = "keep results and checkpoints that are not JSON"
     WHOLE_JOBS = "tell everything that is stored of a job"
     LARGE_BATCHES = "store a batch of any size in one piece"
+    RETRY_DELAYS = "tell how long a retry waits"
     REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
 
 

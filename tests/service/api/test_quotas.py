@@ -10,9 +10,11 @@ import httpx
 import pytest
 
 from euterpe.model.submission import Submission
+from euterpe.model.views import Usage
 from euterpe.server.http.limits import Limits
 from euterpe.server.http.problems import Refusal
 from euterpe.server.quotas import Quota, Quotas
+from euterpe.stores.sql.serving import Serving
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
 
 
@@ -89,16 +91,16 @@ async def test_requests_of_all_keys_of_a_requester_count_together(sqlite_url: st
 async def test_many_submissions_share_a_count(sqlite_url: str) -> None:
     async with running_plane(sqlite_url) as plane:
         counts = 0
-        engine = plane.store.engine
+        store = plane.store
 
-        class Counted:
-            async def read(self, program: object) -> object:
+        class Counted(Serving):
+            async def usage(self, *, of_jobs: bool, of_keys: bool) -> dict[str, Usage]:
                 nonlocal counts
                 counts += 1
-                return await engine.read(program)  # type: ignore[arg-type]  # passed through as it came
+                return await super().usage(of_jobs=of_jobs, of_keys=of_keys)
 
         now = 0.0
-        quotas = Quotas(Counted(), Quota(waiting_jobs=100), lambda: now)  # type: ignore[arg-type]  # only reads
+        quotas = Quotas(Counted(store.engine, store.rng), Quota(waiting_jobs=100), lambda: now)
         submission = Submission(type="t", requester_id="r")
         await asyncio.gather(*(quotas.admit("r", [submission]) for _ in range(100)))
         assert counts == 1

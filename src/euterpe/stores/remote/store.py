@@ -55,12 +55,14 @@ def _refuse_other_requesters(submissions: Iterable[Submission]) -> None:
 class HttpStore:
     """The jobs API behind the methods of a store. What HTTP cannot carry raises Unsupported."""
 
+    capabilities: frozenset[Capability] = frozenset()
+    """Only what every store can. A key speaks for one requester, and the control plane decides the rest."""
+
     def __init__(self, url: str, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
         self.payload_limit = payload_limit
         self.sweeps = RemoteSweeps()
         self.key_window_us = IDEMPOTENCY_WINDOW_US
         """As every store has one; the control plane applies its own."""
-        self.capabilities: frozenset[Capability] = frozenset()
         self.wakeups: Wakeups | None = None
         self.telemetry: Telemetry | None = None
         """As every store has one; what the control plane does, it counts itself."""
