@@ -20,7 +20,7 @@ def test_the_demo_proves_what_it_says_and_leaves_nothing_behind(bare_shell: Shel
     )
     assert done.returncode == 0, done.stdout + done.stderr
     proofs = [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("  ok ", "  FAIL "))]
-    assert proofs == ["ok"] * 9
+    assert proofs == ["ok"] * 12
     for words in (
         "nothing was lost",
         "each job completed exactly once",
@@ -29,6 +29,8 @@ def test_the_demo_proves_what_it_says_and_leaves_nothing_behind(bare_shell: Shel
         "the fan-in waited",
         "late write bounced",
         "webhooks came signed",
+        "the transcode that lost its worker",
+        "3 of 3 outputs have the checksum",
     ):
         assert words in done.stdout
     assert list((bare_shell.folder / "tmp").iterdir()) == []

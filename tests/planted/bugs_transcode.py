@@ -26,18 +26,6 @@ TRANSCODE_SERVICE_BUGS = (
         "AssertionError",
     ),
     Bug(
-        "a_stale_worker_takes_back_what_is_not_its_own_any_more",
-        (
-            Edit(
-                "transcode/uploading.py",
-                "                await self._fence()\n                for name",
-                "                for name",
-            ),
-        ),
-        f"{_TESTS}/test_stale_workers.py::test_a_worker_that_lost_its_job_takes_nothing_back",
-        "AssertionError",
-    ),
-    Bug(
         "a_job_that_came_past_the_route_is_not_checked",
         (
             Edit(

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 from euterpe.cli.demo.app import FAILURES, FIRST_RETRY_S
+from euterpe.cli.demo.proof import Proof
 from euterpe.cli.demo.steps import DELAY_S, Play
 from euterpe.model.state import State
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """A claim with the figures that bear it out, and whether they do."""
-
-    holds: bool
-    says: str
 
 
 def nothing_was_lost(play: Play) -> Proof:

@@ -49,6 +49,16 @@ class Crew:
             name, "worker", "euterpe.cli.demo.app:queue", "--concurrency", "3", "--metrics-port", "0"
         )
 
+    async def media_worker(self, name: str) -> Member:
+        """One that transcodes, and runs nothing of the demo's app."""
+        return await self._start(
+            name,
+            "--role=worker",
+            TRANSCODE_LOCAL_ROOT=str(self.folder / "objects"),
+            TRANSCODE_WORK_DIR=str(self.folder / "work"),
+            OBSERVABILITY_METRICS_PORT="0",
+        )
+
     async def api(self) -> ApiFacts:
         """Start the API on a free port, and read what it prints."""
         member = await self._start("api", "--role=api", stdout=asyncio.subprocess.PIPE)
@@ -63,9 +73,12 @@ class Crew:
                     return ApiFacts(address, key, word)
         raise RuntimeError(f"the API did not start; see {self.folder / 'api.log'}")
 
-    async def _start(self, name: str, *arguments: str, stdout: int = asyncio.subprocess.DEVNULL) -> Member:
+    async def _start(
+        self, name: str, *arguments: str, stdout: int = asyncio.subprocess.DEVNULL, **settings: str
+    ) -> Member:
         environ = {
             **os.environ,
+            **settings,
             URL_VARIABLE: self.url,
             "ENGINE_URL": self.url,
             "API_PORT": "0",
