@@ -88,7 +88,7 @@ class WorkerProcess:
         """The lease keeper's process, if there is one."""
         try:
             for child in psutil.Process(self.pid).children():
-                if "euterpe.lease_keeper.__main__" in child.cmdline():
+                if "euterpe.lease_keeper" in child.cmdline():
                     return child
         except psutil.Error:
             return None

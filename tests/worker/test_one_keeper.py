@@ -12,11 +12,12 @@ from typing import Any
 import psutil
 import pytest
 
+from euterpe.lease_keeper import COMMAND
 from euterpe.queue.queue import Queue, core_of
 from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.attempts import Roster
 from euterpe.worker.execution.environment import for_a_handler, for_a_lease_keeper
-from euterpe.worker.heartbeat.keeper import LeaseKeeper, Reports
+from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, Reports
 from tests.worker import app
 from tests.worker.floor import is_alive, until
 from tests.worker.inline import work_on
@@ -28,7 +29,7 @@ def keepers() -> list[int]:
     found = []
     for child in psutil.Process().children():
         try:
-            if "euterpe.lease_keeper.__main__" in child.cmdline():
+            if "euterpe.lease_keeper" in child.cmdline():
                 found.append(child.pid)
         except psutil.Error:
             continue
@@ -43,7 +44,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     async def noting(*command: Any, **options: Any) -> asyncio.subprocess.Process:
         child = await start(*command, **options)
-        if "euterpe.lease_keeper.__main__" in command:
+        if "euterpe.lease_keeper" in command:
             pids.append(child.pid)
         return child
 
@@ -70,7 +71,7 @@ async def test_two_who_ask_for_the_keeper_at_once_get_one(sqlite_url: str, start
     queue = plain_queue(sqlite_url)
     reports = Reports(lambda *_: None, lambda *_: None)
     async with queue:
-        keeper = LeaseKeeper(sqlite_url, core_of(queue).store, 3, 60_000_000, reports)
+        keeper = LeaseKeeper(KeeperProcess(COMMAND, sqlite_url), core_of(queue).store, 3, 60_000_000, reports)
         await asyncio.gather(keeper.ensure_running(), keeper.ensure_running())
         assert len(started) == 1
         await keeper.close(ShutdownDeadline())

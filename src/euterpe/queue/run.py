@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from euterpe import lease_keeper
 from euterpe.model.errors import EuterpeError
 from euterpe.model.exchange import Verdict
 from euterpe.model.state import State
@@ -22,6 +23,7 @@ from euterpe.queue.cron import keep_time
 from euterpe.queue.submitter import Submitter
 from euterpe.webhook.service import Postman
 from euterpe.worker.attempt import Attempt
+from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import PROMOTE_S, Sweeper
 from euterpe.worker.worker import WorkerLoop, WorkerSettings
@@ -84,7 +86,7 @@ async def run_worker(
             core.handlers,
             settings,
             wakeups=core.wakeups,
-            keeper_url=core.backend_url if service.keeper else None,
+            keeper=KeeperProcess(lease_keeper.COMMAND, core.backend_url) if service.keeper else None,
             spawn=core.spawn,
             make_submission=submitter.make_submission,
             telemetry=telemetry,

@@ -27,7 +27,7 @@ from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import Attempt
 from euterpe.worker.attempts import LEASES_PER_SLOT, Roster
 from euterpe.worker.handlers import Handlers
-from euterpe.worker.heartbeat.keeper import LeaseKeeper, LoopKeeper, Reports
+from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
 from euterpe.worker.job_log import job_keys, report_end
 from euterpe.worker.reporter import MakeSubmission, Spawn, WorkerDesk
@@ -64,7 +64,7 @@ class WorkerLoop:
         settings: WorkerSettings,
         *,
         wakeups: Wakeups,
-        keeper_url: str | None = None,
+        keeper: KeeperProcess | None = None,
         spawn: Spawn | None = None,
         make_submission: MakeSubmission | None = None,
         telemetry: Telemetry | None = None,
@@ -86,8 +86,8 @@ class WorkerLoop:
         slots = LEASES_PER_SLOT * settings.concurrency
         self._keeper: LeaseKeeper | LoopKeeper = (
             LoopKeeper(claims, slots, settings.lease_ttl_us, reports)
-            if keeper_url is None
-            else LeaseKeeper(keeper_url, claims, slots, settings.lease_ttl_us, reports)
+            if keeper is None
+            else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports)
         )
         self._roster.hold_leases_in(self._keeper.table)
         self._reserved = 0

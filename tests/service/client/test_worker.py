@@ -149,7 +149,7 @@ class TestShortLeases:
             job = await block.submit()
             await asyncio.wait_for(running.wait(), 30)
             children = [child for child in psutil.Process().children() if child.pid not in others]
-            (keeper,) = [child for child in children if "euterpe.lease_keeper.__main__" in child.cmdline()]
+            (keeper,) = [child for child in children if "euterpe.lease_keeper" in child.cmdline()]
             assert remote.key not in " ".join(keeper.cmdline())
             assert remote.key not in "".join(keeper.environ().values())
             assert await job.result("30s") == "done"

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -49,15 +48,22 @@ class Reports(msgspec.Struct, frozen=True):
             log.warning("leases cannot be renewed just now", extra={"error_code": news.trouble})
 
 
+class KeeperProcess(NamedTuple):
+    """How to start the process, and the store that it renews leases in. The room that knows engines says it."""
+
+    command: tuple[str, ...]
+    url: str
+
+
 class LeaseKeeper:
     """The worker's side: the table, the child, and what is done with its news.
 
     One child at a time. While none can be started (no descriptor or memory is left, it dies as it starts), leases are
     renewed on the worker's loop, and the start is tried again."""
 
-    def __init__(self, url: str, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports) -> None:
+    def __init__(self, process: KeeperProcess, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports) -> None:
         self.table = LeaseTable(slots)
-        self._url = url
+        self._process = process
         self._lease_ttl_us = lease_ttl_us
         self._reports = reports
         self._on_loop = LoopBeats(claims, self.table, lease_ttl_us, reports)
@@ -106,14 +112,16 @@ class LeaseKeeper:
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "euterpe.lease_keeper.__main__",
+            *self._process.command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=(self.table.descriptor,),
             env=for_a_lease_keeper(os.environ),
             start_new_session=True,
         )  # fmt: skip
-        orders = KeeperOrders(self._url, self.table.descriptor, self.table.slots, self._lease_ttl_us, os.getpid())
+        orders = KeeperOrders(
+            self._process.url, self.table.descriptor, self.table.slots, self._lease_ttl_us, os.getpid()
+        )
         assert child.stdin is not None
         child.stdin.write(msgspec.json.encode(orders) + b"\n")
         return child
