@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.errors import PermanentError, StaleLease
+from euterpe.model.errors import IllegalTransition, PermanentError, StaleLease
 from euterpe.model.failure import Category
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.queue.queue import Queue
@@ -73,6 +73,9 @@ class Transcoder:
             return await attempt.run()
         except (MediaError, StorageError) as error:
             raise HandlerFailed(failure_for(await attempt.judged(error), attempt.stage, ctx.attempt)) from None
+        except IllegalTransition:
+            message = f"a transcode has the stages {', '.join(TRANSCODE_STAGES)}; this job was submitted without them"
+            raise PermanentError(message, code="request.invalid") from None
         except (StaleLease, asyncio.CancelledError):
             raise
         except Exception as error:

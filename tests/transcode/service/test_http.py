@@ -163,6 +163,16 @@ async def test_transcoding_is_described(studio: Studio) -> None:
     assert {"412", "428", "409"} <= set(paths["/transcode/{job_id}/credentials"]["put"]["responses"])
 
 
+async def test_a_job_without_the_stages_of_a_transcode_fails_and_is_not_tried_again(studio: Studio) -> None:
+    studio.start_worker()
+    body = {name: value for name, value in studio.body().items() if name != "status_webhook_url"}
+    said = {"type": "transcode", "payload": body, "stages": ["claimed", "elsewhere"]}
+    done = await studio.until((await studio.client.post("/jobs", json=said)).json()["job_id"])
+    assert (done["status"], done["attempt_count"]) == ("failed", 1)
+    assert done["last_error"]["code"] == "request.invalid"
+    assert studio.leftovers() == []
+
+
 @pytest.mark.parametrize("name", ["../x.mp3", ".x.mp3"])
 async def test_a_job_that_came_past_the_route_is_held_against_the_same_rules(studio: Studio, name: str) -> None:
     studio.start_worker()
