@@ -178,7 +178,8 @@ def use_configured_transport(config: Config, queue: Queue) -> None:
 def keep_as_said(config: Config, queue: Queue) -> None:
     """The sweeps of this process remove what the configuration no longer keeps; its keys last as long as said. An API
     or a dispatcher that freezes inside a transaction holds jobs and events no longer than a worker may."""
-    said, store = config.retention, core_of(queue).store
+    said = config.retention
+    store = core_of(queue).store
     store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)
     sweeps = store.sweeps
     sweeps.retention = Retention(
