@@ -25,7 +25,7 @@ import msgspec
 from euterpe.backends.engines import MEMORY_URL, connect
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
-from euterpe.model.exchange import Advance, ClaimRequest, Finished
+from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.job import Claim
 from euterpe.model.job import Job as JobRow
 from euterpe.model.outcome import Success
@@ -42,7 +42,7 @@ from euterpe.worker.attempt import Attempt, Interruption, Means
 from euterpe.worker.context import Context
 from euterpe.worker.execution.threads import Threads
 from euterpe.worker.handlers import Handler, encode_result
-from euterpe.worker.reporter import WorkerDesk
+from euterpe.worker.reporter import WorkerReporter
 
 __all__ = [
     "FrozenClock",
@@ -252,10 +252,17 @@ class _Bench:
         self._core = core = submitter.core
         self._store = core.store
         self._threads = Threads()
-        self._desk = WorkerDesk(asyncio.get_running_loop(), self._advance, core.spawn, submitter.make_submission)
-        desk = self._desk
+        self._reporter = WorkerReporter(
+            asyncio.get_running_loop(), self._advance, core.spawn, submitter.make_submission
+        )
+        reporter = self._reporter
         self._means = Means(
-            self._threads.call, self._in_thread, desk.has_news, desk.delivered, desk.is_spawning, RESULT_LIMIT
+            self._threads.call,
+            self._in_thread,
+            reporter.has_news,
+            reporter.delivered,
+            reporter.is_spawning,
+            RESULT_LIMIT,
         )
 
     async def __aenter__(self) -> _Bench:
@@ -284,13 +291,13 @@ class _Bench:
         loop = asyncio.get_running_loop()
         timeout_us = min(claim.job.execution_timeout_us, handler.timeout_us or claim.job.execution_timeout_us)
         stops_at = loop.time() + timeout_us / 1_000_000
-        attempt = Attempt(claim, handler, Context(claim, self._desk, stops_at), loop.time(), stops_at, 0)
+        attempt = Attempt(claim, handler, Context(claim, self._reporter, stops_at), loop.time(), stops_at, 0)
         attempt.task = loop.create_task(attempt.run(self._means))
         alarm = loop.call_at(stops_at, attempt.interrupt, Interruption.TIMEOUT)
         await attempt.task
         alarm.cancel()
         attempt.context.close()
-        self._desk.forget(claim)
+        self._reporter.forget(claim)
         if attempt.outcome is not None:
             (verdict,) = await self._store.settle([attempt.finished()])
             self._core.settled(claim.job.id, verdict)
@@ -300,19 +307,19 @@ class _Bench:
         """The handler itself: its own return value, its own exception."""
         handler = self._core.handlers[claim.job.type]
         deadline = asyncio.get_running_loop().time() + claim.job.execution_timeout_us / 1_000_000
-        context = Context(claim, self._desk, deadline)
+        context = Context(claim, self._reporter, deadline)
         args = (context,) if handler.takes_context else ()
         function = partial(handler.function, *args, **handler.arguments_of(claim.job))
         try:
             value = await function() if handler.mode == "async" else await self._threads.call(function)
-            await self._desk.delivered(claim)
+            await self._reporter.delivered(claim)
             result = encode_result(handler, value, RESULT_LIMIT)
         except BaseException:
             await self._store.cancel(claim.job.id, force=True)  # It shall not be tried again by a later drain.
             raise
         finally:
             context.close()
-        await self._store.settle([Finished(claim, Success(result))])
+        await self._store.settle([Report(claim, Success(result))])
         return value
 
     async def _in_thread(self, handler: Handler, claim: Claim, context: Context) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from euterpe.model.batch import Draft, new_ids
-from euterpe.model.exchange import Advance, ClaimRequest, Finished
+from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outbox import Delivery, OutboxEvent
@@ -117,26 +117,26 @@ async def advance(store: SqlStore, n: int) -> Call:
 
 @operation
 async def settle_a_success(store: SqlStore, n: int) -> Call:
-    return store.settle([Finished(await claimed(store, n), Success())])
+    return store.settle([Report(await claimed(store, n), Success())])
 
 
 @operation
 async def settle_a_failure_with_dependents(store: SqlStore, n: int) -> Call:
     claim = await claimed(store, n, callback_url=CALLBACK, concurrency_key=f"f{n}", concurrency_limit=1)
     await store.submit(Submission(type="t", depends_on=(claim.job.id,), callback_url=CALLBACK))
-    return store.settle([Finished(claim, Failed(Failure(Category.PERMANENT, "no")))])
+    return store.settle([Report(claim, Failed(Failure(Category.PERMANENT, "no")))])
 
 
 @operation
 async def settle_a_release(store: SqlStore, n: int) -> Call:
-    return store.settle([Finished(await claimed(store, n), Released())])
+    return store.settle([Report(await claimed(store, n), Released())])
 
 
 @operation
 async def turn(store: SqlStore, n: int) -> Call:
     claim = await claimed(store, n)
     await store.submit(Submission(type="t", queue=f"q{n}"))
-    return store.turn([Finished(claim, Success())], request(n))
+    return store.turn([Report(claim, Success())], request(n))
 
 
 # --- steering -------------------------------------------------------------------------------------
@@ -156,21 +156,21 @@ async def cancel_by_force(store: SqlStore, n: int) -> Call:
 @operation
 async def retry(store: SqlStore, n: int) -> Call:
     claim = await claimed(store, n)
-    await store.settle([Finished(claim, Failed(Failure(Category.PERMANENT, "no")))])
+    await store.settle([Report(claim, Failed(Failure(Category.PERMANENT, "no")))])
     return store.retry(claim.job.id)
 
 
 @operation
 async def replay(store: SqlStore, n: int) -> Call:
     claim = await claimed(store, n)
-    await store.settle([Finished(claim, Success())])
+    await store.settle([Report(claim, Success())])
     return store.retry(claim.job.id, key=f"r{n}")
 
 
 @operation
 async def bury(store: SqlStore, n: int) -> Call:
     claim = await claimed(store, n)
-    await store.settle([Finished(claim, Failed(Failure(Category.PERMANENT, "no")))])
+    await store.settle([Report(claim, Failed(Failure(Category.PERMANENT, "no")))])
     return store.bury(claim.job.id)
 
 

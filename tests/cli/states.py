@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from euterpe.backends.engines import Backend, connect
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Job
 from euterpe.model.outbox import Delivery
@@ -59,7 +59,7 @@ def settled(url: str, submissions: list[Submission], outcome: Outcome) -> list[s
             request = ClaimRequest(worker_id="test:1", limit=1, types=(submission.type,))
             (claim,) = await backend.store.claim(request)
             assert claim.job.id == receipt.job_id
-            await backend.store.settle([Finished(claim, outcome)])
+            await backend.store.settle([Report(claim, outcome)])
             ids.append(receipt.job_id)
         return ids
 

@@ -21,7 +21,7 @@ import pytest
 
 from euterpe.backends.engines import Backend, sqlite_path
 from euterpe.cli.main import COMMANDS, root
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed
 from euterpe.model.submission import Submission
@@ -152,7 +152,7 @@ def hostile_database(shell: Shell) -> str:
         await backend.store.submit_many([said, said])
         (claim,) = await backend.store.claim(ClaimRequest(worker_id=f"worker{DRAWS}:1", limit=1))
         failure = Failure(Category.TEMPORARY, f"message{DRAWS}", f"code{DRAWS}")
-        await backend.store.settle([Finished(claim, Failed(failure))])
+        await backend.store.settle([Report(claim, Failed(failure))])
         await backend.store.pause("type", f"paused{DRAWS}")
         return claim.job.id
 

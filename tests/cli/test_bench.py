@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from euterpe.cli.bench.disk_probe import Ground, measure_ground
+from euterpe.cli.bench.disk_probe import Ground, probe_disk
 from euterpe.cli.bench.measures import percentile
 from euterpe.cli.bench.sandbox import PREFIX, Place, own_place
 from euterpe.config import redact_url
@@ -147,9 +147,9 @@ async def test_a_place_is_removed_when_the_measurement_fails(engine_url: str) ->
 
 async def test_ground_that_keeps_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("euterpe.cli.bench.disk_probe.FREE_PER_S", 0)
-    free = await measure_ground(Place("sqlite:///x", "x", tmp_path), 0.01)
+    free = await probe_disk(Place("sqlite:///x", "x", tmp_path), 0.01)
     monkeypatch.setattr("euterpe.cli.bench.disk_probe.FREE_PER_S", float("inf"))
-    honest: Ground = await measure_ground(Place("sqlite:///x", "x", tmp_path), 0.01)
+    honest: Ground = await probe_disk(Place("sqlite:///x", "x", tmp_path), 0.01)
 
     assert "makes nothing durable" in free.remarks[0]
     assert honest.remarks == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from euterpe.model.backoff import Backoff
-from euterpe.model.exchange import ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import ClaimRequest, Report, SettleResult
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim, Job
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
@@ -54,11 +54,11 @@ async def taken(store: SqlStore, type: str = "work", **said: Any) -> Claim:  # l
     return claim
 
 
-async def end(store: SqlStore, claim: Claim, outcome: Outcome) -> Verdict:
-    return (await store.settle([Finished(claim, outcome)]))[0]
+async def end(store: SqlStore, claim: Claim, outcome: Outcome) -> SettleResult:
+    return (await store.settle([Report(claim, outcome)]))[0]
 
 
-async def complete(store: SqlStore, claim: Claim, result: bytes | None = b"null") -> Verdict:
+async def complete(store: SqlStore, claim: Claim, result: bytes | None = b"null") -> SettleResult:
     return await end(store, claim, Success(result))
 
 
@@ -66,15 +66,15 @@ def failure(category: Category = Category.TEMPORARY, message: str = "no luck", *
     return Failed(Failure(category, message, **more))
 
 
-async def fail(store: SqlStore, claim: Claim, category: Category = Category.TEMPORARY, **more: Any) -> Verdict:
+async def fail(store: SqlStore, claim: Claim, category: Category = Category.TEMPORARY, **more: Any) -> SettleResult:
     return await end(store, claim, failure(category, **more))
 
 
-async def release(store: SqlStore, claim: Claim) -> Verdict:
+async def release(store: SqlStore, claim: Claim) -> SettleResult:
     return await end(store, claim, Released())
 
 
-async def stop(store: SqlStore, claim: Claim) -> Verdict:
+async def stop(store: SqlStore, claim: Claim) -> SettleResult:
     """The handler ends because it was asked to."""
     return await end(store, claim, Cancelled())
 

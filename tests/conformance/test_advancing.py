@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from euterpe.model.errors import IllegalTransition
-from euterpe.model.exchange import Advance, Finished
+from euterpe.model.exchange import Advance, Report
 from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.ports import Capability
@@ -52,7 +52,7 @@ async def test_a_job_with_stages_completes_from_the_last_only(
 
 async def test_others_of_the_batch_complete_beside_one_that_did_not_walk_its_stages(store: SqlStore) -> None:
     claims = [await taken(store, "a"), await taken(store, "b", stages=TRANSCODE_STAGES), await taken(store, "c")]
-    await store.settle([Finished(claim, Success(b"1")) for claim in claims])
+    await store.settle([Report(claim, Success(b"1")) for claim in claims])
     states = [(await store.get(claim.job.id)).state for claim in claims]
     assert (states[0], states[2]) == ("completed", "completed")
     assert states[1] in ("failed", "running")

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections import Counter
 
-from euterpe.model.exchange import Advance, ClaimRequest, Finished
+from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.outcome import Released, Success
 from euterpe.model.state import State
 from euterpe.ports import Capability
@@ -176,8 +176,8 @@ async def test_bytes_of_every_kind_come_back_as_they_were(store: SqlStore) -> No
     await store.submit(job(payload=payload, payload_format="bytes"))
     (claim,) = await take(store, 1)
     await store.advance([Advance(claim, checkpoint=checkpoint)])
-    await store.settle([Finished(claim, Released())])
+    await store.settle([Report(claim, Released())])
     (again,) = await take(store, 1)
     assert (again.job.payload, again.job.checkpoint) == (payload, checkpoint)
-    await store.settle([Finished(again, Success(b"\xff\x00"))])
+    await store.settle([Report(again, Success(b"\xff\x00"))])
     assert (await store.get(again.job.id)).result == b"\xff\x00"

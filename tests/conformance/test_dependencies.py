@@ -8,7 +8,7 @@ import pytest
 
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import UnknownDependency
-from euterpe.model.exchange import Finished
+from euterpe.model.exchange import Report
 from euterpe.model.failure import Category
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
@@ -69,7 +69,7 @@ async def test_a_retry_or_release_of_a_dependency_lets_nothing_go(store: SqlStor
 async def test_both_dependencies_ending_in_one_batch_let_the_job_go(store: SqlStore) -> None:
     first, second = await taken(store, "a"), await taken(store, "b")
     job_id = await submit(store, depends_on=(first.job.id, second.job.id))
-    await store.settle([Finished(first, Success()), Finished(second, Success())])
+    await store.settle([Report(first, Success()), Report(second, Success())])
     assert await state_of(store, job_id) is State.SCHEDULED
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import Finished
+from euterpe.model.exchange import Report
 from euterpe.model.failure import Category
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Outcome, Success
@@ -185,7 +185,7 @@ async def test_of_ends_in_one_batch_the_gravest_wins(store: SqlStore, ends: tupl
         DEAD: failure(),
         CANCELLED: failure(Category.CANCELLED),
     }
-    await store.settle([Finished(c, outcomes[end]) for c, end in zip(claims, ends, strict=True)])
+    await store.settle([Report(c, outcomes[end]) for c, end in zip(claims, ends, strict=True)])
     dependent = await store.get(job_id)
     assert dependent.state is then
     assert dependent.error_document is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from euterpe.model.exchange import Advance, Finished
+from euterpe.model.exchange import Advance, Report
 from euterpe.model.failure import Category
 from euterpe.model.outbox import OutboxEvent
 from euterpe.model.outcome import Success
@@ -189,7 +189,7 @@ async def test_a_dependent_that_ends_with_its_dependency_is_told(store: SqlStore
 async def test_a_batch_tells_each_of_its_jobs_once(store: SqlStore) -> None:
     await store.submit_many([job(callback_url=CALLBACK) for _ in range(20)])
     claims = await take(store)
-    await store.settle([Finished(c, Success(b"1")) for c in claims])
+    await store.settle([Report(c, Success(b"1")) for c in claims])
     for claim in claims:
         assert await told(store, claim.job.id) == ["job.running", "job.completed"]
 

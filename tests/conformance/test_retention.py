@@ -131,11 +131,11 @@ async def test_retention_times_can_be_chosen(store: SqlStore, clock: FrozenClock
 
 
 async def test_pruning_handles_more_than_one_batch(store: SqlStore, clock: FrozenClock, tables: Tables) -> None:
-    from euterpe.model.exchange import Finished
+    from euterpe.model.exchange import Report
     from euterpe.model.outcome import Success
 
     await store.submit_many([job() for _ in range(600)])
-    await store.settle([Finished(claim, Success()) for claim in await take(store, 600)])
+    await store.settle([Report(claim, Success()) for claim in await take(store, 600)])
     clock.advance(days=8)
     assert await store.sweeps.prune() == 600
     counts = await row_counts(tables)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category
 from euterpe.model.outcome import MAX_RELEASES, Cancelled, Outcome, Released, Success
 from euterpe.model.state import State
@@ -174,7 +174,7 @@ async def test_a_batch_of_outcomes_is_settled_together(store: SqlStore) -> None:
     await store.submit_many([job() for _ in range(5)])
     claims = await take(store)
     outcomes: list[Outcome] = [Success(b"1"), failure(Category.PERMANENT), failure(), Released(), Cancelled()]
-    verdicts = await store.settle([Finished(c, o) for c, o in zip(claims, outcomes, strict=True)])
+    verdicts = await store.settle([Report(c, o) for c, o in zip(claims, outcomes, strict=True)])
     expected = [State.COMPLETED, State.FAILED, State.RETRYING, State.SCHEDULED, State.CANCELLED]
     assert [verdict.state for verdict in verdicts] == expected
     assert [(await store.get(c.job.id)).state for c in claims] == expected
@@ -188,7 +188,7 @@ async def test_a_turn_settles_and_claims_in_one_go(store: SqlStore) -> None:
     first = await taken(store)
     second = await submit(store)
     request = ClaimRequest(worker_id="w1", limit=10)
-    verdicts, claims = await store.turn([Finished(first, Success(b"1"))], request)
+    verdicts, claims = await store.turn([Report(first, Success(b"1"))], request)
     assert [verdict.state for verdict in verdicts] == [State.COMPLETED]
     assert [claim.job.id for claim in claims] == [second]
 
@@ -196,7 +196,7 @@ async def test_a_turn_settles_and_claims_in_one_go(store: SqlStore) -> None:
 async def test_a_turn_gives_out_what_its_own_settle_has_released(store: SqlStore) -> None:
     first = await taken(store)
     dependent = await submit(store, depends_on=(first.job.id,))
-    _, claims = await store.turn([Finished(first, Success())], ClaimRequest(worker_id="w1", limit=10))
+    _, claims = await store.turn([Report(first, Success())], ClaimRequest(worker_id="w1", limit=10))
     assert [claim.job.id for claim in claims] == [dependent]
 
 

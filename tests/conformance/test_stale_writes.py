@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import StaleLease
-from euterpe.model.exchange import Finished
+from euterpe.model.exchange import Report
 from euterpe.model.failure import LOST_LEASE, Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
@@ -173,7 +173,7 @@ async def test_a_batch_tells_stale_and_good_settles_apart(store: SqlStore, clock
     for gone in (claims[1], claims[4]):
         await store.cancel(gone.job.id, force=True)
     dependents = [await submit(store, f"d{i}", depends_on=(c.job.id,)) for i, c in enumerate(claims) if i not in (1, 4)]
-    verdicts = await store.settle([Finished(c, Success(b"1")) for c in claims])
+    verdicts = await store.settle([Report(c, Success(b"1")) for c in claims])
     assert [v.accepted for v in verdicts] == [True, False, True, True, False, True]
     assert [await state_of(store, c.job.id) for c in claims] == [
         State.CANCELLED if i in (1, 4) else State.COMPLETED for i in range(6)
@@ -193,7 +193,7 @@ async def test_a_batch_with_an_old_and_a_new_claim_of_one_job_accepts_only_the_n
     await store.sweeps.promote()
     new = await take_one(store)
     for first, second in (((old, Success(b"old")), (new, Success(b"new"))),):
-        verdicts = await store.settle([Finished(*first), Finished(*second)])
+        verdicts = await store.settle([Report(*first), Report(*second)])
         assert [v.accepted for v in verdicts] == [False, True]
     assert (await store.get(new.job.id)).result == b"new"
     assert [(a.claim_version, a.outcome) for a in await store.attempts(new.job.id)] == [(1, "system"), (2, "completed")]
@@ -204,14 +204,14 @@ async def test_a_batch_with_a_new_claim_before_the_old_one_accepts_only_the_new_
     old = await taken(store)
     await release(store, old)
     new = await take_one(store)
-    verdicts = await store.settle([Finished(new, Success(b"new")), Finished(old, Success(b"old"))])
+    verdicts = await store.settle([Report(new, Success(b"new")), Report(old, Success(b"old"))])
     assert [v.accepted for v in verdicts] == [True, False]
     assert (await store.get(new.job.id)).result == b"new"
 
 
 async def test_the_same_settle_twice_in_one_batch_is_written_once(store: SqlStore) -> None:
     claim = await taken(store)
-    verdicts = await store.settle([Finished(claim, Success(b"1")), Finished(claim, Success(b"1"))])
+    verdicts = await store.settle([Report(claim, Success(b"1")), Report(claim, Success(b"1"))])
     assert [v.accepted for v in verdicts] == [True, True]
     assert len(await store.attempts(claim.job.id)) == 1
 

@@ -10,14 +10,14 @@ from random import Random
 import pytest
 
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category
 from euterpe.model.state import State
-from euterpe.model.worker_reports import Report, hash_token
-from euterpe.observe.logs import Gate
+from euterpe.model.worker_reports import TokenReport, hash_token
+from euterpe.observe.logs import AllowList
 from euterpe.observe.metrics import Metrics
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from euterpe.worker.telemetry import tell_settled
 from tests.conformance.acts import MINUTE, complete, failure, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
@@ -182,7 +182,7 @@ async def test_dependents_that_end_with_a_report_are_counted_beside_it(store: Sq
     claim = await taken(store, queue=QUEUE, max_attempts=1)
     dependent = await submit(store, queue=QUEUE, depends_on=(claim.job.id,))
     await submit(store, queue=QUEUE, depends_on=(dependent,))
-    finished = [Finished(claim, failure(Category.TEMPORARY))]
+    finished = [Report(claim, failure(Category.TEMPORARY))]
     tell_settled(metrics, finished, await store.settle(finished))
     assert counts(metrics) == {failed("temporary"): 1, failed("permanent"): 2, DEAD: 3}
 
@@ -195,11 +195,11 @@ async def test_a_completion_counts_nobody_else(store: SqlStore, metrics: Metrics
 
 
 async def test_the_wire_counts_the_dependents_of_what_it_ends(store: SqlStore, metrics: Metrics) -> None:
-    wire = WireClaims(store.engine, Random(1), store.ends)
+    wire = WorkerProtocolStore(store.engine, Random(1), store.ends)
     job_id = await submit(store, queue=QUEUE, max_attempts=1)
     await submit(store, queue=QUEUE, depends_on=(job_id,))
     (claim,) = await wire.claim_for(ClaimRequest(worker_id="w", limit=1, queues=(QUEUE,)), ["w"])
-    report = Report(job_id, claim.job.claim_version, hash_token(claim.lease.token or ""), failure(), b"same")
+    report = TokenReport(job_id, claim.job.claim_version, hash_token(claim.lease.token or ""), failure(), b"same")
     (reply,) = await wire.finish([report])
     assert reply.state is State.DEAD_LETTER
     assert counts(metrics) == {failed("permanent"): 1, DEAD: 1}  # its own end is counted by the route that took it
@@ -214,7 +214,7 @@ async def test_swept_jobs_leave_lines_that_our_gate_lets_through(
     clock.advance(minutes=10)
     with caplog.at_level(logging.INFO, "euterpe"):
         await store.sweeps.recover()
-    gate = Gate(strict=True)
+    gate = AllowList(strict=True)
     lines = {}
     for record in caplog.records:
         assert gate.filter(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from euterpe.model.exchange import Advance, ClaimRequest, Finished
+from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.ports import Capability
@@ -23,7 +23,7 @@ async def test_a_stale_completion_in_a_turn_bounces_and_the_others_count(store: 
     (now_owned,) = await take(store, 1)
     assert now_owned.job.id == lost.job.id
     kept = await taken(store)
-    verdicts, _ = await store.turn([Finished(lost, Success(b"1")), Finished(kept, Success(b"2"))], ALL)
+    verdicts, _ = await store.turn([Report(lost, Success(b"1")), Report(kept, Success(b"2"))], ALL)
     assert [verdict.accepted for verdict in verdicts] == [False, True]
     assert await state_of(store, lost.job.id) is State.RUNNING
     assert (await store.get(kept.job.id)).result == b"2"
@@ -31,7 +31,7 @@ async def test_a_stale_completion_in_a_turn_bounces_and_the_others_count(store: 
 
 async def test_a_turn_may_be_repeated_when_its_answer_was_lost(store: SqlStore) -> None:
     claims = [await taken(store) for _ in range(3)]
-    finished = [Finished(claim, Success(b"1")) for claim in claims]
+    finished = [Report(claim, Success(b"1")) for claim in claims]
     for _ in range(2):
         verdicts, _ = await store.turn(finished, ALL)
         assert [(verdict.accepted, verdict.state) for verdict in verdicts] == [(True, State.COMPLETED)] * 3
@@ -42,7 +42,7 @@ async def test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_the
     done = await taken(store)
     keyed = [await submit(store, concurrency_key="k", concurrency_limit=1) for _ in range(3)]
     plain = await submit(store)
-    _, claims = await store.turn([Finished(done, Success())], ALL)
+    _, claims = await store.turn([Report(done, Success())], ALL)
     assert {claim.job.id for claim in claims} == {keyed[0], plain}
 
 
@@ -50,7 +50,7 @@ async def test_a_turn_that_takes_jobs_with_callbacks_tells_of_them(store: SqlSto
     done = await taken(store)
     told = await submit(store, callback_url="https://receiver.example/hook")
     plain = await submit(store)
-    _, claims = await store.turn([Finished(done, Success())], ALL)
+    _, claims = await store.turn([Report(done, Success())], ALL)
     assert [claim.job.id for claim in claims] == [told, plain]
     assert [event.job_id for event in await store.outbox.claim("d1", 10)] == [told]
 
@@ -60,7 +60,7 @@ async def test_turns_go_on_briefly_after_a_job_that_needed_more(store: SqlStore)
     _, claims = await store.turn([], ALL)
     for _ in range(3):
         await store.submit_many([job() for _ in range(2)])
-        verdicts, claims = await store.turn([Finished(claim, Success()) for claim in claims], ALL)
+        verdicts, claims = await store.turn([Report(claim, Success()) for claim in claims], ALL)
         assert all(verdict.accepted for verdict in verdicts)
         assert len(claims) == 2
 
@@ -69,7 +69,7 @@ async def test_a_turn_of_a_paused_queue_settles_and_takes_nothing(store: SqlStor
     done = await taken(store)
     await submit(store)
     await store.pause("queue", "default")
-    verdicts, claims = await store.turn([Finished(done, Success())], ALL)
+    verdicts, claims = await store.turn([Report(done, Success())], ALL)
     assert ([verdict.accepted for verdict in verdicts], claims) == ([True], [])
 
 
@@ -94,6 +94,6 @@ async def test_a_job_that_a_turn_gives_out_is_the_job_that_is_stored(store: SqlS
     (second,) = (await store.turn([], ALL))[1]
     assert second.job == await store.get(job_id)
     assert second.job.has_dependents
-    await store.settle([Finished(second, Success())])
+    await store.settle([Report(second, Success())])
     (third,) = (await store.turn([], ALL))[1]
     assert (third.job.id, third.job) == (dependent, await store.get(dependent))

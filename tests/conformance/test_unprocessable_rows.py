@@ -10,14 +10,14 @@ import pytest
 
 from euterpe.model.document import job_document
 from euterpe.model.errors import UnprocessableRow
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category
 from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.views import Search
-from euterpe.model.worker_reports import Report, hash_token
+from euterpe.model.worker_reports import TokenReport, hash_token
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from tests.conformance.acts import CALLBACK, HOUR, MINUTE, complete, failure, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
@@ -94,7 +94,7 @@ async def test_a_claim_ends_the_row_it_cannot_read_and_takes_the_others(
 async def test_a_claim_of_http_workers_ends_it_too(store: SqlStore, tables: Tables, spoilt: tuple[str, str]) -> None:
     first, bad, last = [await submit(store) for _ in range(3)]
     await spoil(tables, bad, spoilt)
-    wire = WireClaims(store.engine, Random(1))
+    wire = WorkerProtocolStore(store.engine, Random(1))
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3), ["w:1", "w:2", "w:3"])
     assert [claim.job.id for claim in claims] == [first, last]
     assert await code_of(store, bad) == "unprocessable_row"
@@ -185,7 +185,7 @@ async def test_a_settle_of_a_batch_is_not_stopped_by_a_row_that_was_spoilt_while
     jobs = [await submit(store, callback_url=CALLBACK, tags={"n": str(i)}) for i in range(3)]
     claims = await take(store)
     await spoil(tables, jobs[1], spoilt_column)
-    verdicts = await store.settle([Finished(claim, outcome) for claim in claims])
+    verdicts = await store.settle([Report(claim, outcome) for claim in claims])
     assert [verdict.accepted for verdict in verdicts] == [True] * 3
     assert len({await state_of(store, job_id) for job_id in jobs}) == 1, "what the handler said stands"
 
@@ -196,10 +196,12 @@ async def test_reports_of_http_workers_are_decided_each_by_its_own_row(
 ) -> None:
     for i in range(3):
         await submit(store, tags={"n": str(i)})
-    wire = WireClaims(store.engine, Random(1))
+    wire = WorkerProtocolStore(store.engine, Random(1))
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3), ["w:1", "w:2", "w:3"])
     await spoil(tables, claims[1].job.id, spoilt_column)
-    reports = [Report(c.job.id, c.job.claim_version, hash_token(c.lease.token or ""), outcome, b"same") for c in claims]
+    reports = [
+        TokenReport(c.job.id, c.job.claim_version, hash_token(c.lease.token or ""), outcome, b"same") for c in claims
+    ]
     replies = await wire.finish(reports)
     assert all(reply.state is not None for reply in replies)
     states = [await state_of(store, claim.job.id) for claim in claims]

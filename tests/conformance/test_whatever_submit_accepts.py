@@ -15,7 +15,7 @@ from euterpe.egress.target import parse_url
 from euterpe.model.batch import Receipt
 from euterpe.model.document import job_document
 from euterpe.model.errors import InvalidInput
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Outcome, Released, Success
@@ -115,7 +115,7 @@ async def lives_its_life(opened: Opened, clock: FrozenClock, said: Submission, r
     while claims:
         await looks_right(opened, claims[0].job.id)
         lost, rest = claims[:1], claims[1:]
-        verdicts = await store.settle([Finished(c, o) for c, o in zip(rest, outcomes, strict=False)])
+        verdicts = await store.settle([Report(c, o) for c, o in zip(rest, outcomes, strict=False)])
         assert all(verdict.accepted for verdict in verdicts)
         clock.advance(us=said.visibility_us + 60_000_000)
         assert await store.sweeps.reclaim() == len(lost)

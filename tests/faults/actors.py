@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, IllegalTransition, StaleLease, StoreUnavailable
-from euterpe.model.exchange import Advance, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import Advance, ClaimRequest, Report, SettleResult
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Outcome, Released, Success
@@ -77,7 +77,7 @@ async def write_late(line: Line, store: SqlStore, claims: Sequence[Claim]) -> di
             spawned.append(True)
         except StaleLease:
             spawned.append(False)
-    verdicts = await finish(line, store, [Finished(claim, Success(b'"late"')) for claim in claims])
+    verdicts = await finish(line, store, [Report(claim, Success(b'"late"')) for claim in claims])
     return {
         "heartbeat": [beat.alive for beat in beats],
         "advance": advanced,
@@ -143,7 +143,7 @@ async def key_worker(line: Line, url: str, number: int) -> None:
             await asyncio.sleep(random.uniform(0.001, 0.01))
             for claim in claims:
                 held.append((since, time.monotonic()))
-                await finish(line, store, [Finished(claim, Success())])
+                await finish(line, store, [Report(claim, Success())])
         line.report(held)
 
 
@@ -190,7 +190,7 @@ async def worker(line: Line, url: str, lease_ttl_us: int, seed: int) -> None:
                 continue
             if rng.random() < 0.3:
                 await patiently(lambda claims=claims: _spawn(line, store, claims[0]))  # type: ignore[misc]
-            finished = [Finished(claim, some_outcome(rng)) for claim in claims]
+            finished = [Report(claim, some_outcome(rng)) for claim in claims]
             # Again after an error: a settle whose answer was lost is accepted a second time.
             await patiently(lambda finished=finished: finish(line, store, finished))  # type: ignore[misc]
 
@@ -248,7 +248,7 @@ async def writer(line: Line, url: str, for_s: float, number: int) -> None:
             receipt = await timed(store.submit(Submission(type="mixed", callback_url="http://receiver.invalid/")))
             line.note("submitted", job_id=receipt.job_id)
             claims = await timed(take(line, store, f"writer:{number}", 1))
-            await timed(finish(line, store, [Finished(claim, Success(b"1")) for claim in claims]))
+            await timed(finish(line, store, [Report(claim, Success(b"1")) for claim in claims]))
         line.report(waits)
 
 
@@ -272,7 +272,7 @@ async def take(line: Line, store: SqlStore, worker_id: str, limit: int, ttl_us: 
     return claims
 
 
-async def finish(line: Line, store: SqlStore, finished: Sequence[Finished]) -> list[Verdict]:
+async def finish(line: Line, store: SqlStore, finished: Sequence[Report]) -> list[SettleResult]:
     """A settle, noted."""
     verdicts = await store.settle(finished)
     for f, verdict in zip(finished, verdicts, strict=True):

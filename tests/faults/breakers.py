@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.exchange import Finished
+from euterpe.model.exchange import Report
 from euterpe.model.outcome import Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.submission import Submission
@@ -79,11 +79,11 @@ async def fills_the_disk(line: Line, url: str, limit: str) -> None:
         _set_disk_limit(library, limit, tight=True)
         refused = await _submit_until_refused(line, store)
         batch = await _refusal(lambda: store.submit_many([_big("batch") for _ in range(50)]))
-        settled = await _refusal(lambda: store.settle([Finished(claim, Success(b'"%s"' % (b"x" * 900_000)))]))
+        settled = await _refusal(lambda: store.settle([Report(claim, Success(b'"%s"' % (b"x" * 900_000)))]))
         _set_disk_limit(library, limit, tight=False)
         again = await store.submit(Submission(type="after"))
         line.note("submitted", job_id=again.job_id)
-        [verdict] = await actors.finish(line, store, [Finished(claim, Success(b"1"))])
+        [verdict] = await actors.finish(line, store, [Report(claim, Success(b"1"))])
         line.report((refused, batch, settled, [again.state, verdict.accepted]))
     finally:
         await store.close()

@@ -8,7 +8,7 @@ import pytest
 
 from euterpe.model.batch import Draft, new_ids
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
@@ -49,7 +49,7 @@ async def test_the_answer_to_a_lost_commit_is_the_stored_one_even_if_the_job_ran
         await trap.sprung.wait()
         proxy.freeze()
         [claim] = await other.claim(ClaimRequest(worker_id="quick", limit=1))
-        await other.settle([Finished(claim, Success())])
+        await other.settle([Report(claim, Success())])
         proxy.thaw()
         first = await submit
         again = await other.submit(Submission(type="t", idempotency_key="k"))
@@ -125,9 +125,9 @@ async def test_a_settlement_whose_answer_was_lost_is_raised_and_can_be_repeated(
         [claim] = await store.claim(ClaimRequest(worker_id="w", limit=1))
         trap = proxy.cut("COMMIT", cut)
         with pytest.raises(CommitUnknown):
-            await store.settle([Finished(claim, Success(b"7"))])
+            await store.settle([Report(claim, Success(b"7"))])
         assert trap.sprung.is_set()
-        [verdict] = await store.settle([Finished(claim, Success(b"7"))])
+        [verdict] = await store.settle([Report(claim, Success(b"7"))])
         assert (verdict.accepted, verdict.state) == (True, State.COMPLETED)
         assert (await store.get(child.job_id)).state is State.SCHEDULED
     history = check(postgres_database)

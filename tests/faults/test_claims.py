@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
 from tests.faults import actors
@@ -33,7 +33,7 @@ async def test_eight_dispatchers_claim_each_event_once_and_only_the_first_of_a_j
     async with opened(database) as store:
         await store.submit_many([Submission(type="t", callback_url="http://receiver.invalid/") for _ in range(200)])
         claims = await store.claim(ClaimRequest(worker_id="w", limit=200))
-        await store.settle([Finished(claim, Success()) for claim in claims])
+        await store.settle([Report(claim, Success()) for claim in claims])
     taken = [event for some in await together(crew.start_many(8, actors.dispatcher, database, 5)) for event in some]
     assert len({event_id for event_id, *_ in taken}) == len(taken)
     assert Counter(job_id for _, _, job_id, _ in taken) == Counter(claim.job.id for claim in claims), (

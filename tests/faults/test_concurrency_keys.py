@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
@@ -51,7 +51,7 @@ async def test_a_key_at_its_limit_does_not_hide_the_jobs_behind_it(database: str
         assert [claim.job.concurrency_key for claim in claims] == ["tenant", *[None] * 5]
         assert [claim.job.id for claim in claims[1:]] == [receipt.job_id for receipt in free]
         assert await store.claim(ClaimRequest(worker_id="w", limit=6)) == []
-        await store.settle([Finished(claims[0], Success())])
+        await store.settle([Report(claims[0], Success())])
         assert len(await store.claim(ClaimRequest(worker_id="w", limit=6))) == 1, "nobody took the free place"
 
 

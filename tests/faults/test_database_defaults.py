@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
@@ -69,7 +69,7 @@ async def test_hostile_defaults_change_nothing(hostile_url: str) -> None:
         for _ in range(12):
             claims = await asyncio.gather(*(store.claim(ClaimRequest(worker_id=f"w{n}", limit=4)) for n in range(6)))
             [claim] = [claim for claimed in claims for claim in claimed]
-            await store.settle([Finished(claim, Success())])
+            await store.settle([Report(claim, Success())])
             running += 1
         assert running == 12
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Success
@@ -26,11 +26,11 @@ async def _claim(store: SqlStore, claims: list[Claim], waiting: str) -> object:
 
 
 async def _complete(store: SqlStore, claims: list[Claim], waiting: str) -> object:
-    return await store.settle([Finished(claim, Success(b"1")) for claim in claims])
+    return await store.settle([Report(claim, Success(b"1")) for claim in claims])
 
 
 async def _fail(store: SqlStore, claims: list[Claim], waiting: str) -> object:
-    return await store.settle([Finished(claim, Failed(Failure(Category.TEMPORARY, "x"))) for claim in claims])
+    return await store.settle([Report(claim, Failed(Failure(Category.TEMPORARY, "x"))) for claim in claims])
 
 
 async def _cancel(store: SqlStore, claims: list[Claim], waiting: str) -> object:
@@ -77,7 +77,7 @@ async def test_the_end_of_a_dependent_is_told_with_the_end_of_its_dependency(dat
         child = await store.submit(_told(depends_on=(first.job_id,)))
         grandchild = await store.submit(_told(depends_on=(child.job_id,)))
         [claim] = await store.claim(ClaimRequest(worker_id="w", limit=1))
-        await store.settle([Finished(claim, Failed(Failure(Category.PERMANENT, "never")))])
+        await store.settle([Report(claim, Failed(Failure(Category.PERMANENT, "never")))])
         assert (await store.get(grandchild.job_id)).state is State.FAILED
     history = check(database)
     assert sorted(event.type for event in history.events) == ["job.failed"] * 3 + ["job.running"]

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from euterpe.model.batch import Unit, drafts_of
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outbox import Delivery, OutboxEvent
 from euterpe.model.outcome import Success
 from euterpe.model.retention import Retention
@@ -69,7 +69,7 @@ def _delivered(event: OutboxEvent) -> Delivery:
 
 async def complete_all(store: SqlStore) -> None:
     claims = await store.claim(ClaimRequest(worker_id="w", limit=10))
-    await store.settle([Finished(claim, Success(b"1")) for claim in claims])
+    await store.settle([Report(claim, Success(b"1")) for claim in claims])
 
 
 async def test_a_key_that_a_submit_is_just_renewing_is_not_expired(
@@ -117,7 +117,7 @@ async def test_a_parked_job_that_was_held_when_its_turn_came_is_unparked_beside_
     first, _ = await store.claim(ClaimRequest(worker_id="w", limit=10))
     async with other.transaction():
         await other.fetch("SELECT 1 FROM inbox_jobs WHERE id = $1 FOR UPDATE", parked)
-        await store.settle([Finished(first, Success(b"1"))])
+        await store.settle([Report(first, Success(b"1"))])
     assert await store.claim(ClaimRequest(worker_id="w", limit=10)) == []
     await store.sweeps.recover()
     assert [claim.job.id for claim in await store.claim(ClaimRequest(worker_id="w", limit=10))] == [parked]

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL
 from euterpe.stores.sql.store import SqlStore
@@ -71,5 +71,5 @@ async def _drained(store: SqlStore) -> bool:
     """Sweep and run what is left until nothing lives any more."""
     await store.sweeps.urgent()
     claims = await store.claim(ClaimRequest(worker_id="drain:1", limit=500))
-    await store.settle([Finished(claim, Success()) for claim in claims])
+    await store.settle([Report(claim, Success()) for claim in claims])
     return not await store.depths()

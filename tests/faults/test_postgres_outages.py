@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL
 from euterpe.model.submission import Submission
@@ -79,7 +79,7 @@ async def test_a_server_that_is_gone_is_told_within_the_patience_and_used_again_
                 busy_s = time.process_time()
                 assert 0.9 < await _refused_after_s(store.submit(submission)) < 8.0
                 assert time.process_time() - busy_s < 0.5, "it did not wait, it hammered"
-            assert await _refused_after_s(store.settle([Finished(claim, Success())])) < 6.0
+            assert await _refused_after_s(store.settle([Report(claim, Success())])) < 6.0
             assert await _refused_after_s(store.claim(ClaimRequest(worker_id="w", limit=1))) < 6.0
             assert await _refused_after_s(store.heartbeat([claim.lease])) < 6.0
             assert await _refused_after_s(store.get(before.job_id)) < 6.0
@@ -87,7 +87,7 @@ async def test_a_server_that_is_gone_is_told_within_the_patience_and_used_again_
             assert await _refused_after_s(engine_of(url).migrate()) < 6.0
         finally:
             server.start()
-        assert (await store.settle([Finished(claim, Success())]))[0].accepted
+        assert (await store.settle([Report(claim, Success())]))[0].accepted
         assert (await store.submit(Submission(type="t"))).state == "scheduled"
     assert rows(url, "SELECT count(*) FROM inbox_jobs WHERE type <> 't'") == [(0,)]
     check(url)
@@ -117,13 +117,13 @@ async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypa
         proxy.freeze()
         waits_s = await asyncio.gather(
             _refused_after_s(store.submit(Submission(type="t"))),
-            _refused_after_s(store.settle([Finished(claim, Success())])),
+            _refused_after_s(store.settle([Report(claim, Success())])),
             _refused_after_s(store.heartbeat([claim.lease])),
             _refused_after_s(store.get(claim.job.id)),
         )
         assert max(waits_s) < 15.0
         proxy.thaw()
-        assert (await store.settle([Finished(claim, Success())]))[0].accepted
+        assert (await store.settle([Report(claim, Success())]))[0].accepted
     check(url)
 
 
@@ -179,7 +179,7 @@ async def _stopped_and_drained(crew: Crew, traffic: list[Actor], url: str) -> Hi
         async def drained() -> bool:
             await store.sweeps.urgent()
             claims = await store.claim(ClaimRequest(worker_id="drain", limit=500))
-            await store.settle([Finished(claim, Success()) for claim in claims])
+            await store.settle([Report(claim, Success()) for claim in claims])
             return not await store.depths()
 
         await until(drained)

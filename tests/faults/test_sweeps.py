@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
@@ -61,7 +61,7 @@ async def test_eight_sweepers_prune_each_ended_job_once_and_leave_its_tombstone(
     async with opened(database) as store:
         await store.submit_many([_job("old") for _ in range(EACH)])
         claims = await store.claim(ClaimRequest(worker_id="w", limit=EACH))
-        await store.settle([Finished(claim, Success()) for claim in claims])
+        await store.settle([Report(claim, Success()) for claim in claims])
         kept = await store.submit(_job("kept"))
     _age_by_a_month(database)
     told = await together(crew.start_many(SWEEPERS, actors.sweeper_once, database))

@@ -10,7 +10,7 @@ import asyncpg
 
 from euterpe.model.batch import Receipt
 from euterpe.model.dependency import Dependency, end_of_dependent
-from euterpe.model.exchange import Beat
+from euterpe.model.exchange import HeartbeatReply
 from euterpe.model.state import INITIAL, MOVES, TERMINAL, State
 from tests.interleavings.driver import Actor
 from tests.interleavings.scenario import World
@@ -197,7 +197,7 @@ SETTLED = {
 def heartbeats(seen: Seen) -> list[str]:
     """A lease that was renewed is not taken away for having run out."""
     actor, sweep = seen.actors.get("heartbeat"), seen.actors.get("reclaim")
-    beats: list[Beat] = (actor.answer or []) if actor and sweep else []
+    beats: list[HeartbeatReply] = (actor.answer or []) if actor and sweep else []
     ended = {(m["job_id"], m["old_version"]) for m in seen.moves if _is_end_of_claim(m)}
     return [
         "a lease was renewed and reclaimed"

@@ -10,7 +10,7 @@ import asyncpg
 from euterpe.model.backoff import Backoff
 from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outbox import Delivery
@@ -75,7 +75,7 @@ async def make_world(engine: PostgresEngine, clock: FrozenClock, connection: asy
         return claims[name]
 
     old = await run("old", idempotency_key="old", callback_url=HOOK, callback_events="terminal")
-    await store.settle([Finished(old, Success(b"1"))])
+    await store.settle([Report(old, Success(b"1"))])
     (event,) = await store.outbox.claim("w", 10)
     delivered = Delivery(
         event_id=event.id, claim_version=event.claim_version, state=State.COMPLETED, outcome="delivered"
@@ -87,9 +87,9 @@ async def make_world(engine: PostgresEngine, clock: FrozenClock, connection: asy
     await add("aged", lifetime_us=90_000_000)
     await add("due", delay_us=60_000_000)
     retrying = await run("retrying", callback_url=HOOK)
-    await store.settle([Finished(retrying, Failed(Failure(Category.TEMPORARY, "once more")))])
+    await store.settle([Report(retrying, Failed(Failure(Category.TEMPORARY, "once more")))])
     failed = await run("failed", callback_url=HOOK)
-    await store.settle([Finished(failed, Failed(Failure(Category.PERMANENT, "broken")))])
+    await store.settle([Report(failed, Failed(Failure(Category.PERMANENT, "broken")))])
     clock.advance(seconds=100)
     await run("parent", callback_url=HOOK, stages=("claimed", "halfway"))
     await run("plain")

@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Generator
 from typing import Any, Literal
 
 from euterpe.model.batch import Receipt
-from euterpe.stores.sql.caller.calls import Call, Calls
+from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.program import Row
 
 When = Literal["at once", "with the answer"]
@@ -65,7 +65,7 @@ class Interrupted:
         self._when = when
         self.happened = False
 
-    def calls(self, whole: Calls[list[Receipt]]) -> Generator[Call, list[Row], list[Receipt]]:
+    def calls(self, whole: Calls[list[Receipt]]) -> Generator[DriverCall, list[Row], list[Receipt]]:
         made = 0
         try:
             call = next(whole)

@@ -11,7 +11,7 @@ import pytest
 
 from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import LEASE_TTL_US, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import LEASE_TTL_US, ClaimRequest, Report, SettleResult
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Outcome, Success
@@ -74,9 +74,9 @@ async def taken(store: SqlStore, type: str = "work", **said: Any) -> Claim:
     return claim
 
 
-async def end(store: SqlStore, claim: Claim, outcome: Outcome | None = None) -> Verdict:
+async def end(store: SqlStore, claim: Claim, outcome: Outcome | None = None) -> SettleResult:
     async with asyncio.timeout(PATIENCE_S):
-        (verdict,) = await store.settle([Finished(claim, outcome or Success(b"1"))])
+        (verdict,) = await store.settle([Report(claim, outcome or Success(b"1"))])
     return verdict
 
 
@@ -103,7 +103,7 @@ async def test_a_transaction_open_past_several_leases_costs_nobody_a_lease(
             assert await store.sweeps.reclaim() == 0
         (other,) = await take(store)
         assert other.job.id == waiting
-        verdicts = await store.settle([Finished(claim, Success(b"1")) for claim in (*claims, other)])
+        verdicts = await store.settle([Report(claim, Success(b"1")) for claim in (*claims, other)])
         assert all(verdict.accepted for verdict in verdicts)
     await (caller.commit() if how == "commit" else caller.rollback())
     assert await take(store) == []
@@ -251,7 +251,7 @@ async def test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds(
             await submit(store, "after", depends_on=(claim.job.id,))
     fresh = await submit(store, "fresh")
     hold(holder, claims[2].job.id)
-    finished = [Finished(claim, BROKEN if kind == "failed" else Success(b"1")) for claim in claims]
+    finished = [Report(claim, BROKEN if kind == "failed" else Success(b"1")) for claim in claims]
     async with asyncio.timeout(PATIENCE_S):
         verdicts, next_claims = await store.turn(finished, ClaimRequest(worker_id="w", limit=1, types=("fresh",)))
         assert [verdict.accepted for verdict in verdicts] == [True, True, False, True]
@@ -297,14 +297,14 @@ async def test_a_turn_holds_no_job_that_another_worker_claimed_meanwhile(store: 
     holder.execute(PAUSE_IN_A_TURN.format(pid=holder.info.backend_pid))
     for step in (1, 2):  # it settles, and it takes
         holder.execute("SELECT pg_advisory_lock(pg_backend_pid(), %s)", [step])
-    turn = asyncio.create_task(store.turn([Finished(slow, Success(b"1"))], ClaimRequest(worker_id="slow", limit=1)))
+    turn = asyncio.create_task(store.turn([Report(slow, Success(b"1"))], ClaimRequest(worker_id="slow", limit=1)))
     await stops_at(holder, 1, turn)
     claims = await take(store, limit=3)
     holder.execute("SELECT pg_advisory_unlock(pg_backend_pid(), 1)")
     await stops_at(holder, 2, turn)
     async with asyncio.timeout(PATIENCE_S):
         verdicts, _ = await store.turn(
-            [Finished(claim, Success(b"1")) for claim in claims], ClaimRequest(worker_id="w", limit=1)
+            [Report(claim, Success(b"1")) for claim in claims], ClaimRequest(worker_id="w", limit=1)
         )
     assert [verdict.accepted for verdict in verdicts] == [True] * 3
     holder.execute("SELECT pg_advisory_unlock(pg_backend_pid(), 2)")

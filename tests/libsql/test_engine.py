@@ -36,7 +36,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
 def sessions(store: SqlStore) -> list[LibsqlSession]:
     engine = store.engine
     assert isinstance(engine, LibsqlEngine)
-    return [desk.session for desk in engine._desks if isinstance(desk.session, LibsqlSession)]
+    return [slot.session for slot in engine._slots if isinstance(slot.session, LibsqlSession)]
 
 
 def writer(store: SqlStore) -> LibsqlSession:

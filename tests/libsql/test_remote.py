@@ -12,7 +12,7 @@ import pytest
 
 from euterpe.model.batch import new_ids
 from euterpe.model.errors import CommitUnknown, StoreUnavailable, UnknownDependency
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.submission import LATEST_US, Submission
 from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
@@ -92,5 +92,5 @@ async def test_a_server_keeps_the_promises_of_a_file(store: SqlStore) -> None:
     far = await store.submit(Submission(type="a", queue=queue, run_at=LATEST_US))
     assert (await store.get(far.job_id)).run_at == LATEST_US
     (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=5, queues=(queue,)))
-    (verdict,) = await store.settle([Finished(claim, Success(b"1"))])
+    (verdict,) = await store.settle([Report(claim, Success(b"1"))])
     assert (verdict.accepted, (await store.get(claim.job.id)).result) == (True, b"1")

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from euterpe.model.errors import EuterpeError
 from euterpe.observe.logs import (
     ALLOWED_KEYS,
+    AllowList,
     ForbiddenLogKey,
-    Gate,
     bind,
     configure_logging,
     scrub,
@@ -42,7 +42,7 @@ OF_THE_DOCUMENTS = (
 @dataclass
 class Log:
     stream: io.StringIO
-    gate: Gate
+    gate: AllowList
 
     @property
     def text(self) -> str:
@@ -371,5 +371,5 @@ def test_times_are_utc_to_the_millisecond(at_s: float, written: str) -> None:
 @given(key=st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1), value=st.text())
 def test_whatever_key_is_used_only_allowed_ones_come_out(key: str, value: str) -> None:
     record = logging.makeLogRecord({"name": "euterpe.x", "msg": "m", key: value})
-    Gate(strict=False).filter(record)
+    AllowList(strict=False).filter(record)
     assert set(record.euterpe_fields) <= ALLOWED_KEYS  # type: ignore[attr-defined]

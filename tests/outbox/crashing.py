@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from euterpe.backends.engines import connect
-from euterpe.egress.client import Egress, Reply
+from euterpe.egress.client import Egress, EgressReply
 from euterpe.egress.target import EgressPolicy
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings
 
@@ -27,7 +27,7 @@ async def main(url: str, secret: str, point: str, after: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     class Fragile(Egress):
-        async def post(self, *args: Any, **kwargs: Any) -> Reply:
+        async def post(self, *args: Any, **kwargs: Any) -> EgressReply:
             if point == "before_send":
                 die()
             reply = await super().post(*args, **kwargs)

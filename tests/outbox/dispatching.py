@@ -12,13 +12,13 @@ from euterpe.backends.engines import Backend
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.backoff import Backoff, Strategy
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outbox import OutboxEvent
 from euterpe.model.outcome import Outcome, Success
 from euterpe.model.submission import Submission
 from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings
-from euterpe.webhook.policy import Judge
+from euterpe.webhook.policy import DeliveryPolicy
 from euterpe.webhook.signing import new_secret
 
 SECRET = new_secret()
@@ -34,7 +34,7 @@ async def make_ended_job(backend: Backend, url: str, outcome: Outcome | None = N
     """A job with a callback, run and ended; returns its id. Two events: running, and its end."""
     receipt = await backend.store.submit(Submission(type="work", callback_url=url, **said))
     (claim,) = await backend.store.claim(ClaimRequest(worker_id="w", limit=1))
-    await backend.store.settle([Finished(claim, outcome or Success(b'{"out": 1}'))])
+    await backend.store.settle([Report(claim, outcome or Success(b'{"out": 1}'))])
     return receipt.job_id
 
 
@@ -43,7 +43,7 @@ async def make_ended_jobs(backend: Backend, url: str, count: int) -> None:
     said = Submission(type="work", callback_url=url, callback_events="terminal")
     await backend.store.submit_many([said] * count)
     claims = await backend.store.claim(ClaimRequest(worker_id="w", limit=count))
-    await backend.store.settle([Finished(claim, Success(b"null")) for claim in claims])
+    await backend.store.settle([Report(claim, Success(b"null")) for claim in claims])
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ async def dispatching(
             telemetry=telemetry,
             # High by default, so that a test about retries is not about the breaker.
             breaker=breaker or BreakerPolicy(min_samples=1000),
-            judge=Judge(max_attempts, Random(1), QUICK),
+            policy=DeliveryPolicy(max_attempts, Random(1), QUICK),
         )
         task = asyncio.get_running_loop().create_task(dispatcher.run())
         try:

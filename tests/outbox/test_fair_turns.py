@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from euterpe.backends.engines import Backend
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outbox import OutboxEvent
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
@@ -52,7 +52,7 @@ async def make_events(backend: Backend, requester: str, count: int, url: str) ->
     said = Submission(type="work", callback_url=url, callback_events="terminal", requester_id=requester)
     await backend.store.submit_many([said] * count)
     claims = await backend.store.claim(ClaimRequest(worker_id="w", limit=count))
-    await backend.store.settle([Finished(claim, Success(b"null")) for claim in claims])
+    await backend.store.settle([Report(claim, Success(b"null")) for claim in claims])
 
 
 def sending(endpoints: Endpoints, events: list[OutboxEvent]) -> list[Admission]:

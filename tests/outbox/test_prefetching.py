@@ -134,7 +134,7 @@ async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claime
         await other.wait_for(2)
         await make_ended_job(backend, newcomer.url, callback_events="terminal", requester_id="new")
         async with asyncio.timeout(20):
-            while not dispatcher._hungry:  # noqa: ASYNC110  # its next look, for which it has no slot
+            while not dispatcher._should_claim:  # noqa: ASYNC110  # its next look, for which it has no slot
                 await asyncio.sleep(0.005)
         assert many.gate is not None
         many.gate.release()

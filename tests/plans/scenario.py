@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import Advance, ClaimRequest, Finished
+from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Failed, Outcome, Released, Success
@@ -13,9 +13,9 @@ from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.model.views import Search
-from euterpe.model.worker_reports import Report, TokenBeat, hash_token
+from euterpe.model.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 
 AT_ONCE = RetryPolicy(Backoff(Strategy.CONSTANT, initial_us=0, jitter=0.0))
 CALLBACK = "http://receiver.invalid/"
@@ -79,25 +79,25 @@ async def _work(store: SqlStore) -> None:
     failure = Failed(Failure(Category.TEMPORARY, "again"))
     outcomes: dict[int, Outcome] = {0: failure, 1: Released(), 2: Failed(Failure(Category.PERMANENT, "never"))}
     finished = [
-        Finished(claim, Success(b"1") if claim is parent else outcomes.get(i % 7, Success(b"1")))
+        Report(claim, Success(b"1") if claim is parent else outcomes.get(i % 7, Success(b"1")))
         for i, claim in enumerate(claims)
     ]
     await store.settle(finished)
     await store.settle(finished)
     keyed = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("keyed",)))
-    await store.settle([Finished(claim, Success()) for claim in keyed])
+    await store.settle([Report(claim, Success()) for claim in keyed])
 
 
 async def _work_over_http(store: SqlStore) -> None:
     """Plain jobs in a queue of their own: on Postgres they go by the brief statements."""
     await store.submit_many([Submission(type="t", queue="http") for _ in range(3)])
-    wire = WireClaims(store.engine, store.rng)
+    wire = WorkerProtocolStore(store.engine, store.rng)
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3, queues=("http",)), ["w", "v", "u"])
     tokens = [hash_token(claim.lease.token or "") for claim in claims]
-    await wire.beat([TokenBeat(c.job.id, token) for c, token in zip(claims, tokens, strict=True)], 60_000_000)
+    await wire.beat([TokenHeartbeat(c.job.id, token) for c, token in zip(claims, tokens, strict=True)], 60_000_000)
     await wire.finish(
         [
-            Report(claim.job.id, claim.lease.claim_version, token, Success(), b"hash")
+            TokenReport(claim.job.id, claim.lease.claim_version, token, Success(), b"hash")
             for claim, token in zip(claims, tokens, strict=True)
         ]
     )

@@ -17,7 +17,7 @@ from statistics import median
 import asyncpg
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
@@ -108,7 +108,7 @@ async def _round_us(store: SqlStore) -> float:
     """Microseconds a job for a claim and a settle of one batch."""
     started = time.perf_counter()
     claims = await store.claim(ClaimRequest(worker_id="w", limit=BATCH))
-    await store.settle([Finished(claim, Success(b"true")) for claim in claims])
+    await store.settle([Report(claim, Success(b"true")) for claim in claims])
     took = time.perf_counter() - started
     assert len(claims) == BATCH
     return took * 1e6 / BATCH

@@ -55,7 +55,7 @@ BY = {
     "settle_event": {"job_outbox_events_pkey"},
     "heartbeat_event": {"job_outbox_events_pkey"},
     "insert_job": set(),
-    "insert_alike": set(),
+    "insert_uniform": set(),
     "insert_one": set(),
     "insert_event": set(),
     **{name: {"inbox_jobs_pkey"} for name in BY_PRIMARY_KEY},

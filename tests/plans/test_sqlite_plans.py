@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outcome import Success
 from euterpe.model.retention import Retention
 from euterpe.model.submission import Submission
@@ -65,7 +65,7 @@ BY = {
     "heartbeat_event": {BY_EVENT_ID},
     "expired_event_leases": {"job_outbox_events_state"},
     "insert_job": set(),
-    "insert_alike": set(),
+    "insert_uniform": set(),
     "stored_as": {BY_ID},
     "insert_event": set(),
 }
@@ -110,7 +110,7 @@ async def _live_on(store: SqlStore) -> None:
     await store.engine.read(lambda: peek(["default"], 20))
     await store.submit(Submission(type="t", queue="large", payload=b"1234"))
     claims = await store.claim(ClaimRequest(worker_id="w", limit=5, queues=("large",)))
-    await store.settle([Finished(claim, Success()) for claim in claims])
+    await store.settle([Report(claim, Success()) for claim in claims])
     await store.sweeps.prune(Retention(completed_us=0))
 
 

@@ -80,7 +80,7 @@ BUGS = (
     ),
     Bug(
         "a_batch_of_one_kind_forgets_its_tags",
-        (Edit(f"{QUERIES}/sqlite/insert_alike.sql", ":tags", "NULL"),),
+        (Edit(f"{QUERIES}/sqlite/insert_uniform.sql", ":tags", "NULL"),),
         f"{THE_SAME}[sqlite-0]",
         "assert others == [first, first]",
     ),

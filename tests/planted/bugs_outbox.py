@@ -78,7 +78,7 @@ OUTBOX_BUGS = (
     ),
     Bug(
         "a_newcomer_waits_for_a_batch_that_was_claimed_earlier",
-        (Edit(_DISPATCHER, "before_a_claim=self._hungry", "before_a_claim=False"),),
+        (Edit(_DISPATCHER, "before_a_claim=self._should_claim", "before_a_claim=False"),),
         f"{_PREFETCHING}::test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claimed_earlier",
         "TimeoutError",
     ),

@@ -9,17 +9,17 @@ from random import Random
 from typing import Any, Final
 
 from euterpe.model.batch import drafts_of
-from euterpe.model.exchange import Advance, ClaimRequest, Finished
+from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.failure import Category
 from euterpe.model.job import Lease
 from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.model.worker_reports import Report, TokenBeat, hash_token
+from euterpe.model.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
-from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from tests.conformance import acts
 from tests.conformance.acts import CALLBACK, DAY, HOUR, MINUTE, job, submit, take, taken
 from tests.conformance.clock import FrozenClock
@@ -111,7 +111,7 @@ async def claims_a_plain_job(store: SqlStore, _: str) -> None:
 
 @act(plain)
 async def settles_and_claims(store: SqlStore, claim: Any) -> None:
-    verdicts, _ = await store.turn([Finished(claim, Success(b"1"))], ASK)
+    verdicts, _ = await store.turn([Report(claim, Success(b"1"))], ASK)
     assert verdicts[0].accepted
 
 
@@ -276,26 +276,26 @@ async def reclaims_events(store: SqlStore, _: None) -> None:
 
 async def of_http_worker(scene: Scene) -> Any:
     await submit(scene.store, callback_url=CALLBACK)
-    (claim,) = await WireClaims(scene.store.engine, Random(1)).claim_for(ASK, ["w1"])
+    (claim,) = await WorkerProtocolStore(scene.store.engine, Random(1)).claim_for(ASK, ["w1"])
     return claim
 
 
 @act(lambda scene: submit(scene.store, callback_url=CALLBACK))
 async def claims_over_http(store: SqlStore, _: str) -> None:
-    assert len(await WireClaims(store.engine, Random(1)).claim_for(ASK, ["w1"])) == 1
+    assert len(await WorkerProtocolStore(store.engine, Random(1)).claim_for(ASK, ["w1"])) == 1
 
 
 @act(of_http_worker)
 async def beats_over_http(store: SqlStore, claim: Any) -> None:
-    beat = TokenBeat(claim.job.id, hash_token(claim.lease.token), claim.job.claim_version)
-    assert (await WireClaims(store.engine, Random(1)).beat([beat], MINUTE))[0] is not None
+    beat = TokenHeartbeat(claim.job.id, hash_token(claim.lease.token), claim.job.claim_version)
+    assert (await WorkerProtocolStore(store.engine, Random(1)).beat([beat], MINUTE))[0] is not None
 
 
 @act(of_http_worker)
 async def completes_over_http(store: SqlStore, claim: Any) -> None:
     said = hashlib.sha256(b"1").digest()
-    report = Report(claim.job.id, claim.job.claim_version, hash_token(claim.lease.token), Success(b"1"), said)
-    (reply,) = await WireClaims(store.engine, Random(1)).finish([report])
+    report = TokenReport(claim.job.id, claim.job.claim_version, hash_token(claim.lease.token), Success(b"1"), said)
+    (reply,) = await WorkerProtocolStore(store.engine, Random(1)).finish([report])
     assert reply.state is State.COMPLETED
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
 
 from euterpe.model.errors import EuterpeError
-from euterpe.model.exchange import Advance, ClaimRequest, Finished
+from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.job import Claim
 from euterpe.model.outbox import Delivery
 from euterpe.model.retention import Retention
@@ -266,7 +266,7 @@ class Histories(RuleBasedStateMachine):
         self._settle(pairs, 0)
 
     def _settle(self, pairs: list[tuple[Claim, str]], retry_after_s: int) -> None:
-        finished = [Finished(claim, outcome_of(word, retry_after_s)) for claim, word in pairs]
+        finished = [Report(claim, outcome_of(word, retry_after_s)) for claim, word in pairs]
         batch = [(c.job.id, c.job.claim_version, word, retry_after_s * SECOND) for c, word in pairs]
         verdicts, expected = self.both(
             lambda store: store.settle(finished), lambda: self.oracle.settle(self.now, batch)

@@ -13,7 +13,7 @@ import redis
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from tests.servers.process import free_port
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
 from tests.transport.crew import is_drained, messages_in, until
@@ -97,19 +97,19 @@ async def test_a_commit_that_fails_leaves_the_message_pending(
     await submitted(plane)
     job = await claim_one(client)
     wakeups: Any = plane.store.wakeups
-    finish = WireClaims.finish
+    finish = WorkerProtocolStore.finish
 
-    async def refuse(self: WireClaims, reports: Any) -> Any:
+    async def refuse(self: WorkerProtocolStore, reports: Any) -> Any:
         # Time for whoever acknowledges too early.
         while wakeups._ended:  # noqa: ASYNC110  # a deque has no event
             await asyncio.sleep(0.01)
         raise StoreUnavailable("the disk is full")
 
-    monkeypatch.setattr(WireClaims, "finish", refuse)
+    monkeypatch.setattr(WorkerProtocolStore, "finish", refuse)
     assert (await client.post(COMPLETE, json=named(job))).status_code == 503
     await wakeups._look()
     assert job_at(streams, job["stream"]) == job["job_id"]
-    monkeypatch.setattr(WireClaims, "finish", finish)
+    monkeypatch.setattr(WorkerProtocolStore, "finish", finish)
     assert (await client.post(COMPLETE, json=named(job))).json() == {"ok": True, "ack": True}
     await until(lambda: job_at(streams, job["stream"]) is None)
 

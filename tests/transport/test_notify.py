@@ -69,13 +69,13 @@ async def test_a_lone_submit_notifies_in_its_own_commit_and_the_next_ones_do_not
         await store.submit(Submission(type="t", queue="mail"))
         await heard.wait()
     monkeypatch.setattr("euterpe.wakeups.postgres_notify.QUIET_S", 60.0)
-    assert speaking.foretell("mail").channel is None, "it was not quiet"
+    assert speaking.notify_before_commit("mail").channel is None, "it was not quiet"
     await store.close()
 
 
 async def test_who_works_here_is_not_told_by_a_commit_as_well(fresh_postgres_url: str) -> None:
     wakeups = NotifyWakeups(PostgresEngine(fresh_postgres_url).connect, "euterpe_test")
     unsubscribe = wakeups.subscribe(lambda: None, ["mail"])
-    assert wakeups.foretell("mail").channel is None
+    assert wakeups.notify_before_commit("mail").channel is None
     unsubscribe()
-    assert wakeups.foretell("mail").channel == "euterpe_test"
+    assert wakeups.notify_before_commit("mail").channel == "euterpe_test"

@@ -17,7 +17,7 @@ from euterpe import Queue
 from euterpe.backends.engines import connect, transport_of
 from euterpe.config import load_config
 from euterpe.model.errors import InvalidInput
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.state import State
@@ -109,7 +109,7 @@ async def test_a_message_stays_pending_until_the_end_of_its_job_or_its_return_is
         await streams_of(other)._look()  # whatever it does about a message, it does it here
         assert messages_in(redis_url) == (1, 1)
         before = messages(client)[0]["enqueue_id"]
-        await core_of(other).store.settle([Finished(claims[0], end)])
+        await core_of(other).store.settle([Report(claims[0], end)])
         if isinstance(end, Released):  # it waits again, which is what a new message says
             await until(lambda: [m["enqueue_id"] for m in messages(client)] not in ([], [before]))
             await submitter.cancel(job.id)
@@ -131,7 +131,7 @@ async def test_a_message_left_by_a_crash_after_the_claims_commit_is_taken_over_a
     async with streams_queue(sqlite_url, redis_url, visibility_s=0.2) as other, working(other) as started:
         await until(lambda: bool(streams_of(other)._book.running))
         assert messages_in(redis_url) == (1, 1)
-        assert await core_of(submitter).store.settle([Finished(claim, Success())])
+        assert await core_of(submitter).store.settle([Report(claim, Success())])
         await until(lambda: is_drained(redis_url))
         assert started == []
         assert (await other.get(job.id)).attempt == 1
@@ -145,7 +145,7 @@ async def test_a_message_left_by_a_crash_between_the_last_commit_and_its_acknowl
     job = await submitter.submit("note", {})
     assert len((await dead.read(streams, 10, 10_000)).held) == 1
     (claim,) = await core_of(submitter).store.claim(ClaimRequest(worker_id="w", limit=1))
-    assert await core_of(submitter).store.settle([Finished(claim, Success())])
+    assert await core_of(submitter).store.settle([Report(claim, Success())])
     await dead.close()  # Committed, and it died: no acknowledgement.
     assert messages_in(redis_url) == (1, 1)
     async with streams_queue(sqlite_url, redis_url, visibility_s=0.2) as other, working(other) as started:

@@ -87,7 +87,7 @@ async def test_who_listens_on_this_loop_is_told_before_the_commit_and_only_other
     watch = DataWatch(str(wal).removesuffix("-wal"))
     woken: list[str] = []
     unsubscribe = watch.subscribe(lambda: woken.append("woken"), ["default"])
-    told = watch.foretell("default")
+    told = watch.notify_before_commit("default")
     assert woken == ["woken"]
     os.utime(wal, (0, 0))
     long_ago = trace_of(str(wal))

@@ -15,7 +15,7 @@ import pytest
 from euterpe.lease_keeper import COMMAND
 from euterpe.queue.queue import Queue, core_of
 from euterpe.runtime.shutdown import ShutdownDeadline
-from euterpe.worker.attempts import Roster
+from euterpe.worker.attempts import RunningAttempts
 from euterpe.worker.execution.environment import for_a_handler, for_a_lease_keeper
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, Reports
 from tests.worker import app
@@ -198,16 +198,16 @@ async def test_the_watch_over_running_jobs_survives_an_error(
 ) -> None:
     """Timeouts longer than ten seconds are kept by the watch alone."""
     looks = 0
-    look_after = Roster.look_after
+    look_after = RunningAttempts.look_after
 
-    def failing_once(roster: Roster) -> None:
+    def failing_once(attempts: RunningAttempts) -> None:
         nonlocal looks
         looks += 1
         if looks == 1:
             raise MemoryError
-        look_after(roster)
+        look_after(attempts)
 
-    monkeypatch.setattr(Roster, "look_after", failing_once)
+    monkeypatch.setattr(RunningAttempts, "look_after", failing_once)
     queue = plain_queue(sqlite_url)
     async with queue:
         stop = asyncio.Event()

@@ -140,7 +140,7 @@ async def test_the_process_of_a_handler_ends_with_its_killed_worker(client: Queu
 async def test_a_handler_that_swallows_its_cancellation_is_settled_without_it(
     url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.worker.attempts.STUBBORN_S", 0.2)
+    monkeypatch.setattr("euterpe.worker.attempts.UNCANCELLABLE_S", 0.2)
     queue = Queue(url)
     release = asyncio.Event()
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from euterpe.model.exchange import Beat
+from euterpe.model.exchange import HeartbeatReply
 from euterpe.model.job import Lease
 from euterpe.ports import Claims
 from euterpe.worker.heartbeat import renew
@@ -17,8 +17,8 @@ from euterpe.worker.heartbeat.lease_table import LeaseTable
 
 
 class Renewing:
-    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = 0) -> list[Beat]:
-        return [Beat(lease, True) for lease in leases]
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = 0) -> list[HeartbeatReply]:
+        return [HeartbeatReply(lease, True) for lease in leases]
 
 
 async def test_a_lease_of_a_microsecond_does_not_make_the_keeper_spin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,9 +55,9 @@ def root(ctx: click.Context, role: str | None, app: str | None, config: str | No
     euterpe --role=all              everything: API, worker, sweeps
     euterpe worker myapp:queue      run the jobs of your own queue
     """
-    from euterpe.cli.session import Session
+    from euterpe.cli.session import CliSession
 
-    session = ctx.obj = Session(config, engine)
+    session = ctx.obj = CliSession(config, engine)
     if ctx.invoked_subcommand is not None:
         if role is not None or app is not None:
             raise click.UsageError("--role and --app run the system; they go without a command")

@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass
-class Session:
+class CliSession:
     """The global options. `engine` is what `--engine` said; it wins over the environment and the file."""
 
     config_path: str | None = None
@@ -73,12 +73,12 @@ def prepare_place(url: str, *, create: bool) -> None:
 
 def _use_engine(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.ensure_object(Session).engine = value
+        ctx.ensure_object(CliSession).engine = value
 
 
 def _use_config(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.ensure_object(Session).config_path = value
+        ctx.ensure_object(CliSession).config_path = value
 
 
 def database_options(function: Function) -> Function:

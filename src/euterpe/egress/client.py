@@ -67,7 +67,7 @@ class EgressLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class EgressReply:
     """What came back: any status at all, a redirect included, and the first part of the body."""
 
     status: int
@@ -117,7 +117,7 @@ class Egress:
         headers: Mapping[str, str] | None = None,
         *,
         deadline_s: float = DEFAULT_DEADLINE_S,
-    ) -> Reply:
+    ) -> EgressReply:
         """POST the body and read the answer, all of it within the deadline and the size limit."""
         target = check_url(url, self._policy)
         request = self._request("POST", target, headers or {}, body)
@@ -156,7 +156,7 @@ class Egress:
             check_address(target, address, self._policy)
         return found
 
-    async def _exchange(self, target: Target, request: bytes) -> Reply:
+    async def _exchange(self, target: Target, request: bytes) -> EgressReply:
         started = time.perf_counter()
         route, connection = await self._open(target)
         try:
@@ -165,7 +165,7 @@ class Egress:
         finally:
             self._release(route, connection)
         from_public = reach_of(route.address) is Reach.PUBLIC
-        return Reply(head.status, head.headers, prefix, time.perf_counter() - started, truncated, from_public)
+        return EgressReply(head.status, head.headers, prefix, time.perf_counter() - started, truncated, from_public)
 
     def _release(self, route: Route, connection: Connection) -> None:
         if connection.finish():

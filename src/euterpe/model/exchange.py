@@ -22,7 +22,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     with_tokens: bool = False
 
 
-class Beat(msgspec.Struct, frozen=True):
+class HeartbeatReply(msgspec.Struct, frozen=True):
     """The answer to one heartbeat. Not alive: the lease is gone, abort."""
 
     lease: Lease
@@ -43,7 +43,7 @@ class Advance(msgspec.Struct, frozen=True):
     checkpoint: bytes | None = None
 
 
-class Finished(msgspec.Struct, frozen=True, gc=False):
+class Report(msgspec.Struct, frozen=True, gc=False):
     """An attempt and what came of it."""
 
     claim: Claim
@@ -51,7 +51,7 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     took_s: float = 0.0
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
+class SettleResult(msgspec.Struct, frozen=True, gc=False):
     """What a settled attempt's job became. Not accepted: the claim was stale and nothing was written, or, if `locked`,
     somebody held its row and it is to be settled again."""
 

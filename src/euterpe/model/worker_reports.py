@@ -12,7 +12,7 @@ from euterpe.model.outcome import Outcome
 from euterpe.model.state import State
 
 
-class TokenBeat(msgspec.Struct, frozen=True):
+class TokenHeartbeat(msgspec.Struct, frozen=True):
     """Whose lease to renew. A claim version is checked too when it is given."""
 
     job_id: str
@@ -37,7 +37,7 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: bytes | None = None
 
 
-class Report(msgspec.Struct, frozen=True):
+class TokenReport(msgspec.Struct, frozen=True):
     """An attempt's end as a worker tells it. The hash says whether a later report is the same one."""
 
     job_id: str
@@ -63,7 +63,7 @@ class Settled(msgspec.Struct, frozen=True):
     """How long a retry waits."""
 
 
-class Reply(msgspec.Struct, frozen=True):
+class TokenReply(msgspec.Struct, frozen=True):
     """What the job became. Without a state the report was refused and nothing was written."""
 
     state: State | None = None
@@ -80,8 +80,8 @@ def hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-REFUSED: Final = Reply()
+REFUSED: Final = TokenReply()
 
 
-LOCKED: Final = Reply(stirs=True)
+LOCKED: Final = TokenReply(stirs=True)
 """Somebody holds the job's row: nothing was written yet. Never told to a worker."""

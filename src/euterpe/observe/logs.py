@@ -82,7 +82,7 @@ class ForbiddenLogKey(EuterpeError):
     """A log call carried something that logs must not carry. Raised in development and tests only."""
 
 
-class Gate(logging.Filter):
+class AllowList(logging.Filter):
     """Decides what of a record may leave the process. `strict` raises at the log call that is wrong."""
 
     def __init__(self, *, strict: bool, namespace: str = "") -> None:
@@ -170,7 +170,7 @@ def bind(logger: logging.Logger, **keys: object) -> BoundLogger:
 
 def configure_logging(
     level: str, log_format: str = "auto", *, strict: bool, stream: TextIO | None = None, namespace: str | None = None
-) -> Gate:
+) -> AllowList:
     """Install the process's one handler on the root logger, replacing an earlier one. Returns its gate.
 
     `namespace` goes on every line of ours; without one it is that of the pod (`POD_NAMESPACE`)."""
@@ -180,7 +180,7 @@ def configure_logging(
     reveal = least <= logging.DEBUG
     handler = _EuterpeHandler(stream)
     handler.setFormatter(HumanFormatter(reveal=reveal) if human else JsonFormatter(reveal=reveal))
-    gate = Gate(strict=strict, namespace=_cut(namespace or os.environ.get("POD_NAMESPACE", "").strip()))
+    gate = AllowList(strict=strict, namespace=_cut(namespace or os.environ.get("POD_NAMESPACE", "").strip()))
     handler.addFilter(gate)
     root = logging.getLogger()
     for old in [each for each in root.handlers if isinstance(each, _EuterpeHandler)]:

@@ -13,7 +13,7 @@ from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.serving import ServingStore
 from euterpe.ports.store import EVERYTHING, Capability, Store
 from euterpe.ports.telemetry import Span, Telemetry, Trace
-from euterpe.ports.wakeups import OUTBOX_CHANNEL, Address, Foretelling, Foretold, MessageTransport, Wakeups
+from euterpe.ports.wakeups import OUTBOX_CHANNEL, Address, CommitNotice, MessageTransport, NotifiesBeforeCommit, Wakeups
 
 __all__ = [
     "EVERYTHING",
@@ -22,10 +22,10 @@ __all__ = [
     "Capability",
     "Claims",
     "Clock",
-    "Foretelling",
-    "Foretold",
+    "CommitNotice",
     "Maintenance",
     "MessageTransport",
+    "NotifiesBeforeCommit",
     "OutboxStore",
     "ServingStore",
     "Span",

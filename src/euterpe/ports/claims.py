@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from euterpe.model.exchange import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.job import Claim, Lease
 
 
@@ -17,7 +17,7 @@ class Claims(Protocol):
         is charged in the same transaction. Most urgent first, submission order inside a priority."""
         ...
 
-    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         """Renew leases, all in one statement, answers in the same order. A late heartbeat is accepted while its version
         is current. A row that somebody holds keeps no other lease waiting."""
         ...
@@ -27,13 +27,13 @@ class Claims(Protocol):
         ...
 
     async def turn(
-        self, finished: Sequence[Finished], request: ClaimRequest | None
-    ) -> tuple[list[Verdict], list[Claim]]:
+        self, finished: Sequence[Report], request: ClaimRequest | None
+    ) -> tuple[list[SettleResult], list[Claim]]:
         """Settle and claim in one go: one transaction where the engine can, so that a busy worker commits once. Waits
         for no row that somebody holds."""
         ...
 
-    async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
+    async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         """End attempts. In one transaction: the fenced update, the closed attempt, what it releases or ends, events.
         Safe to repeat after a lost answer: what this outcome already closed is accepted again. Waits a moment for a
         row that somebody holds."""

@@ -8,7 +8,7 @@ from typing import Protocol
 from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim
 from euterpe.model.views import Change, Usage
-from euterpe.model.worker_reports import News, Renewed, Reply, Report, TokenBeat
+from euterpe.model.worker_reports import News, Renewed, TokenHeartbeat, TokenReply, TokenReport
 
 
 class ServingStore(Protocol):
@@ -18,15 +18,15 @@ class ServingStore(Protocol):
         """At most one job for each of these workers (a worker may stand there several times), in their order."""
         ...
 
-    async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
+    async def beat(self, beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
         """Renew leases; None: the lease is gone."""
         ...
 
-    async def beat_with_news(self, one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Renewed | None:
+    async def beat_with_news(self, one_beat: TokenHeartbeat, news: News, lease_ttl_us: int) -> Renewed | None:
         """Renew one lease and write how far its attempt got, in one transaction."""
         ...
 
-    async def finish(self, reports: Sequence[Report]) -> list[Reply]:
+    async def finish(self, reports: Sequence[TokenReport]) -> list[TokenReply]:
         """End attempts. Safe to repeat: the same report again gets the same reply."""
         ...
 

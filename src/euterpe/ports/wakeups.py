@@ -23,7 +23,7 @@ class Wakeups(Protocol):
         ...
 
 
-class Foretold(NamedTuple):
+class CommitNotice(NamedTuple):
     """What a transport makes of work that is about to be committed."""
 
     announce: Callable[[Iterable[str]], None]
@@ -33,10 +33,10 @@ class Foretold(NamedTuple):
 
 
 @runtime_checkable
-class Foretelling(Protocol):
+class NotifiesBeforeCommit(Protocol):
     """Wakeups that can do something before the commit of a lone job already."""
 
-    def foretell(self, queue: str) -> Foretold: ...
+    def notify_before_commit(self, queue: str) -> CommitNotice: ...
 
 
 Address = tuple[str, str]

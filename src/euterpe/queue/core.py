@@ -15,7 +15,7 @@ from euterpe.backends.engines import Backend, connect
 from euterpe.model.batch import Receipt
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
-from euterpe.model.exchange import Verdict
+from euterpe.model.exchange import SettleResult
 from euterpe.model.job import Claim, Job
 from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_CEILING, Submission
@@ -145,7 +145,7 @@ class QueueCore:
         """An event that a worker of this very queue sets when the job is ended: no poll to wait for."""
         return self._watching.watch(job_id)
 
-    def settled(self, job_id: str, verdict: Verdict) -> None:
+    def settled(self, job_id: str, verdict: SettleResult) -> None:
         self._watching.settled(job_id, verdict)
 
     # --- handles ------------------------------------------------------------------------------------

@@ -255,7 +255,7 @@ def submission_of_call(call: Call[Any], options: Mapping[str, Any], payload_limi
     return call._definition.submission(call._payload, said, payload_limit)
 
 
-def are_alike(call: Call[Any], other: Call[Any]) -> bool:
+def are_uniform(call: Call[Any], other: Call[Any]) -> bool:
     """Whether they differ in the payload at most."""
     return call._definition is other._definition and call._options == other._options
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from euterpe.model.exchange import Verdict
+from euterpe.model.exchange import SettleResult
 from euterpe.model.state import TERMINAL
 
 
@@ -30,7 +30,7 @@ class Watching:
             else:
                 del self._waiters[job_id]
 
-    def settled(self, job_id: str, verdict: Verdict) -> None:
+    def settled(self, job_id: str, verdict: SettleResult) -> None:
         """An attempt was written; most are nobody's concern."""
         if not self._waiters or verdict.state not in TERMINAL:
             return

@@ -15,13 +15,13 @@ import msgspec
 
 from euterpe import lease_keeper
 from euterpe.model.errors import EuterpeError
-from euterpe.model.exchange import Verdict
+from euterpe.model.exchange import SettleResult
 from euterpe.model.state import State
 from euterpe.ports import Capability, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
 from euterpe.queue.cron import keep_time
 from euterpe.queue.submitter import Submitter
-from euterpe.webhook.service import Postman
+from euterpe.webhook.service import WebhookService
 from euterpe.worker.attempt import Attempt
 from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.identity import worker_id
@@ -73,10 +73,10 @@ async def run_worker(
     async with traced(service.trace, core.store) as trace:
         core.store.expect_leases_of(settings.lease_ttl_us / 1e6)
         sweeper = Sweeper(core.store.sweeps, core.wakeups, telemetry, service.sweep_interval_s)
-        postman = Postman(core, settings, telemetry)
+        webhook_service = WebhookService(core, settings, telemetry)
         webhooks = webhooks and Capability.OUTBOX in core.store.capabilities
 
-        def settled(job_id: str, verdict: Verdict) -> None:
+        def settled(job_id: str, verdict: SettleResult) -> None:
             core.settled(job_id, verdict)
             if verdict.state is State.RETRYING:
                 sweeper.expect(verdict.delay_us)
@@ -96,11 +96,11 @@ async def run_worker(
         )
 
         def drain() -> None:
-            postman.expect_end(settings.grace_s)
+            webhook_service.expect_end(settings.grace_s)
             worker.stop()
 
         def release() -> None:
-            postman.expect_end(0.0)
+            webhook_service.expect_end(0.0)
             worker.stop_at_once()
 
         side_work = [] if stop is None else [_when(stop, drain)]
@@ -111,7 +111,9 @@ async def run_worker(
         if core.crons:
             side_work.append(keep_time(submitter, core.crons))
         with _told_by(signals, drain), _counted_by(telemetry, core.store):
-            async with _beside(core, side_work, sweeper if service.sweep else None, postman if webhooks else None):
+            async with _beside(
+                core, side_work, sweeper if service.sweep else None, webhook_service if webhooks else None
+            ):
                 started(Controls(drain, release, lambda: worker.is_stopping, lambda: worker.running))
                 await worker.run()
 
@@ -164,7 +166,10 @@ def _told_by(signals: Sequence[Signals], act: Callable[[], None]) -> Iterator[No
 
 @asynccontextmanager
 async def _beside(
-    core: QueueCore, side_work: Sequence[Coroutine[Any, Any, None]], sweeper: Sweeper | None, postman: Postman | None
+    core: QueueCore,
+    side_work: Sequence[Coroutine[Any, Any, None]],
+    sweeper: Sweeper | None,
+    webhook_service: WebhookService | None,
 ) -> AsyncIterator[None]:
     """What runs beside the worker. Sweeps and webhooks end by themselves, the rest is cancelled."""
     loop = asyncio.get_running_loop()
@@ -174,15 +179,15 @@ async def _beside(
         tasks.append(sweeping)
     for task in tasks:
         task.add_done_callback(_report_failure)
-    if postman is not None:
-        postman.start()
+    if webhook_service is not None:
+        webhook_service.start()
     try:
         yield
     finally:
         if sweeper is not None:
             sweeper.stop()
-        if postman is not None:
-            await postman.close()
+        if webhook_service is not None:
+            await webhook_service.close()
         if sweeping is not None:
             await asyncio.wait({sweeping}, timeout=core.shutdown.left_s(SWEEP_PATIENCE_S))
         for task in tasks:

@@ -10,7 +10,7 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import Submission, check, check_key, check_payload
 from euterpe.queue.core import QueueCore
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.job_type import Call, JobType, are_alike, payload_of, submission_of_call, with_window
+from euterpe.queue.job_type import Call, JobType, are_uniform, payload_of, submission_of_call, with_window
 from euterpe.queue.options import Options, encode_payload, submission_of
 
 
@@ -90,7 +90,7 @@ class Submitter:
         """What is said of one call is read and checked once for all that follow and are like it."""
         known: tuple[Call[Any], Submission] | None = None
         for call in calls:
-            if isinstance(call, Call) and known is not None and are_alike(call, known[0]):
+            if isinstance(call, Call) and known is not None and are_uniform(call, known[0]):
                 payload = payload_of(call)
                 check_payload(payload, self.core.payload_limit)
                 yield known[1].with_payload(payload)

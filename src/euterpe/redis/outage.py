@@ -14,7 +14,7 @@ log = logging.getLogger("euterpe.transport")
 TROUBLE: Final = (RedisError, OSError, TimeoutError)
 
 
-class Outage:
+class RedisOutage:
     """Redis does not answer: said once, tried again with growing pauses."""
 
     def __init__(self) -> None:

@@ -12,14 +12,14 @@ import msgspec
 from euterpe.model.accounts import Scope
 from euterpe.observe.log_context import logging_with
 from euterpe.ports import Store, Telemetry, Trace
-from euterpe.server.auth import Gatekeeper, Keys
+from euterpe.server.auth import Authenticator, Keys
 from euterpe.server.docs_page import docs_page
 from euterpe.server.http.asgi import AsgiScope, Receive, Send
 from euterpe.server.http.limits import Limits, RateLimit
 from euterpe.server.http.request_ids import request_id_of, telling
 from euterpe.server.http.router import AnyRoute, Router
 from euterpe.server.job_types import JobTypes
-from euterpe.server.long_poll import Coordinator
+from euterpe.server.long_poll import LongPoll
 from euterpe.server.openapi import openapi_document
 from euterpe.server.quotas import Quotas
 from euterpe.server.routes.events import Feed
@@ -42,7 +42,7 @@ log: Final = logging.getLogger("euterpe.api")
 class ControlPlane:
     """An ASGI application over an open store, which its maker opens and closes."""
 
-    def __init__(self, router: Router, coordinator: Coordinator, feed: Feed, operations: OperationsRoutes) -> None:
+    def __init__(self, router: Router, coordinator: LongPoll, feed: Feed, operations: OperationsRoutes) -> None:
         self._router = router
         self._coordinator = coordinator
         self._feed = feed
@@ -106,14 +106,14 @@ def create_app(
     if store.telemetry is None:
         store.telemetry = telemetry
     claims = store.serving
-    coordinator = Coordinator(
+    coordinator = LongPoll(
         claims.claim_for,
         store.settle,
         store.wakeups,
         lease_ttl_us=limits.lease_ttl_us,
         poll_s=(limits.poll_min_s, limits.poll_max_s),
     )
-    gatekeeper = Gatekeeper(
+    authenticator = Authenticator(
         keys,
         RateLimit(limits.rate_per_s, limits.rate_burst),
         limits.key_ttl_s,
@@ -122,7 +122,7 @@ def create_app(
     feed = Feed(
         claims,
         store.now_us,
-        lambda request: gatekeeper.still_allows(request, Scope.READ),
+        lambda request: authenticator.still_allows(request, Scope.READ),
         limits.max_listeners,
         limits.max_listeners_per_requester,
     )
@@ -146,7 +146,7 @@ def create_app(
         *operations_routes(operations, with_metrics=metrics_render is not None),
     ]
     operations.describe = lambda: _description(routes)
-    return ControlPlane(Router(routes, gatekeeper, limits), coordinator, feed, operations)
+    return ControlPlane(Router(routes, authenticator, limits), coordinator, feed, operations)
 
 
 def _description(routes: Sequence[AnyRoute]) -> Description:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from euterpe.model.job import Claim, attempt_id
-from euterpe.model.worker_reports import Reply, Report
+from euterpe.model.worker_reports import TokenReply, TokenReport
 from euterpe.ports import Span, Trace
 from euterpe.server.http.asgi import Request
 from euterpe.wire.worker import OWN_SPANS
@@ -31,7 +31,7 @@ class AttemptSpans:
         while len(self._open) > OPEN_LIMIT:
             del self._open[next(iter(self._open))]
 
-    def end(self, reports: Sequence[Report], replies: Sequence[Reply]) -> None:
+    def end(self, reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> None:
         if not self._open:
             return
         for report, reply in zip(reports, replies, strict=True):

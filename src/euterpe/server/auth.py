@@ -30,7 +30,7 @@ class Keys(Protocol):
     async def find(self, prefix: str) -> StoredKey | None: ...
 
 
-class Gatekeeper:
+class Authenticator:
     """Lets requests in."""
 
     def __init__(

@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 GROUP_LIMIT: Final = 500
 
 
-class Gathering(Generic[Ask, Answer]):
+class Batcher(Generic[Ask, Answer]):
     """Each caller gets the answers to its own asks, once these are durable."""
 
     def __init__(self, write: Callable[[Sequence[Ask]], Awaitable[list[Answer]]]) -> None:

@@ -16,7 +16,7 @@ from contextvars import Context  # a task that outlives its request carries none
 from typing import Final
 
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Released
 from euterpe.ports import Wakeups
@@ -33,7 +33,7 @@ is looked for at once whatever their number."""
 GROUP_LIMIT: Final = 1_000
 
 ClaimFor = Callable[[ClaimRequest, Sequence[str]], Awaitable[list[Claim]]]
-Release = Callable[[Sequence[Finished]], Awaitable[object]]
+Release = Callable[[Sequence[Report]], Awaitable[object]]
 GroupKey = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 log: Final = logging.getLogger("euterpe.api")
@@ -64,7 +64,7 @@ class Waiter:
         return True
 
 
-class Coordinator:
+class LongPoll:
     """All groups of one process."""
 
     def __init__(
@@ -147,7 +147,7 @@ class Coordinator:
     async def _give_back(self, claims: Sequence[Claim]) -> None:
         for attempt in range(RELEASE_TRIES):
             try:
-                await self._release([Finished(claim, Released()) for claim in claims])
+                await self._release([Report(claim, Released()) for claim in claims])
             except StoreUnavailable:
                 await asyncio.sleep(0.1 * 2**attempt)
             else:
@@ -159,7 +159,7 @@ class Coordinator:
 class _Group:
     """Waiters for the same queues and types, and the loop that serves them while there are any."""
 
-    def __init__(self, key: GroupKey, coordinator: Coordinator) -> None:
+    def __init__(self, key: GroupKey, coordinator: LongPoll) -> None:
         self._key = key
         self._coordinator = coordinator
         self._waiters: dict[Waiter, None] = {}

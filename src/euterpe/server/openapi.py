@@ -14,7 +14,7 @@ import msgspec
 
 from euterpe.model.accounts import Scope
 from euterpe.server.http.problems import Problem
-from euterpe.server.http.router import AnyRoute, Reply
+from euterpe.server.http.router import AnyRoute, ReplySpec
 
 REF: Final = "#/components/schemas/{name}"
 INTRODUCTION: Final = (
@@ -146,7 +146,7 @@ def _responses(route: AnyRoute, schema_of: dict[str, Any]) -> dict[str, Any]:
     return dict(sorted(responses.items()))
 
 
-def _response(reply: Reply, schema_of: dict[str, Any]) -> dict[str, Any]:
+def _response(reply: ReplySpec, schema_of: dict[str, Any]) -> dict[str, Any]:
     schemas = [schema_of[repr(kind)] for kind in reply.types] or [{"type": "string"}]
     content: dict[str, Any] = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
     if reply.example is not None:

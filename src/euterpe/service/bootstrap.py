@@ -24,23 +24,23 @@ KEY_SUFFIX: Final = ".api-key"
 
 
 @dataclass(frozen=True, slots=True)
-class Welcome:
+class FirstKey:
     """What a start has to say about keys: a new one, or where an earlier one is kept."""
 
     created: CreatedKey | None = None
     kept_in: Path | None = None
 
 
-async def welcome(url: str, store: Store, environ: Mapping[str, str]) -> Welcome:
+async def welcome(url: str, store: Store, environ: Mapping[str, str]) -> FirstKey:
     """A first key for a database file that has none. A server's keys are its operator's: `euterpe keys create`."""
     if urlsplit(url).scheme != "sqlite":
-        return Welcome()
+        return FirstKey()
     kept_in = Path(sqlite_path(url)).with_suffix(KEY_SUFFIX)
     created = await enrolment(store, keyring_for(url, environ)).ensure_first(new_secret())
     if created is not None:
         _keep(kept_in, created.key)
-        return Welcome(created, kept_in)
-    return Welcome(kept_in=kept_in if await _still_good(kept_in, store) else None)
+        return FirstKey(created, kept_in)
+    return FirstKey(kept_in=kept_in if await _still_good(kept_in, store) else None)
 
 
 def _keep(path: Path, key: str) -> None:

@@ -26,7 +26,7 @@ from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.run import ServiceOptions
 from euterpe.queue.worker import Worker, WorkerOptions
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
-from euterpe.service.bootstrap import Welcome, welcome
+from euterpe.service.bootstrap import FirstKey, welcome
 from euterpe.service.health import Health
 from euterpe.service.outbox import deliver
 from euterpe.service.readiness import until_ready
@@ -83,7 +83,7 @@ class Started:
     role: Role
     url: str
     port: int | None
-    welcome: Welcome
+    welcome: FirstKey
     types: tuple[str, ...]
     """The job types that this process runs."""
     sample: str | None = None
@@ -130,7 +130,7 @@ async def run_role(
             keep_as_said(config, queue)
         parts = Parts(stop)
         trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
-        greeting, port = Welcome(), None
+        greeting, port = FirstKey(), None
         media = None
         if transcodes and (role.serves or role.works):
             media = await stack.enter_async_context(transcoding(config, queue, metrics, works=role.works))

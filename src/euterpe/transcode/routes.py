@@ -17,7 +17,7 @@ from euterpe.model.errors import EuterpeError, InvalidInput, JobNotFound
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import FieldError, Refusal
-from euterpe.server.http.router import AnyRoute, JsonObject, Reply, Route
+from euterpe.server.http.router import AnyRoute, JsonObject, ReplySpec, Route
 from euterpe.server.quotas import Quotas
 from euterpe.server.routes.jobs import REPLAYED, key_header, whose_jobs
 from euterpe.server.routes.submissions import job_id_of
@@ -117,10 +117,10 @@ class TranscodeRoutes:
 
 def transcode_routes(routes: TranscodeRoutes) -> list[AnyRoute]:
     no_job = {404: "No such transcode, or another requester's.", 410: "It ended and its record was pruned."}
-    accepted = Reply(
+    accepted = ReplySpec(
         "Stored.", wire.TranscodeAccepted, example=wire.ACCEPTED, headers=("Location", "Idempotency-Replayed")
     )
-    updated = Reply("Sealed and stored: the next request to the store uses them.", wire.CredentialsAccepted)
+    updated = ReplySpec("Sealed and stored: the next request to the store uses them.", wire.CredentialsAccepted)
     return [
         Route(
             "POST",
@@ -144,7 +144,7 @@ def transcode_routes(routes: TranscodeRoutes) -> list[AnyRoute]:
             routes.status,
             wire.StatusQuery,
             "How a transcode is",
-            {200: Reply("For every status.", wire.TranscodeStatus)},
+            {200: ReplySpec("For every status.", wire.TranscodeStatus)},
             Scope.READ,
             TAG,
             problems=no_job,

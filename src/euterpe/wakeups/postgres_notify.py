@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Any, Final
 
-from euterpe.ports import Foretold
+from euterpe.ports import CommitNotice
 from euterpe.runtime.wait import happens_within
 from euterpe.wakeups.local import LocalWakeups
 
@@ -73,12 +73,12 @@ class NotifyWakeups:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def foretell(self, queue: str) -> Foretold:
+    def notify_before_commit(self, queue: str) -> CommitNotice:
         quiet = time.monotonic() - self._told_at > QUIET_S
         if not quiet or self._local.has_listeners(queue):
-            return Foretold(self.announce)  # Who listens here would hear of it twice.
+            return CommitNotice(self.announce)  # Who listens here would hear of it twice.
         self._told_at = time.monotonic()
-        return Foretold(self._local.announce, self.channel)
+        return CommitNotice(self._local.announce, self.channel)
 
     def announce(self, queues: Iterable[str]) -> None:
         named = set(queues)

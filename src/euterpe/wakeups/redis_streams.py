@@ -24,7 +24,7 @@ from euterpe.model.job import Job
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.ports import OUTBOX_CHANNEL
-from euterpe.redis.outage import TROUBLE, Outage, heed_cancellation, is_nogroup
+from euterpe.redis.outage import TROUBLE, RedisOutage, heed_cancellation, is_nogroup
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.runtime.wait import happens_within
 from euterpe.wakeups.local import LocalWakeups
@@ -73,7 +73,7 @@ class StreamWakeups:
         self._visibility_s = visibility_s
         self._republish_s = republish_s
         self._local = LocalWakeups()
-        self._redis_away = Outage()
+        self._redis_away = RedisOutage()
         self._unsent: deque[Note] = deque(maxlen=UNSENT_LIMIT)
         self._unsent_came = asyncio.Event()
         self._hinted: set[str] = set()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
-from euterpe.ports import OUTBOX_CHANNEL, Foretold
+from euterpe.ports import OUTBOX_CHANNEL, CommitNotice
 from euterpe.wakeups.file_watch import FileWatch
 from euterpe.wakeups.local import LocalWakeups
 
@@ -52,10 +52,10 @@ class DataWatch:
             watcher.cancel()
             await asyncio.gather(watcher, return_exceptions=True)
 
-    def foretell(self, queue: str) -> Foretold:
+    def notify_before_commit(self, queue: str) -> CommitNotice:
         """One writer takes everything in order, so who claims from now on may find the job in the same commit."""
         told_all = self._local.announce_here(queue)
-        return Foretold(self._touch if told_all else self.announce)
+        return CommitNotice(self._touch if told_all else self.announce)
 
     def announce(self, queues: Iterable[str]) -> None:
         named = set(queues)

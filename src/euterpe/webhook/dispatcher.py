@@ -27,7 +27,7 @@ from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import WRITE_S
 from euterpe.webhook.endpoints import Admission, Endpoints
 from euterpe.webhook.fairness import FairClaims
-from euterpe.webhook.policy import Judge, given_back, result_of
+from euterpe.webhook.policy import DeliveryPolicy, given_back, result_of
 from euterpe.webhook.prefetched import HELD_AT_MOST_S, Prefetched
 from euterpe.webhook.signing import new_nonce, sign
 
@@ -70,7 +70,7 @@ class Dispatcher:
         wakeups: Wakeups | None = None,
         telemetry: OutboxTelemetry | None = None,
         breaker: BreakerPolicy | None = None,
-        judge: Judge | None = None,
+        policy: DeliveryPolicy | None = None,
     ) -> None:
         self._outbox = outbox
         self._egress = egress
@@ -78,7 +78,7 @@ class Dispatcher:
         self._settings = settings
         self._wakeups = wakeups
         self._telemetry = telemetry
-        self._judge = judge or Judge(settings.max_attempts, random.Random())
+        self._policy = policy or DeliveryPolicy(settings.max_attempts, random.Random())
         self._endpoints = Endpoints(
             settings.concurrency, breaker or BreakerPolicy(), lambda: time.monotonic_ns() // 1000
         )
@@ -92,7 +92,7 @@ class Dispatcher:
         self._done: list[Delivery] = []
         self._stopping = False
         self._news = asyncio.Event()
-        self._hungry = True
+        self._should_claim = True
         self._sends: set[asyncio.Task[None]] = set()
         self._outage = Outage(log, "the dispatcher")
         self._leave_at: float | None = None
@@ -134,7 +134,7 @@ class Dispatcher:
         self._wake()
 
     def _wake(self) -> None:
-        self._hungry = True
+        self._should_claim = True
         self._news.set()
 
     @property
@@ -148,7 +148,7 @@ class Dispatcher:
     async def _turn(self) -> None:
         """Settle what is done, claim a batch when a slot is free, or wait for news."""
         self._give_back(self._prefetched.overdue())
-        is_wanted = self._hungry and not self._stopping and self._free > 0
+        is_wanted = self._should_claim and not self._stopping and self._free > 0
         want = max(1, self._batch - len(self._prefetched)) if is_wanted else 0
         if not self._done and want <= 0:
             await self._wait()
@@ -159,7 +159,7 @@ class Dispatcher:
             if want > 0:
                 await self._claim(want)
         except Exception as error:  # noqa: BLE001  # no refused statement ends the dispatcher
-            self._hungry = True
+            self._should_claim = True
             await self._sit_out(error)
         else:
             self._outage.over()
@@ -181,10 +181,10 @@ class Dispatcher:
                 alarm.cancel()
 
     async def _claim(self, want: int) -> None:
-        self._hungry = False
+        self._should_claim = False
         events = await self._claims.claim(want, self._prefetched.origins())
         for event in events:
-            if (spent := self._judge.of_spent(event)) is not None:
+            if (spent := self._policy.of_spent(event)) is not None:
                 self._done.append(spent)
             else:
                 self._in_flight[event.id] = event
@@ -195,7 +195,7 @@ class Dispatcher:
         self._give_back(self._prefetched.beyond(self._batch))
         self._may_be_more = len(events) == want
         # Where nothing could be sent, more of the same would be claimed and given back over and over.
-        self._hungry = self._hungry or (sent > 0 and self._may_be_more)
+        self._should_claim = self._should_claim or (sent > 0 and self._may_be_more)
 
     def _send_prefetched(self, *, before_a_claim: bool = False) -> int:
         """Send what may be sent now; returns how many. Before a claim, which may bring events of others, those who
@@ -234,15 +234,15 @@ class Dispatcher:
             succeeded = delivery.state == "completed"
         except Exception as error:
             log.error("the dispatcher failed to send an event", extra={"event_id": event.id}, exc_info=error)
-            delivery = self._judge.of_own_failure(event, f"the dispatcher failed: {type(error).__name__}")
+            delivery = self._policy.of_own_failure(event, f"the dispatcher failed: {type(error).__name__}")
         finally:
             self._sending -= 1
             self._endpoints.done(admission, succeeded=succeeded, took_s=time.monotonic() - started)
         self._over(event, delivery)
         if not self._stopping:
-            self._send_prefetched(before_a_claim=self._hungry)
+            self._send_prefetched(before_a_claim=self._should_claim)
             has_room = admission.suspect or self._endpoints.takes_more(event.origin)
-            self._hungry = self._hungry or self._may_be_more or has_room
+            self._should_claim = self._should_claim or self._may_be_more or has_room
 
     async def _deliver(self, event: OutboxEvent) -> Delivery:
         """One signed POST. Timestamp and nonce are fresh, the event's id and body are what they always were."""
@@ -253,13 +253,13 @@ class Dispatcher:
         except StoreUnavailable:
             return msgspec.structs.replace(given_back(event), delay_us=SECOND_US)  # An outage is no failed delivery.
         except EuterpeError as error:
-            return self._judge.of_missing_secret(event, f"no webhook secret of {event.requester_id}: {error}")
+            return self._policy.of_missing_secret(event, f"no webhook secret of {event.requester_id}: {error}")
         headers["content-type"] = "application/json"
         try:
             reply = await self._egress.post(event.url, event.body, headers, deadline_s=self._settings.deadline_s)
         except EgressError as error:
-            return self._judge.of_error(event, error)
-        return self._judge.of_reply(event, reply, now_s)
+            return self._policy.of_error(event, error)
+        return self._policy.of_reply(event, reply, now_s)
 
     def _over(self, event: OutboxEvent, delivery: Delivery) -> None:
         if self._in_flight.get(event.id) is event:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from euterpe.egress.client import Reply
+from euterpe.egress.client import EgressReply
 from euterpe.egress.errors import EgressError, EgressRefused, Failure, Refusal
 from euterpe.model.backoff import SECOND_US, Backoff
 from euterpe.model.http_error import retry_after_us
@@ -19,7 +19,7 @@ UNREACHABLE: Final = frozenset(map(str, Failure))
 DELIVERY_BACKOFF: Final = Backoff(initial_us=5 * SECOND_US, max_us=3600 * SECOND_US)
 
 
-class Judge:
+class DeliveryPolicy:
     """By the contract: 2xx is delivered, 410 ends it, all else is tried again until the budget is spent."""
 
     def __init__(self, max_attempts: int, rng: Random, backoff: Backoff = DELIVERY_BACKOFF) -> None:
@@ -27,7 +27,7 @@ class Judge:
         self._rng = rng
         self._backoff = backoff
 
-    def of_reply(self, event: OutboxEvent, reply: Reply, now_s: float) -> Delivery:
+    def of_reply(self, event: OutboxEvent, reply: EgressReply, now_s: float) -> Delivery:
         answer = _answer_to_keep(reply)
         if 200 <= reply.status < 300:
             return Delivery(
@@ -99,7 +99,7 @@ class Judge:
         )
 
 
-def _answer_to_keep(reply: Reply) -> str | None:
+def _answer_to_keep(reply: EgressReply) -> str | None:
     """The beginning of the answer, for the log of deliveries. Who may submit can read that log, so what comes from a
     private address or from this machine is not kept: it may be the answer of something that only we can reach."""
     if not reply.from_public:

@@ -29,7 +29,7 @@ LAST_SENDS_S: Final = 2.0
 """For sends under way when the worker is cancelled: cut off, they would arrive twice."""
 
 
-class Postman:
+class WebhookService:
     """Delivers the webhooks of one worker's database, beside every other process that does."""
 
     def __init__(self, queue: Any, settings: WorkerSettings, telemetry: Any = None) -> None:
@@ -74,7 +74,7 @@ class Postman:
                 means = await self._until_needed()
                 if means is not None:
                     await self._deliver(*means)
-            except Exception as error:  # a postman who stays away is worse than one who complains
+            except Exception as error:  # a service that stays away is worse than one that complains
                 log.error("the delivery of webhooks failed and begins anew", exc_info=error)
                 await happens_within(LOOK_S, self._leaving)
 

@@ -37,7 +37,7 @@ OURS: Final = ("OUTBOX_", "EGRESS_", "CIRCUIT_BREAKER_")
 def config_of(environ: Mapping[str, str]) -> Config:
     """What the environment says of deliveries, for a process that has no configuration file.
 
-    Nothing else of it is read: a stranger's process may have an API_PORT or a REDIS_DB of another meaning."""
+    Nothing else of it is read: an unrelated process may have an API_PORT or a REDIS_DB of another meaning."""
     mine = {name: value for name, value in environ.items() if name.startswith(OURS) or name == "API_HOST"}
     return load_config(None, mine)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.exchange import Finished
+from euterpe.model.exchange import Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
@@ -102,9 +102,9 @@ class Attempt:
         if self.task is not None and self.begun:
             self.task.cancel()
 
-    def finished(self) -> Finished:
+    def finished(self) -> Report:
         assert self.outcome is not None
-        return Finished(self.claim, self.outcome, self.took_s)
+        return Report(self.claim, self.outcome, self.took_s)
 
     async def run(self, means: Means) -> None:
         """Execute the handler, set `outcome`, and say that it is over. Whatever the handler raises, its slot is free

@@ -23,50 +23,50 @@ from euterpe.worker.execution.threads import Threads
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.lease_table import LeaseTable
 from euterpe.worker.job_log import job_keys
-from euterpe.worker.reporter import WorkerDesk
+from euterpe.worker.reporter import WorkerReporter
 from euterpe.worker.telemetry import outcome_name
 
 log = logging.getLogger("euterpe.worker")
 
 PRECISE_TIMEOUT_US: Final = 10_000_000
 KEEP_AFTER_DEADLINE_S: Final = OVERRUN_US / 1_000_000
-STUBBORN_S: Final = 5.0
+UNCANCELLABLE_S: Final = 5.0
 """How long an interrupted handler may take to tidy up."""
 LEASES_PER_SLOT: Final = 3
 """Room for what runs, for what is over and waits, and for what is being written."""
 
 
-class Roster:
+class RunningAttempts:
     """The attempts of one worker. `on_change` is called when a slot or an outcome is there."""
 
     def __init__(
         self,
         handlers: Handlers,
-        desk: WorkerDesk,
+        reporter: WorkerReporter,
         concurrency: int,
         result_limit: int,
         on_change: Callable[[], None],
         trace: Trace | None = None,
     ) -> None:
         self._handlers = handlers
-        self._desk = desk
+        self._reporter = reporter
         self._concurrency = concurrency
         self._on_change = on_change
         self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(on_change)
-        self._processes = Processes(desk, result_limit)
+        self._processes = Processes(reporter, result_limit)
         self._means = Means(
             self._threads.call,
             self._processes.run,
-            desk.has_news,
-            desk.delivered,
-            desk.is_spawning,
+            reporter.has_news,
+            reporter.delivered,
+            reporter.is_spawning,
             result_limit,
             self._ran,
         )
         self._table: LeaseTable | None = None
-        self._stubborn: set[Attempt] = set()
+        self._uncancellable: set[Attempt] = set()
         self._no_slot_left = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.running: set[Attempt] = set()
@@ -86,7 +86,7 @@ class Roster:
     def room(self, reserved: int) -> int:
         """How many more claims can start at once, next to `reserved` ones that are on their way."""
         taken = len(self.running) + reserved
-        free = self._concurrency - taken - self._threads.lingering - len(self._stubborn)
+        free = self._concurrency - taken - self._threads.lingering - len(self._uncancellable)
         return min(free, LEASES_PER_SLOT * self._concurrency - taken - self.unwritten)
 
     # --- from claim to outcome ------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Roster:
         stops_at = now + timeout_us / 1_000_000
         ttl_us = min(lease_ttl_us, job.visibility_us)
         slot = self.table.hold(claim.lease, stops_at + KEEP_AFTER_DEADLINE_S, ttl_us)
-        attempt = Attempt(claim, handler, Context(claim, self._desk, stops_at), now, stops_at, slot)
+        attempt = Attempt(claim, handler, Context(claim, self._reporter, stops_at), now, stops_at, slot)
         self.running.add(attempt)
         return attempt
 
@@ -138,7 +138,7 @@ class Roster:
         if attempt in self.running:
             self._over(attempt)
         else:
-            self._stubborn.discard(attempt)
+            self._uncancellable.discard(attempt)
             self._on_change()
 
     def _over(self, attempt: Attempt) -> None:
@@ -146,7 +146,7 @@ class Roster:
         self.running.discard(attempt)
         attempt.took_s = time.monotonic() - attempt.started
         attempt.context.close()
-        self._desk.forget(attempt.claim)
+        self._reporter.forget(attempt.claim)
         if attempt.alarm is not None:
             attempt.alarm.cancel()
         if attempt.outcome is not None:
@@ -197,18 +197,18 @@ class Roster:
         return None
 
     def look_after(self) -> None:
-        """Deadlines and the deaf, in one pass for all: most jobs end long before theirs."""
+        """Deadlines and uncancellable handlers, in one pass for all: most jobs end long before theirs."""
         now = time.monotonic()
         for attempt in tuple(self.running):
             if now >= attempt.stops_at:
                 attempt.interrupt(Interruption.TIMEOUT)
-            if attempt.interruption is not None and now >= attempt.interrupted_at + STUBBORN_S:
+            if attempt.interruption is not None and now >= attempt.interrupted_at + UNCANCELLABLE_S:
                 self._insist(attempt)
         self._look_at_lingering()
 
     def _look_at_lingering(self) -> None:
         """Say it once when handlers that do not stop have taken every slot, and once when one is free again."""
-        held = self._threads.lingering + len(self._stubborn)
+        held = self._threads.lingering + len(self._uncancellable)
         if (held >= self._concurrency) is self._no_slot_left:
             return
         self._no_slot_left = not self._no_slot_left
@@ -225,7 +225,7 @@ class Roster:
             attempt.cancel()
         elif attempt.handler.mode == "async":
             attempt.outcome = attempt.interrupted()
-            self._stubborn.add(attempt)
+            self._uncancellable.add(attempt)
             extra = {**job_keys(attempt.claim.job), "error_code": str(attempt.interruption)}
             log.warning("a handler does not let itself be cancelled; its job is settled without it", extra=extra)
             self._over(attempt)
@@ -239,7 +239,7 @@ class Roster:
         log.warning("a thread still runs at shutdown; its job is free again when its lease runs out", extra=extra)
         attempt.context.close()
         self.running.discard(attempt)
-        self._desk.forget(attempt.claim)
+        self._reporter.forget(attempt.claim)
         self._on_change()
 
     async def close(self) -> None:
@@ -247,8 +247,8 @@ class Roster:
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            _, deaf = await asyncio.wait(tuple(self._tasks), timeout=1.0)
-            for task in deaf:
+            _, uncancellable = await asyncio.wait(tuple(self._tasks), timeout=1.0)
+            for task in uncancellable:
                 _tear_down(task)
         await self._processes.close()
         self._threads.close()

@@ -54,7 +54,7 @@ class Sent(Generic[T]):
             self.was_seen = self._future.done()
 
 
-class Desk(Protocol):
+class Reporter(Protocol):
     """Where a context's news goes: to the worker's loop, or over a pipe to it."""
 
     def tell(self, news: Advance) -> Sent[None]: ...
@@ -73,11 +73,11 @@ class Context:
             await ctx.progress(40, "halfway")
     """
 
-    __slots__ = ("_asked_to_stop", "_claim", "_deadline", "_desk", "_over", "_stage", "saw_the_request")
+    __slots__ = ("_asked_to_stop", "_claim", "_deadline", "_over", "_reporter", "_stage", "saw_the_request")
 
-    def __init__(self, claim: Claim, desk: Desk, deadline: float) -> None:
+    def __init__(self, claim: Claim, reporter: Reporter, deadline: float) -> None:
         self._claim = claim
-        self._desk = desk
+        self._reporter = reporter
         self._deadline = deadline
         self._stage = claim.job.current_stage
         self._asked_to_stop = False
@@ -187,11 +187,11 @@ class Context:
         """Submit a child of this job; fan-ins on this job wait for it too. Refused when the lease is lost. It is stored
         before this job is settled, awaited or not."""
         self._check_open()
-        return self._desk.spawn(self._claim, self._desk.make_submission(what, payload, **options))
+        return self._reporter.spawn(self._claim, self._reporter.make_submission(what, payload, **options))
 
     def _tell(self, news: Advance) -> Sent[None]:
         self._check_open()
-        return self._desk.tell(news)
+        return self._reporter.tell(news)
 
     def _check_open(self) -> None:
         if self._over:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from euterpe.model.exchange import Finished, Verdict
+from euterpe.model.exchange import Report, SettleResult
 from euterpe.model.job import Job
 from euterpe.model.outcome import Cancelled, Failed, Outcome
 from euterpe.model.state import State
@@ -24,7 +24,7 @@ def job_keys(job: Job) -> dict[str, str | int | None]:
     }
 
 
-def report_end(finished: Finished, verdict: Verdict) -> None:
+def report_end(finished: Report, verdict: SettleResult) -> None:
     """A line for an attempt of this process that did not succeed, once that is written."""
     report_attempt(finished.claim.job, finished.outcome, verdict.state, verdict.delay_us, finished.took_s)
 

@@ -1,4 +1,4 @@
-"""The worker's desk: where the contexts of its attempts hand in their news, from the loop or from a thread."""
+"""The worker's reporter: where the contexts of its attempts hand in their news, from the loop or from a thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Spawn = Callable[[Claim, Sequence[Submission]], Awaitable[list[str]]]
 MakeSubmission = Callable[..., Submission]
 
 
-class WorkerDesk:
+class WorkerReporter:
     """One for all attempts of a worker; a news line for each attempt that has something to say."""
 
     def __init__(

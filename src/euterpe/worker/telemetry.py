@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from euterpe.model.exchange import Finished, Verdict
+from euterpe.model.exchange import Report, SettleResult
 from euterpe.model.failure import Category
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
@@ -38,7 +38,7 @@ def tell_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
         telemetry.claimed(queue, waits)
 
 
-def tell_settled(telemetry: Telemetry, finished: Sequence[Finished], verdicts: Sequence[Verdict]) -> int:
+def tell_settled(telemetry: Telemetry, finished: Sequence[Report], verdicts: Sequence[SettleResult]) -> int:
     """Returns how many were stale."""
     ended: dict[tuple[str, str, str], list[float]] = {}
     stale = 0

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
-from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.outcome import Failed, Success
@@ -25,12 +25,12 @@ from euterpe.ports import Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import Attempt
-from euterpe.worker.attempts import LEASES_PER_SLOT, Roster
+from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
 from euterpe.worker.job_log import job_keys, report_end
-from euterpe.worker.reporter import MakeSubmission, Spawn, WorkerDesk
+from euterpe.worker.reporter import MakeSubmission, Spawn, WorkerReporter
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
 
 log = logging.getLogger("euterpe.worker")
@@ -68,7 +68,7 @@ class WorkerLoop:
         spawn: Spawn | None = None,
         make_submission: MakeSubmission | None = None,
         telemetry: Telemetry | None = None,
-        settled: Callable[[str, Verdict], None] | None = None,
+        settled: Callable[[str, SettleResult], None] | None = None,
         trace: Trace | None = None,
         shutdown: ShutdownDeadline | None = None,
     ) -> None:
@@ -80,18 +80,20 @@ class WorkerLoop:
         self._settled = settled
         self._shutdown = shutdown or ShutdownDeadline()
         self._loop = asyncio.get_running_loop()
-        desk = WorkerDesk(self._loop, self._advance, spawn, make_submission)
-        self._roster = Roster(handlers, desk, settings.concurrency, settings.result_limit, self._wake, trace)
-        reports = Reports(self._roster.lose, self._roster.cancel)
+        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission)
+        self._attempts = RunningAttempts(
+            handlers, reporter, settings.concurrency, settings.result_limit, self._wake, trace
+        )
+        reports = Reports(self._attempts.lose, self._attempts.cancel)
         slots = LEASES_PER_SLOT * settings.concurrency
         self._keeper: LeaseKeeper | LoopKeeper = (
             LoopKeeper(claims, slots, settings.lease_ttl_us, reports)
             if keeper is None
             else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports)
         )
-        self._roster.hold_leases_in(self._keeper.table)
+        self._attempts.hold_leases_in(self._keeper.table)
         self._reserved = 0
-        self._hungry = True
+        self._should_claim = True
         self._outage = Outage(log, "the worker")
         self._refusals: dict[Lease, int] = {}
         self._stopping = False
@@ -106,7 +108,7 @@ class WorkerLoop:
     @property
     def running(self) -> Collection[Attempt]:
         """The attempts whose handlers are at work."""
-        return self._roster.running
+        return self._attempts.running
 
     @property
     def is_stopping(self) -> bool:
@@ -143,7 +145,7 @@ class WorkerLoop:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            await self._roster.close()
+            await self._attempts.close()
         for lane in lanes:
             if not lane.cancelled() and (error := lane.exception()) is not None:
                 raise error
@@ -154,7 +156,7 @@ class WorkerLoop:
             self.stop_at_once()
         else:
             self._stopping = True
-            log.info("stopping: %d running jobs may finish", len(self._roster.running))
+            log.info("stopping: %d running jobs may finish", len(self._attempts.running))
             self._shutdown.set_in(self._settings.grace_s + CLOSE_S)
             self._grace = self._loop.call_later(self._settings.grace_s, self.stop_at_once)
         self._wake()
@@ -165,22 +167,22 @@ class WorkerLoop:
         if self._last_call is None:
             self._shutdown.set_in(CLOSE_S)
             self._last_call = self._loop.call_later(WRITE_S, self._leave)
-        if self._roster.running:
-            log.warning("%d unfinished jobs are given back", len(self._roster.running))
-            self._roster.release_all()
+        if self._attempts.running:
+            log.warning("%d unfinished jobs are given back", len(self._attempts.running))
+            self._attempts.release_all()
         self._wake()
 
     def _leave(self) -> None:
         """A statement that is never answered does not keep the process. Handlers that do not stop have had their own
         time, and may still be having it."""
-        if self._roster.running:
+        if self._attempts.running:
             self._shutdown.set_in(CLOSE_S)
             self._last_call = self._loop.call_later(WATCH_S, self._leave)
             return
-        if self._roster.unwritten:
+        if self._attempts.unwritten:
             log.error(
                 "%d ended jobs could not be settled in time; they run again when their leases expire",
-                self._roster.unwritten,
+                self._attempts.unwritten,
             )
         for lane in self._lanes:
             lane.cancel()
@@ -189,8 +191,8 @@ class WorkerLoop:
         while True:
             await asyncio.sleep(WATCH_S)
             try:
-                self._roster.look_after()
-                if self._roster.running or self._roster.unwritten:
+                self._attempts.look_after()
+                if self._attempts.running or self._attempts.unwritten:
                     await self._keeper.ensure_running()
             except Exception as error:  # without this watch there are no timeouts
                 log.error("a look at the running jobs failed", exc_info=error)
@@ -198,14 +200,14 @@ class WorkerLoop:
     # --- turns --------------------------------------------------------------------------------------
 
     async def _lane(self) -> None:
-        roster = self._roster
+        attempts = self._attempts
         while True:
             # What an order to stop gives back must not be taken again by a claim of ours that is still under way.
-            ended = [] if self._stopping and self._reserved else roster.take_ended()
+            ended = [] if self._stopping and self._reserved else attempts.take_ended()
             request = self._request()
             if ended or request is not None:
                 await self._turn(ended, request)
-            elif self._stopping and not (roster.running or roster.unwritten or self._reserved):
+            elif self._stopping and not (attempts.running or attempts.unwritten or self._reserved):
                 self._wake()
                 return
             else:
@@ -213,14 +215,14 @@ class WorkerLoop:
 
     def _request(self) -> ClaimRequest | None:
         """Claim for the slots that are free, in halves, so that one lane's jobs run while the other claims."""
-        if self._stopping or not self._hungry:
+        if self._stopping or not self._should_claim:
             return None
         settings = self._settings
-        limit = min(self._roster.room(self._reserved), -(-settings.concurrency // LANES), settings.batch)
+        limit = min(self._attempts.room(self._reserved), -(-settings.concurrency // LANES), settings.batch)
         if limit <= 0:
             return None
         self._reserved += limit
-        self._hungry = False
+        self._should_claim = False
         return ClaimRequest(
             worker_id=settings.worker_id,
             limit=limit,
@@ -234,10 +236,10 @@ class WorkerLoop:
         try:
             verdicts, claims = await self._claims.turn(finished, request)
         except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
-            self._hungry = True
+            self._should_claim = True
             self._give_back(request)
             if isinstance(error, StoreUnavailable) or not ended:
-                self._roster.give_back_ended(ended)
+                self._attempts.give_back_ended(ended)
                 await self._sit_out(error)
             else:
                 await self._settle_apart(ended, error)
@@ -250,7 +252,7 @@ class WorkerLoop:
                 await self._start(claims)
             self._give_back(request)
             if len(claims) == request.limit:
-                self._hungry = True
+                self._should_claim = True
         self._written(ended, finished, verdicts)
 
     def _give_back(self, request: ClaimRequest | None) -> None:
@@ -265,17 +267,17 @@ class WorkerLoop:
         for at in range(0, len(claims), SLICE):
             if at:
                 await asyncio.sleep(0)
-            begin = self._roster.hand_back if self._stopping else self._roster.start
+            begin = self._attempts.hand_back if self._stopping else self._attempts.start
             for claim in claims[at : at + SLICE]:
                 begin(claim, self._settings.lease_ttl_us)
 
-    def _written(self, ended: list[Attempt], finished: list[Finished], verdicts: Sequence[Verdict]) -> None:
+    def _written(self, ended: list[Attempt], finished: list[Report], verdicts: Sequence[SettleResult]) -> None:
         if any(verdict.locked for verdict in verdicts):
             self._settle_locked([a for a, verdict in zip(ended, verdicts, strict=True) if verdict.locked])
             written = [i for i, verdict in enumerate(verdicts) if not verdict.locked]
             ended = [ended[i] for i in written]
             finished, verdicts = [finished[i] for i in written], [verdicts[i] for i in written]
-        self._roster.dismiss(ended)
+        self._attempts.dismiss(ended)
         if stale := tell_settled(self._telemetry, finished, verdicts):
             log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
         for f, verdict in zip(finished, verdicts, strict=True):
@@ -286,7 +288,7 @@ class WorkerLoop:
             if self._settled is not None:
                 self._settled(f.claim.job.id, verdict)
             if f.claim.job.has_dependents or verdict.state is State.SCHEDULED:
-                self._hungry = True
+                self._should_claim = True
 
     def _settle_locked(self, locked: list[Attempt]) -> None:
         """Somebody holds their rows. They are settled apart from the turns, which must not wait for that."""
@@ -300,7 +302,7 @@ class WorkerLoop:
             verdicts = await self._claims.settle(finished)
         except Exception:  # noqa: BLE001  # the next turn tells what kind of error it is
             log.info("locked jobs could not be settled yet")
-            self._roster.give_back_ended(locked)
+            self._attempts.give_back_ended(locked)
         else:
             self._written(locked, finished, verdicts)
         self._wake()
@@ -308,7 +310,7 @@ class WorkerLoop:
     async def _settle_apart(self, ended: list[Attempt], error: Exception) -> None:
         """Something in a batch cannot be written: find it, so that the others are."""
         kept = [attempt for attempt in ended if not await self._settle_alone(attempt)]
-        self._roster.give_back_ended(kept)
+        self._attempts.give_back_ended(kept)
         if kept:
             await self._sit_out(error)
 
@@ -331,7 +333,7 @@ class WorkerLoop:
         reason = f"the outcome cannot be written: {why}"
         failed = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))
         try:
-            await self._write_one(attempt, Finished(attempt.claim, failed, attempt.took_s))
+            await self._write_one(attempt, Report(attempt.claim, failed, attempt.took_s))
         except StoreUnavailable:
             return False
         except Exception as error:  # noqa: BLE001  # then it is not the outcome that is wrong
@@ -340,7 +342,7 @@ class WorkerLoop:
         log.error("an outcome cannot be written", extra={**job_keys(attempt.claim.job), "error_code": code})
         return True
 
-    async def _write_one(self, attempt: Attempt, finished: Finished) -> None:
+    async def _write_one(self, attempt: Attempt, finished: Report) -> None:
         verdicts = await self._claims.settle([finished])
         self._refusals.pop(attempt.claim.lease, None)
         self._written([attempt], [finished], verdicts)
@@ -355,11 +357,11 @@ class WorkerLoop:
         log.error(
             "an attempt cannot be settled; its lease will expire", extra=job_keys(attempt.claim.job), exc_info=error
         )
-        self._roster.dismiss([attempt])
+        self._attempts.dismiss([attempt])
         return True
 
     async def _sit_out(self, error: Exception) -> None:
-        await asyncio.sleep(self._outage.pause_after(error, self._roster.unwritten))
+        await asyncio.sleep(self._outage.pause_after(error, self._attempts.unwritten))
         self._wake()
 
     async def _wait(self) -> None:
@@ -373,7 +375,7 @@ class WorkerLoop:
             alarm.cancel()
 
     def _wake(self) -> None:
-        self._hungry = True
+        self._should_claim = True
         if self._asleep:
             woken, self._asleep = self._asleep, []
             for news in woken:
@@ -386,9 +388,9 @@ class WorkerLoop:
                 (alive,) = await self._claims.advance([news])
                 break
             except StoreUnavailable as error:
-                await asyncio.sleep(self._outage.pause_after(error, self._roster.unwritten))
+                await asyncio.sleep(self._outage.pause_after(error, self._attempts.unwritten))
         self._outage.over()
         if not alive:
             lease = news.claim.lease
-            self._roster.lose(lease.job_id, lease.claim_version)
+            self._attempts.lose(lease.job_id, lease.claim_version)
             raise StaleLease(lease.job_id, lease.claim_version)

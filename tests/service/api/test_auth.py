@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from euterpe.model.accounts import Scope, StoredKey
-from euterpe.server.auth import Gatekeeper
+from euterpe.server.auth import Authenticator
 from euterpe.server.http.asgi import Request
 from euterpe.server.http.limits import Limits, RateLimit
 from euterpe.server.http.problems import Refusal
@@ -131,29 +131,29 @@ async def test_a_key_costs_one_lookup_a_ttl_however_many_requests_come(plane: Pl
             lookups += 1
             return await plane.keys.find(prefix)
 
-    gatekeeper = Gatekeeper(Counted(), RateLimit(0, 1), key_ttl_s=3, clock=clock)
+    authenticator = Authenticator(Counted(), RateLimit(0, 1), key_ttl_s=3, clock=clock)
     key = await plane.key("read")
-    admitted = await asyncio.gather(*(gatekeeper.admit(request_with(key), Scope.READ) for _ in range(100)))
+    admitted = await asyncio.gather(*(authenticator.admit(request_with(key), Scope.READ) for _ in range(100)))
     assert {identity.requester_id for identity in admitted} == {"vesta"}
     assert lookups == 1
     await plane.keys.revoke_key(key.split(".")[0])
     clock.now_s += 2.9
-    await gatekeeper.admit(request_with(key), Scope.READ)
+    await authenticator.admit(request_with(key), Scope.READ)
     clock.now_s += 0.2
     with pytest.raises(Refusal) as refused:
-        await gatekeeper.admit(request_with(key), Scope.READ)
+        await authenticator.admit(request_with(key), Scope.READ)
     assert refused.value.status == 401
     assert lookups == 2
 
 
 async def test_a_key_is_not_believed_past_its_own_expiry(plane: Plane) -> None:
     clock = Clock()
-    gatekeeper = Gatekeeper(plane.keys, RateLimit(0, 1), key_ttl_s=3600, clock=clock)
+    authenticator = Authenticator(plane.keys, RateLimit(0, 1), key_ttl_s=3600, clock=clock)
     key = (await plane.keys.create_key("vesta", ["read"], expires_in_us=30_000_000)).key
-    await gatekeeper.admit(request_with(key), Scope.READ)
-    remembered = list(gatekeeper._verified.values())
+    await authenticator.admit(request_with(key), Scope.READ)
+    remembered = list(authenticator._verified.values())
     assert clock.now_s < remembered[0][1] <= clock.now_s + 30
-    assert key.encode() not in repr(gatekeeper._verified).encode()
+    assert key.encode() not in repr(authenticator._verified).encode()
 
 
 async def test_what_cannot_be_a_key_costs_no_lookup() -> None:
@@ -161,10 +161,10 @@ async def test_what_cannot_be_a_key_costs_no_lookup() -> None:
         async def find(self, prefix: str) -> StoredKey | None:
             raise AssertionError(prefix)
 
-    gatekeeper = Gatekeeper(Never(), RateLimit(0, 1), key_ttl_s=3)
+    authenticator = Authenticator(Never(), RateLimit(0, 1), key_ttl_s=3)
     for key in ("", "x", "ek_short.x", "ek_aaaaaaaa." + "x" * 42, "ek_aaaaaaaa." + "x" * 44, "' OR 1=1 --"):
         with pytest.raises(Refusal):
-            await gatekeeper.admit(request_with(key), Scope.READ)
+            await authenticator.admit(request_with(key), Scope.READ)
 
 
 async def test_a_key_that_is_too_fast_is_told_when_to_come_again(sqlite_url: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Success
 from euterpe.model.submission import Submission
@@ -118,7 +118,7 @@ async def make_things(plane: Plane, requester: str) -> Things:
     )
     await plane.store.submit(ended)
     (claim,) = await plane.store.claim(ClaimRequest(worker_id="w", limit=1, queues=(requester,)))
-    await plane.store.settle([Finished(claim, Success(b"null"))])
+    await plane.store.settle([Report(claim, Success(b"null"))])
     ((_, event),) = await plane.store.outbox.search(requester_id=requester)
     (claimed,) = await plane.store.outbox.claim("d", 1)
     gone = Delivery(event_id=event.id, claim_version=claimed.claim_version, state="dead_letter", outcome="gone")

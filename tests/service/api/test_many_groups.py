@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import httpx
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Finished
+from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.job import Claim
 from euterpe.server import long_poll as coordinating
-from euterpe.server.long_poll import Coordinator, Waiter
+from euterpe.server.long_poll import LongPoll, Waiter
 from euterpe.wakeups.local import LocalWakeups
 from tests.service.api.plane import Plane
 
@@ -26,10 +26,10 @@ async def test_many_groups_poll_no_more_than_a_few_do() -> None:
         looks += 1
         return []
 
-    async def release(_finished: Sequence[Finished]) -> None:
+    async def release(_finished: Sequence[Report]) -> None:
         raise AssertionError("nothing was claimed")
 
-    coordinator = Coordinator(nothing, release, LocalWakeups(), lease_ttl_us=1, poll_s=(0.1, 0.1))
+    coordinator = LongPoll(nothing, release, LocalWakeups(), lease_ttl_us=1, poll_s=(0.1, 0.1))
     waiting = [
         asyncio.get_running_loop().create_task(coordinator.claim(Waiter("w", 1), [f"q{i}"], None, 60))
         for i in range(400)

@@ -13,7 +13,7 @@ import pytest
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
-from euterpe.server.batcher import Gathering
+from euterpe.server.batcher import Batcher
 from euterpe.server.http.limits import Limits
 from tests.plain_http import NO_CERTIFICATES
 from tests.service.api.plane import Plane, claim_one, lease_of, running_plane
@@ -214,14 +214,14 @@ async def test_a_hundred_workers_cost_a_handful_of_transactions(plane: Plane, mo
     await submit(plane, 100)
     gate = Gate(plane, monkeypatch)
     asked = 0
-    real_ask = Gathering.ask
+    real_ask = Batcher.ask
 
-    async def counted(self: Gathering[Any, Any], ask: Any) -> Any:
+    async def counted(self: Batcher[Any, Any], ask: Any) -> Any:
         nonlocal asked
         asked += 1
         return await real_ask(self, ask)
 
-    monkeypatch.setattr(Gathering, "ask", counted)
+    monkeypatch.setattr(Batcher, "ask", counted)
 
     def all_wait_for_work() -> bool:
         return sum(len(group._waiters) for group in plane.app._coordinator._groups.values()) == 100

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from euterpe.model.errors import IllegalTransition
-from euterpe.model.exchange import Advance, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import Advance, ClaimRequest, Report, SettleResult
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
@@ -32,8 +32,8 @@ async def taken(store: HttpStore, **said: Any) -> Claim:
     return claim
 
 
-async def end(store: HttpStore, claim: Claim, outcome: Outcome) -> Verdict:
-    (verdict,) = await store.settle([Finished(claim, outcome)])
+async def end(store: HttpStore, claim: Claim, outcome: Outcome) -> SettleResult:
+    (verdict,) = await store.settle([Report(claim, outcome)])
     return verdict
 
 
@@ -107,7 +107,7 @@ async def test_an_outcome_becomes_the_state_that_it_means(
     store: HttpStore, outcome: Outcome, max_attempts: int, becomes: State
 ) -> None:
     claim = await taken(store, max_attempts=max_attempts)
-    assert await end(store, claim, outcome) == Verdict(True, becomes)
+    assert await end(store, claim, outcome) == SettleResult(True, becomes)
     job = await store.get(claim.job.id)
     if becomes is State.RETRYING:
         assert job.state in (State.RETRYING, State.SCHEDULED)
@@ -132,9 +132,9 @@ async def test_a_failures_words_are_kept_and_what_json_refuses_is_replaced(store
 async def test_a_repeated_report_is_accepted_and_another_one_is_refused(store: HttpStore) -> None:
     claim = await taken(store)
     for _ in range(3):
-        assert await end(store, claim, Success(b'{"n": 1}')) == Verdict(True, State.COMPLETED)
-    assert await end(store, claim, Success(b'{"n": 2}')) == Verdict(False)
-    assert await end(store, claim, failed(Category.TEMPORARY)) == Verdict(False)
+        assert await end(store, claim, Success(b'{"n": 1}')) == SettleResult(True, State.COMPLETED)
+    assert await end(store, claim, Success(b'{"n": 2}')) == SettleResult(False)
+    assert await end(store, claim, failed(Category.TEMPORARY)) == SettleResult(False)
     assert (await store.get(claim.job.id)).result == b'{"n": 1}'
 
 
@@ -143,7 +143,7 @@ async def test_a_wrong_token_or_version_writes_nothing(store: HttpStore) -> None
     stranger = msgspec.structs.replace(claim, lease=msgspec.structs.replace(claim.lease, token="guess"))
     earlier = msgspec.structs.replace(claim, lease=msgspec.structs.replace(claim.lease, claim_version=7))
     for forged in (stranger, earlier):
-        assert await end(store, forged, Success()) == Verdict(False)
+        assert await end(store, forged, Success()) == SettleResult(False)
         assert [beat.alive for beat in await store.heartbeat([forged.lease])] == [False]
         assert await store.advance([Advance(forged, progress=50.0)]) == [False]
     assert (await store.get(claim.job.id)).state is State.RUNNING
@@ -154,7 +154,7 @@ async def test_one_refused_report_does_not_keep_its_neighbours_from_being_writte
     await store.submit_many([Submission(type="t") for _ in range(5)])
     claims = await store.claim(ask(5))
     await store.cancel(claims[2].job.id, force=True)
-    verdicts = await store.settle([Finished(claim, Success()) for claim in claims])
+    verdicts = await store.settle([Report(claim, Success()) for claim in claims])
     assert [verdict.accepted for verdict in verdicts] == [True, True, False, True, True]
 
 
@@ -167,7 +167,7 @@ async def test_a_cancel_travels_in_the_answer_to_a_heartbeat_and_force_takes_the
     assert (asked.alive, asked.cancel_requested) == (True, True)
     assert await store.cancel(claim.job.id, force=True) is State.CANCELLED
     assert [beat.alive for beat in await store.heartbeat([claim.lease])] == [False]
-    assert await end(store, claim, Success()) == Verdict(False)
+    assert await end(store, claim, Success()) == SettleResult(False)
 
 
 async def test_stage_progress_and_checkpoint_ride_on_heartbeats(store: HttpStore) -> None:
@@ -190,8 +190,8 @@ async def test_stage_progress_and_checkpoint_ride_on_heartbeats(store: HttpStore
 async def test_a_turn_settles_and_claims(store: HttpStore) -> None:
     claim = await taken(store)
     await store.submit(Submission(type="next"))
-    verdicts, claims = await store.turn([Finished(claim, Success())], ask(10))
-    assert verdicts == [Verdict(True, State.COMPLETED)]
+    verdicts, claims = await store.turn([Report(claim, Success())], ask(10))
+    assert verdicts == [SettleResult(True, State.COMPLETED)]
     assert [c.job.type for c in claims] == ["next"]
 
 
@@ -220,8 +220,8 @@ class TestShortLeases:
         (claim,) = claims
         assert claim.job.id == late.job.id
         assert claim.lease.claim_version > late.lease.claim_version
-        assert await end(store, late, Success(b"1")) == Verdict(False)
-        assert await end(store, claim, Success(b"2")) == Verdict(True, State.COMPLETED)
+        assert await end(store, late, Success(b"1")) == SettleResult(False)
+        assert await end(store, claim, Success(b"2")) == SettleResult(True, State.COMPLETED)
         assert (await store.get(claim.job.id)).result == b"2"
 
     async def test_heartbeats_keep_a_lease_past_its_time(self, store: HttpStore) -> None:

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from euterpe.model.errors import EuterpeError, PayloadTooLarge
-from euterpe.model.exchange import ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import ClaimRequest, Report, SettleResult
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Outcome, Released, Success
@@ -68,10 +68,10 @@ async def test_a_turn_and_a_round_of_heartbeats_are_one_request_each(plane: Plan
         posts.clear()
         assert all(beat.alive for beat in await store.heartbeat([claim.lease for claim in claims]))
         assert len(posts) == 1
-        finished = [Finished(claim, outcomes[i % 4]) for i, claim in enumerate(claims)]
+        finished = [Report(claim, outcomes[i % 4]) for i, claim in enumerate(claims)]
         verdicts, again = await store.turn(finished, ASK)
         assert len(posts) == 2
-    assert verdicts == [Verdict(True, states[i % 4]) for i in range(400)]
+    assert verdicts == [SettleResult(True, states[i % 4]) for i in range(400)]
     assert sorted(claim.job.id for claim in again) == sorted(claim.job.id for claim in claims[2::4])
 
 
@@ -80,7 +80,7 @@ async def test_results_that_are_too_much_for_one_request_go_in_several(plane: Pl
         claims = await claims_of(plane, store, 8)
         posts.clear()
         result = b'"' + b"x" * 400_000 + b'"'
-        verdicts = await store.settle([Finished(claim, Success(result)) for claim in claims])
+        verdicts = await store.settle([Report(claim, Success(result)) for claim in claims])
         assert [verdict.accepted for verdict in verdicts] == [True] * 8
         assert len(posts) == 4
         assert (await plane.store.get(claims[7].job.id)).result == result
@@ -91,14 +91,14 @@ async def test_a_body_over_the_servers_limit_is_halved_until_it_fits(url: str, p
         claims = await claims_of(plane, store, 7)
         await plane.store.cancel(claims[3].job.id, force=True)
         posts.clear()
-        finished = [Finished(claim, Success(b'"' + b"x" * 3_000 + b'"')) for claim in claims]
+        finished = [Report(claim, Success(b'"' + b"x" * 3_000 + b'"')) for claim in claims]
         await plane.store.submit(Submission(type="next", requester_id="vesta"))
         verdicts, again = await store.turn(finished, ASK)
         assert [verdict.accepted for verdict in verdicts] == [True, True, True, False, True, True, True]
         assert [claim.job.type for claim in again] == ["next"]
         assert len(posts) > 1
         with pytest.raises(PayloadTooLarge):
-            await store.settle([Finished(again[0], Success(b'"' + b"x" * 20_000 + b'"'))])
+            await store.settle([Report(again[0], Success(b'"' + b"x" * 20_000 + b'"'))])
 
 
 async def test_a_control_plane_without_turns_is_named_as_too_old() -> None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from euterpe.cli.commands.kek import kek
-from euterpe.cli.session import Session
+from euterpe.cli.session import CliSession
 from euterpe.crypto import Keyring
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.transcode.credentials.repository import CredentialStore
@@ -31,7 +31,7 @@ async def sealed_jobs(path: Path, count: int) -> None:
 
 
 def run(path: Path, *arguments: str) -> str:
-    session = Session(None, f"sqlite:///{path}")
+    session = CliSession(None, f"sqlite:///{path}")
     done = CliRunner().invoke(kek, list(arguments), obj=session)
     assert done.exit_code == 0, done.output
     return done.stdout

@@ -10,7 +10,7 @@ import pytest
 from euterpe.backends.engines import connect
 from euterpe.model.errors import InvalidInput
 from euterpe.model.event_names import family_of
-from euterpe.model.exchange import Advance, ClaimRequest, Finished
+from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Failed, Outcome, Released, Success
@@ -51,7 +51,7 @@ async def claimed(store: SqlStore) -> Claim:
 
 
 async def settle(store: SqlStore, claim: Claim, outcome: Outcome) -> None:
-    (verdict,) = await store.settle([Finished(claim, outcome)])
+    (verdict,) = await store.settle([Report(claim, outcome)])
     assert verdict.accepted
 
 

@@ -33,7 +33,7 @@ class Ground:
     remarks: tuple[str, ...] = ()
 
 
-async def measure_ground(place: Place, seconds: float) -> Ground:
+async def probe_disk(place: Place, seconds: float) -> Ground:
     if place.folder is None:
         return await _of_server(place.url, seconds)
     per_s = await asyncio.to_thread(_appends_per_s, place.folder / "ground", seconds)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from euterpe.cli.bench.counter import Counter
-from euterpe.cli.bench.disk_probe import measure_ground
+from euterpe.cli.bench.disk_probe import probe_disk
 from euterpe.cli.bench.sandbox import own_place
 from euterpe.observe.metrics import Metrics
 from euterpe.queue.job_type import JobType
@@ -51,12 +51,12 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     figures: tuple[Figure, ...]
     remarks: tuple[str, ...]
 
 
-async def bench(url: str, plan: Plan, begin: Callable[[str], None], tell: Callable[[Figure], None]) -> Report:
+async def bench(url: str, plan: Plan, begin: Callable[[str], None], tell: Callable[[Figure], None]) -> BenchReport:
     """Measure on the engine of `url`; `begin` hears in which place of its own, `tell` each figure as it comes."""
     figures: list[Figure] = []
 
@@ -66,10 +66,10 @@ async def bench(url: str, plan: Plan, begin: Callable[[str], None], tell: Callab
 
     async with own_place(url) as place:
         begin(place.name)
-        ground = await measure_ground(place, GROUND_S)
+        ground = await probe_disk(place, GROUND_S)
         found("ground", ground.title, ground.per_s, "/s")
         await Measures(Queue(place.url), plan, found).run()
-    return Report(tuple(figures), ground.remarks)
+    return BenchReport(tuple(figures), ground.remarks)
 
 
 class Measures:

@@ -7,11 +7,11 @@ import signal
 
 import click
 
-from euterpe.cli.bench.measures import Figure, Plan, Report
+from euterpe.cli.bench.measures import BenchReport, Figure, Plan
 from euterpe.cli.bench.measures import bench as measure
 from euterpe.cli.commands.role import run_on_fast_loop
 from euterpe.cli.output import note, print_json, say
-from euterpe.cli.session import Session, database_options, json_option
+from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.config import redact_url
 
 INTERRUPTED = 130
@@ -27,7 +27,7 @@ WIDTH = 40
 @json_option
 @database_options
 @click.pass_obj
-def bench(session: Session, jobs: int, concurrency: int, batch: int, as_json: bool) -> None:
+def bench(session: CliSession, jobs: int, concurrency: int, batch: int, as_json: bool) -> None:
     """Measure the queue's speed on your own database.
 
     Jobs that do nothing, submitted and run by this one process, each durable as always. Takes about half a minute. On
@@ -42,8 +42,8 @@ def bench(session: Session, jobs: int, concurrency: int, batch: int, as_json: bo
         note(f"note: {remark}")
 
 
-def run(url: str, plan: Plan, *, as_json: bool) -> Report:
-    reports: list[Report] = []
+def run(url: str, plan: Plan, *, as_json: bool) -> BenchReport:
+    reports: list[BenchReport] = []
 
     def begin(place: str) -> None:
         note(f"measuring in {place}, which is removed at the end")
@@ -73,7 +73,7 @@ def line(figure: Figure) -> str:
     return (f"{told}  {figure.about}" if figure.about else told).rstrip()
 
 
-def document(url: str, plan: Plan, report: Report) -> dict[str, object]:
+def document(url: str, plan: Plan, report: BenchReport) -> dict[str, object]:
     return {
         "engine": redact_url(url),
         "settings": {"jobs": plan.jobs, "concurrency": plan.concurrency, "batch": plan.batch},

@@ -14,7 +14,7 @@ from euterpe.backends.engines import Backend
 from euterpe.cli.commands.jobs import each_of, show_page
 from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.output import confirm, note, print_json, say, shown_json
-from euterpe.cli.session import Session, database_options, json_option, yes_option
+from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, JOB_ID
 from euterpe.model.job import Job
 from euterpe.model.state import State
@@ -105,7 +105,7 @@ def dlq() -> None:
 @database_options
 @click.pass_obj
 def list_dead(
-    session: Session, job_type: str | None, queue: str | None, limit: int, cursor: str | None, as_json: bool
+    session: CliSession, job_type: str | None, queue: str | None, limit: int, cursor: str | None, as_json: bool
 ) -> None:
     """List dead letters, newest first."""
     criteria = Search(state=State.DEAD_LETTER, type=job_type, queue=queue, limit=limit, cursor=cursor)
@@ -118,7 +118,7 @@ def list_dead(
 @json_option
 @database_options
 @click.pass_obj
-def replay(session: Session, chosen: Which, as_json: bool) -> None:
+def replay(session: CliSession, chosen: Which, as_json: bool) -> None:
     """Run dead letters again, each as a new job; the dead letter stays until it is purged.
 
     Said twice, it makes no second job: a dead letter is replayed once (`jobs retry` insists)."""
@@ -146,7 +146,7 @@ async def replay_once(backend: Backend, job_id: str) -> dict[str, object]:
 @click.option("--out", type=click.File("wb", lazy=True), default="-", metavar="FILE", help="Default: standard output.")
 @database_options
 @click.pass_obj
-def export(session: Session, chosen: Which, out: BinaryIO) -> None:
+def export(session: CliSession, chosen: Which, out: BinaryIO) -> None:
     """Write dead letters with all their attempts, one JSON document a line."""
 
     async def write(backend: Backend) -> int:
@@ -166,7 +166,7 @@ def export(session: Session, chosen: Which, out: BinaryIO) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def purge(session: Session, chosen: Which, yes: bool, as_json: bool) -> None:
+def purge(session: CliSession, chosen: Which, yes: bool, as_json: bool) -> None:
     """Throw dead letters away for good; `export` first keeps a copy."""
     ids = session.ask(chosen.find_ids)
     if ids:

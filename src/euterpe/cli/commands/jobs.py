@@ -11,7 +11,7 @@ import click
 from euterpe.backends.engines import Backend
 from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.output import age, confirm, note, print_fields, print_json, print_table, say, span
-from euterpe.cli.session import Session, database_options, json_option, yes_option
+from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID, PAIR
 from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
@@ -40,7 +40,7 @@ def jobs() -> None:
 @database_options
 @click.pass_obj
 def list_jobs(
-    session: Session,
+    session: CliSession,
     state: str | None,
     job_type: str | None,
     queue: str | None,
@@ -84,7 +84,7 @@ def print_jobs(shown: Sequence[Job]) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def show(session: Session, job_id: str, as_json: bool) -> None:
+def show(session: CliSession, job_id: str, as_json: bool) -> None:
     """Show a job with its payload, result and every attempt."""
 
     async def question(backend: Backend) -> tuple[Job, list[Attempt]]:
@@ -181,7 +181,7 @@ def _body(job: Job) -> str:
 @json_option
 @database_options
 @click.pass_obj
-def cancel(session: Session, job_ids: tuple[str, ...], force: bool, yes: bool, as_json: bool) -> None:
+def cancel(session: CliSession, job_ids: tuple[str, ...], force: bool, yes: bool, as_json: bool) -> None:
     """Cancel jobs; a running one is asked to stop."""
     confirm(f"Cancel {_count(job_ids)}?", yes=yes)
 
@@ -197,7 +197,7 @@ def cancel(session: Session, job_ids: tuple[str, ...], force: bool, yes: bool, a
 @json_option
 @database_options
 @click.pass_obj
-def retry(session: Session, job_ids: tuple[str, ...], as_json: bool) -> None:
+def retry(session: CliSession, job_ids: tuple[str, ...], as_json: bool) -> None:
     """Run ended jobs again: a failed one as itself while it has attempts left, any other as a new job."""
     each_of(session, job_ids, retry_one, as_json=as_json)
 
@@ -208,7 +208,7 @@ def retry(session: Session, job_ids: tuple[str, ...], as_json: bool) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def dead_letter(session: Session, job_ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
+def dead_letter(session: CliSession, job_ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Send failed jobs to the dead letter: nothing will mend them."""
     confirm(f"Send {_count(job_ids)} to the dead letter?", yes=yes)
     each_of(session, job_ids, dead_letter_one, as_json=as_json)
@@ -223,7 +223,7 @@ def dead_letter(session: Session, job_ids: tuple[str, ...], yes: bool, as_json: 
 @json_option
 @database_options
 @click.pass_obj
-def update(session: Session, /, job_id: str, tags: tuple[str, ...], as_json: bool, **said: str | None) -> None:
+def update(session: CliSession, /, job_id: str, tags: tuple[str, ...], as_json: bool, **said: str | None) -> None:
     """Change a job's priority, tags, correlation id or callback URL. Type and payload never change."""
     changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     if "priority" in changes:
@@ -256,7 +256,7 @@ async def retry_one(backend: Backend, job_id: str) -> dict[str, object]:
 
 
 def each_of(
-    session: Session,
+    session: CliSession,
     job_ids: Sequence[str],
     act: Callable[[Backend, str], Awaitable[dict[str, object]]],
     *,

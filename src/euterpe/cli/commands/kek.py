@@ -11,7 +11,7 @@ from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import keyring_for
 from euterpe.cli.commands.keys import secrets_of
 from euterpe.cli.output import note, print_json, print_table, say
-from euterpe.cli.session import Session, database_options, json_option
+from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.crypto import InvalidKeyring, Keyring
 from euterpe.transcode.credentials.keys import KmsAndKeyring, credential_keys
 from euterpe.transcode.credentials.repository import CredentialStore
@@ -22,14 +22,14 @@ def kek() -> None:
     """Show key-encryption keys and rewrap secrets."""
 
 
-def _keyring(session: Session) -> Keyring:
+def _keyring(session: CliSession) -> Keyring:
     keyring = keyring_for(session.url, os.environ, create=False)
     if not isinstance(keyring, Keyring):
         raise InvalidKeyring("EUTERPE_SEALING=plaintext seals nothing: there are no keys to show or to move to")
     return keyring
 
 
-def _credential_keys(session: Session) -> Keyring | KmsAndKeyring:
+def _credential_keys(session: CliSession) -> Keyring | KmsAndKeyring:
     """The same keyring, or KMS beside it."""
     keys = credential_keys(session.url, os.environ, create=False)
     return keys if isinstance(keys, KmsAndKeyring) else _keyring(session)
@@ -39,7 +39,7 @@ def _credential_keys(session: Session) -> Keyring | KmsAndKeyring:
 @json_option
 @database_options
 @click.pass_obj
-def status(session: Session, as_json: bool) -> None:
+def status(session: CliSession, as_json: bool) -> None:
     """Show which keys are here, which ones wrap, and how many secrets and storage credentials each has wrapped."""
     keyring, keys = _keyring(session), _credential_keys(session)
 
@@ -85,7 +85,7 @@ def status(session: Session, as_json: bool) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def rewrap(session: Session, as_json: bool) -> None:
+def rewrap(session: CliSession, as_json: bool) -> None:
     """Wrap every secret by the active key, so that older keys can go. Broken off, it goes on where it was."""
     keyring, keys = _keyring(session), _credential_keys(session)
 

@@ -12,7 +12,7 @@ from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import key_file_of, keyring_for
 from euterpe.cli.documents import key_document
 from euterpe.cli.output import confirm, note, print_json, print_table, say
-from euterpe.cli.session import Session, database_options, json_option, yes_option
+from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.crypto.keyring import KEKS_VARIABLE
 from euterpe.model.accounts import CreatedKey, KeyRecord, SecretRecord
@@ -26,11 +26,11 @@ def keys() -> None:
     """Create, list, rotate and revoke API keys and webhook secrets."""
 
 
-def secrets_of(session: Session, backend: Backend, *, create: bool = False) -> WebhookSecrets:
+def secrets_of(session: CliSession, backend: Backend, *, create: bool = False) -> WebhookSecrets:
     return webhook_secrets(backend.store, keyring_for(session.url, os.environ, create=create))
 
 
-def warn_of_local_keys(session: Session) -> None:
+def warn_of_local_keys(session: CliSession) -> None:
     """Sealing with a file of this machine is fine for one machine; say so where there may be more."""
     if not os.environ.get(KEKS_VARIABLE) and not session.url.startswith(("sqlite:", "libsql:")):
         note(
@@ -46,7 +46,7 @@ def warn_of_local_keys(session: Session) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def create(session: Session, requester: str, scope: tuple[str, ...], expires: int | None, as_json: bool) -> None:
+def create(session: CliSession, requester: str, scope: tuple[str, ...], expires: int | None, as_json: bool) -> None:
     """Make an API key; the requester's first one comes with its webhook secret."""
     warn_of_local_keys(session)
 
@@ -74,7 +74,7 @@ def show_created(created: CreatedKey, *, as_json: bool) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def list_keys(session: Session, requester: str | None, as_json: bool) -> None:
+def list_keys(session: CliSession, requester: str | None, as_json: bool) -> None:
     """List keys, without their secrets."""
     found = session.ask(lambda backend: api_keys(backend.store).list_keys(requester))
     if as_json:
@@ -105,7 +105,7 @@ def _end(record: KeyRecord) -> str:
 @json_option
 @database_options
 @click.pass_obj
-def rotate(session: Session, prefix: str, grace: int, as_json: bool) -> None:
+def rotate(session: CliSession, prefix: str, grace: int, as_json: bool) -> None:
     """Make a new key like this one, which ends after the grace time."""
     wanted = _prefix(prefix)
     created = session.ask(lambda backend: api_keys(backend.store).rotate_key(wanted, grace))
@@ -118,7 +118,7 @@ def rotate(session: Session, prefix: str, grace: int, as_json: bool) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def revoke(session: Session, prefix: str, yes: bool, as_json: bool) -> None:
+def revoke(session: CliSession, prefix: str, yes: bool, as_json: bool) -> None:
     """End a key, named by its prefix."""
     wanted = _prefix(prefix)
     confirm(f"Revoke the key {wanted} for good?", yes=yes)
@@ -144,7 +144,7 @@ def secrets() -> None:
 @json_option
 @database_options
 @click.pass_obj
-def list_secrets(session: Session, requester: str | None, as_json: bool) -> None:
+def list_secrets(session: CliSession, requester: str | None, as_json: bool) -> None:
     """List webhook secrets by id, without the secrets."""
     found = session.ask(lambda backend: secrets_of(session, backend).list_secrets(requester))
     if as_json:
@@ -176,7 +176,7 @@ def secret_document(record: SecretRecord, *, active: bool) -> dict[str, Any]:
 @json_option
 @database_options
 @click.pass_obj
-def rotate_secret(session: Session, requester: str, grace: int | None, as_json: bool) -> None:
+def rotate_secret(session: CliSession, requester: str, grace: int | None, as_json: bool) -> None:
     """Add a new webhook secret; the old one signs beside it until it is retired."""
     warn_of_local_keys(session)
     secret = new_secret()
@@ -194,7 +194,7 @@ def rotate_secret(session: Session, requester: str, grace: int | None, as_json: 
 @json_option
 @database_options
 @click.pass_obj
-def retire(session: Session, secret_id: str, yes: bool, as_json: bool) -> None:
+def retire(session: CliSession, secret_id: str, yes: bool, as_json: bool) -> None:
     """End a webhook secret, named by its id."""
     confirm(f"Retire the webhook secret {secret_id} for good?", yes=yes)
     record = session.ask(lambda backend: secrets_of(session, backend).retire(secret_id))

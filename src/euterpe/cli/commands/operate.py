@@ -10,7 +10,7 @@ from euterpe.backends.engines import Backend, connect
 from euterpe.cli.commands.jobs import print_jobs
 from euterpe.cli.documents import stats_document
 from euterpe.cli.output import note, print_json, print_table, say, span
-from euterpe.cli.session import Session, database_options, json_option, prepare_place
+from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
 from euterpe.cli.values import NAMES
 from euterpe.config import redact_url
 from euterpe.model.document import job_document
@@ -26,7 +26,7 @@ ENDED = (State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED)
 @json_option
 @database_options
 @click.pass_obj
-def stats(session: Session, as_json: bool) -> None:
+def stats(session: CliSession, as_json: bool) -> None:
     """Count jobs by queue and state, with ages and rates."""
 
     async def question(backend: Backend) -> tuple[Stats, list[tuple[str, str]]]:
@@ -63,7 +63,7 @@ def _print_counts(found: Stats) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def peek(session: Session, queues: tuple[str, ...] | None, limit: int, as_json: bool) -> None:
+def peek(session: CliSession, queues: tuple[str, ...] | None, limit: int, as_json: bool) -> None:
     """Show what a worker would claim next, without claiming it."""
     wanted = queues or session.config.worker.consume
 
@@ -92,7 +92,7 @@ def _kind_and_name(queue: str | None, job_type: str | None) -> tuple[str, str]:
 @click.option("--type", "job_type", metavar="TYPE", help="No job of this type is claimed.")
 @database_options
 @click.pass_obj
-def pause(session: Session, queue: str | None, job_type: str | None) -> None:
+def pause(session: CliSession, queue: str | None, job_type: str | None) -> None:
     """Stop every worker from claiming a queue or a job type."""
     kind, name = _kind_and_name(queue, job_type)
     session.ask(lambda backend: backend.store.pause(kind, name), create=True)
@@ -104,7 +104,7 @@ def pause(session: Session, queue: str | None, job_type: str | None) -> None:
 @click.option("--type", "job_type", metavar="TYPE", help="This job type.")
 @database_options
 @click.pass_obj
-def resume(session: Session, queue: str | None, job_type: str | None) -> None:
+def resume(session: CliSession, queue: str | None, job_type: str | None) -> None:
     """Let workers claim a paused queue or job type again."""
     kind, name = _kind_and_name(queue, job_type)
 
@@ -120,7 +120,7 @@ def resume(session: Session, queue: str | None, job_type: str | None) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def migrate(session: Session, as_json: bool) -> None:
+def migrate(session: CliSession, as_json: bool) -> None:
     """Bring the database's schema up to date."""
     prepare_place(session.url, create=True)
     applied = asyncio.run(connect(session.url).store.migrate())

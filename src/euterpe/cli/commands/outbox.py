@@ -6,7 +6,7 @@ import click
 
 from euterpe.cli.documents import event_document
 from euterpe.cli.output import age, note, print_json, print_table, say
-from euterpe.cli.session import Session, database_options, json_option
+from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.cli.values import JOB_ID
 
 STATES = click.Choice(["scheduled", "running", "retrying", "completed", "dead_letter"])
@@ -27,7 +27,7 @@ def outbox() -> None:
 @database_options
 @click.pass_obj
 def list_events(
-    session: Session,
+    session: CliSession,
     state: str | None,
     job_id: str | None,
     requester: str | None,
@@ -59,7 +59,7 @@ def list_events(
 @json_option
 @database_options
 @click.pass_obj
-def redeliver(session: Session, event_id: str, as_json: bool) -> None:
+def redeliver(session: CliSession, event_id: str, as_json: bool) -> None:
     """Send an event again: the same id and body, a fresh signature."""
     event = session.ask(lambda backend: backend.store.outbox.redeliver(event_id))
     if as_json:

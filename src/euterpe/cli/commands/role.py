@@ -13,7 +13,7 @@ import click
 from euterpe.backends.engines import make_room
 from euterpe.cli.apps import load_queue
 from euterpe.cli.banner import print_banner
-from euterpe.cli.session import Session
+from euterpe.cli.session import CliSession
 from euterpe.config import EngineConfig
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
@@ -24,7 +24,7 @@ from euterpe.service.transcoding import is_wanted
 log = logging.getLogger("euterpe.system")
 
 
-def start(session: Session, name: str, app: str | None) -> None:
+def start(session: CliSession, name: str, app: str | None) -> None:
     """Run a role until it is told to stop."""
     if name == "producer":
         raise click.UsageError(
@@ -44,7 +44,7 @@ def start(session: Session, name: str, app: str | None) -> None:
     run_here(session, role, queue, tuning_of(config), transcodes=transcodes)
 
 
-def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning, *, transcodes: bool = False) -> None:
+def run_here(session: CliSession, role: Role, queue: Queue, tuning: Tuning, *, transcodes: bool = False) -> None:
     """Logs, the fastest loop there is, and the role on it."""
     observability = session.config.observability
     configure_logging(
@@ -64,7 +64,7 @@ def run_here(session: Session, role: Role, queue: Queue, tuning: Tuning, *, tran
     run_on_fast_loop(run_role(role, session.config, queue, tuning, ready, transcodes=transcodes))
 
 
-def warn_of_two_databases(session: Session, queue: Queue) -> None:
+def warn_of_two_databases(session: CliSession, queue: Queue) -> None:
     """The app's queue decides where its jobs live. Say so when the configuration names another place."""
     if session.url not in (EngineConfig().url, queue.url):
         log.warning("the app's queue lives in another database than the configuration names; the queue's own is used")

@@ -12,7 +12,7 @@ from euterpe.backends.engines import Backend
 from euterpe.cli.apps import load_queue
 from euterpe.cli.commands.jobs import print_job
 from euterpe.cli.output import note, print_json, say
-from euterpe.cli.session import Session, database_options, json_option, prepare_place
+from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
 from euterpe.cli.values import DURATION, INSTANT, JOB_ID, JSON, PAIR
 from euterpe.model.document import job_document
 from euterpe.model.job import Job
@@ -43,7 +43,7 @@ from euterpe.queue.queue import Queue, core_of
 @database_options
 @click.pass_obj
 def submit(
-    session: Session,
+    session: CliSession,
     /,
     job_type: str,
     payload: Any,
@@ -106,7 +106,7 @@ def _show(handle: JobHandle[Any], job: Job | None, *, as_json: bool) -> None:
 @json_option
 @database_options
 @click.pass_obj
-def status(session: Session, job_id: str, as_json: bool) -> None:
+def status(session: CliSession, job_id: str, as_json: bool) -> None:
     """Show how a job is: state, attempt, progress, result or error."""
 
     async def question(backend: Backend) -> Job:

@@ -8,7 +8,7 @@ import click
 
 from euterpe.cli.apps import load_queue
 from euterpe.cli.commands.role import run_here
-from euterpe.cli.session import Session, database_options
+from euterpe.cli.session import CliSession, database_options
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.model.errors import InvalidInput
 from euterpe.queue.queue import core_of
@@ -24,7 +24,7 @@ from euterpe.service.roles import WORKER, tuning_of
 @database_options
 @click.pass_obj
 def worker(
-    session: Session,
+    session: CliSession,
     app: str,
     concurrency: int | None,
     queues: tuple[str, ...] | None,

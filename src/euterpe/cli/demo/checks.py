@@ -7,16 +7,16 @@ from itertools import pairwise
 
 from euterpe.cli.demo.app import FAILURES, FIRST_RETRY_S
 from euterpe.cli.demo.proof import Proof
-from euterpe.cli.demo.steps import DELAY_S, Play
+from euterpe.cli.demo.steps import DELAY_S, Steps
 from euterpe.model.state import State
 
 
-def nothing_was_lost(play: Play) -> Proof:
+def nothing_was_lost(play: Steps) -> Proof:
     completed = sum(job.state is State.COMPLETED for job in play.jobs.values())
     return Proof(completed == len(play.names), f"nothing was lost: {completed} of {len(play.names)} jobs completed")
 
 
-def each_completed_once(play: Play) -> Proof:
+def each_completed_once(play: Steps) -> Proof:
     attempts = [attempt for of_job in play.attempts.values() for attempt in of_job]
     ends = [sum(attempt.outcome == "completed" for attempt in of_job) for of_job in play.attempts.values()]
     return Proof(
@@ -25,7 +25,7 @@ def each_completed_once(play: Play) -> Proof:
     )
 
 
-def orphans_were_recovered(play: Play) -> Proof:
+def orphans_were_recovered(play: Steps) -> Proof:
     """Every orphan has an attempt of the killed worker that was lost, and one of the other that completed."""
     recovered, slowest_us = 0, 0
     for job_id in play.orphans:
@@ -40,7 +40,7 @@ def orphans_were_recovered(play: Play) -> Proof:
     )
 
 
-def retries_waited(play: Play) -> Proof:
+def retries_waited(play: Steps) -> Proof:
     """Between a failure and the next attempt lies the backoff that was asked for, less its jitter of a tenth."""
     waits: dict[int, list[float]] = {}
     for job_id in play.flaky:
@@ -55,13 +55,13 @@ def retries_waited(play: Play) -> Proof:
     )
 
 
-def the_delay_was_kept(play: Play) -> Proof:
+def the_delay_was_kept(play: Steps) -> Proof:
     job = play.jobs[play.later]
     waited_s = ((job.started_at or 0) - job.created_at) / 1e6
     return Proof(waited_s >= DELAY_S, f"the delayed job waited: {waited_s:.2f} s (asked: {DELAY_S:g} s)")
 
 
-def the_fan_in_waited(play: Play) -> Proof:
+def the_fan_in_waited(play: Steps) -> Proof:
     parts = [play.jobs[job_id] for job_id in (*play.parts, *play.flaky)]
     last_end = max(job.completed_at or 0 for job in parts)
     gap_s = ((play.jobs[play.summary].started_at or 0) - last_end) / 1e6
@@ -71,7 +71,7 @@ def the_fan_in_waited(play: Play) -> Proof:
     )
 
 
-def the_late_write_bounced(play: Play) -> Proof:
+def the_late_write_bounced(play: Steps) -> Proof:
     job = play.jobs[play.nap]
     refused = play.late_write is not None and not play.late_write.accepted
     told = play.late_beat is not None and not play.late_beat.alive
@@ -82,7 +82,7 @@ def the_late_write_bounced(play: Play) -> Proof:
     )
 
 
-def http_is_just_another_door(play: Play) -> Proof:
+def http_is_just_another_door(play: Steps) -> Proof:
     job = play.jobs[play.over_http]
     return Proof(
         job.state is State.COMPLETED and job.result == b'"hello world"',
@@ -90,7 +90,7 @@ def http_is_just_another_door(play: Play) -> Proof:
     )
 
 
-def webhooks_were_signed(play: Play) -> Proof:
+def webhooks_were_signed(play: Steps) -> Proof:
     """The receiver's own check decided what counts as genuine; the order is that of the job's changes."""
     events = play.receiver.events
     told = [str(event.payload["type"]) for event in events]
@@ -110,7 +110,7 @@ def _by(worker_id: str | None) -> str:
     return (worker_id or "").partition(":")[0]
 
 
-PROOFS: tuple[Callable[[Play], Proof], ...] = (
+PROOFS: tuple[Callable[[Steps], Proof], ...] = (
     nothing_was_lost,
     each_completed_once,
     orphans_were_recovered,

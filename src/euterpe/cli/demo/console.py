@@ -40,7 +40,7 @@ class Picture:
         return self.names.get(job.id, job.type)
 
 
-class Stage(Protocol):
+class DemoConsole(Protocol):
     """Where the demo is shown."""
 
     def heading(self, text: str) -> None: ...
@@ -116,7 +116,7 @@ class LiveStage:
 
 
 @contextmanager
-def open_stage() -> Iterator[Stage]:
+def open_stage() -> Iterator[DemoConsole]:
     """Live at a terminal, plain elsewhere."""
     if not sys.stdout.isatty():
         yield PlainStage()

@@ -17,7 +17,7 @@ import msgspec
 from euterpe.cli.demo.processes import LEASE
 from euterpe.cli.demo.proof import Proof
 from euterpe.cli.demo.receiver import Receiver
-from euterpe.cli.demo.steps import LOOK_S, DemoFailed, Play
+from euterpe.cli.demo.steps import LOOK_S, DemoFailed, Steps
 from euterpe.service.transcoding import has_ffmpeg
 
 SECONDS = 240
@@ -40,25 +40,25 @@ class Media:
     status: dict[str, Any] = field(default_factory=dict)
 
 
-async def transcode(play: Play) -> Media | None:
+async def transcode(play: Steps) -> Media | None:
     """None where no ffmpeg is installed."""
     if not has_ffmpeg():
         play.stage.remark("no ffmpeg here, so nothing is transcoded: pip install 'euterpe-queue[transcode]'")
         return None
-    media = Media(root=play.crew.folder / "objects")
+    media = Media(root=play.processes.folder / "objects")
     await asyncio.to_thread(_make_sound, media.root / SOURCE)
     play.stage.remark(f"ffmpeg makes {SECONDS // 60} minutes of noise, to become an mp3, an opus and a waveform")
     with media.receiver.listening():
         assert play.api is not None
         media.receiver.secret = play.api.webhook_secret
-        victim = await play.crew.media_worker("media-a")
+        victim = await play.processes.media_worker("media-a")
         job_id = await asyncio.to_thread(_submit, play, media)
         await _until(play, job_id, lambda seen: seen["status"] == "processing" and _percent(seen) > 15)
         victim.kill()
         await victim.process.wait()
         media.killed_at = _percent(await asyncio.to_thread(_status, play, job_id))
         play.stage.remark(f"media-a is gone (SIGKILL) at {media.killed_at:g} % of it; media-b starts")
-        await play.crew.media_worker("media-b")
+        await play.processes.media_worker("media-b")
         media.status = await _until(play, job_id, lambda seen: bool(seen["terminal"]))
         async with asyncio.timeout(PATIENCE_S):
             while not any(event.payload["job"]["terminal"] for event in media.receiver.events):  # noqa: ASYNC110
@@ -102,7 +102,7 @@ def _make_sound(path: Path) -> None:
         raise DemoFailed("ffmpeg could not make a sound")
 
 
-def _submit(play: Play, media: Media) -> str:
+def _submit(play: Steps, media: Media) -> str:
     body = {
         "source": {"type": "local", "path": SOURCE},
         "destination": {"type": "local", "prefix": "out/"},
@@ -116,7 +116,7 @@ def _submit(play: Play, media: Media) -> str:
     return job_id
 
 
-def _status(play: Play, job_id: str) -> dict[str, Any]:
+def _status(play: Steps, job_id: str) -> dict[str, Any]:
     status, answer = _ask(play, "GET", f"/transcode/status?job_id={job_id}")
     if status != 200:
         raise DemoFailed(f"the API answered {status} to a question about a transcode")
@@ -124,7 +124,7 @@ def _status(play: Play, job_id: str) -> dict[str, Any]:
     return document
 
 
-def _ask(play: Play, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+def _ask(play: Steps, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
     assert play.api is not None
     connection = http.client.HTTPConnection(urlsplit(play.api.address).netloc, timeout=10)
     headers = {"Authorization": f"Bearer {play.api.key}", "Content-Type": "application/json"}
@@ -136,10 +136,10 @@ def _ask(play: Play, method: str, path: str, body: bytes | None = None) -> tuple
         connection.close()
 
 
-async def _until(play: Play, job_id: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+async def _until(play: Steps, job_id: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     async with asyncio.timeout(PATIENCE_S):
         while not condition(seen := await asyncio.to_thread(_status, play, job_id)):
-            if fallen := play.crew.fallen():
+            if fallen := play.processes.fallen():
                 raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
             if seen["terminal"]:
                 raise DemoFailed(f"the transcode ended {seen['status']} too soon: {seen['last_error']}")

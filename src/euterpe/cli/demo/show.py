@@ -10,17 +10,17 @@ from euterpe.cli.demo.app import queue
 from euterpe.cli.demo.checks import PROOFS
 from euterpe.cli.demo.console import open_stage
 from euterpe.cli.demo.media import proofs_of, transcode
-from euterpe.cli.demo.processes import Crew
-from euterpe.cli.demo.steps import STEPS, Play
+from euterpe.cli.demo.processes import Processes
+from euterpe.cli.demo.steps import STEPS, Steps
 
 
 async def perform(folder: Path, url: str) -> bool:
     """Whether every proof held."""
-    crew = Crew(folder, url)
+    processes = Processes(folder, url)
     async with queue, AsyncExitStack() as inside:
         try:
             with open_stage() as stage:
-                play = Play(crew, stage)
+                play = Steps(processes, stage)
                 inside.enter_context(play.receiver.listening())
                 for heading, step in STEPS:
                     if heading:
@@ -35,5 +35,5 @@ async def perform(folder: Path, url: str) -> bool:
                 for proof in proofs:
                     stage.proof(proof.says, holds=proof.holds)
         finally:
-            await crew.go_home()
+            await processes.go_home()
     return all(proof.holds for proof in proofs)

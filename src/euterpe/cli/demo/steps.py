@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from euterpe.cli.demo.app import flaky, later, nap, prepare, queue, render, summary
-from euterpe.cli.demo.console import Picture, Stage
-from euterpe.cli.demo.processes import LEASE, ApiFacts, Crew, Member
+from euterpe.cli.demo.console import DemoConsole, Picture
+from euterpe.cli.demo.processes import LEASE, ApiFacts, Member, Processes
 from euterpe.cli.demo.receiver import Receiver
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import Beat, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.job import Attempt, Claim, Job
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
@@ -36,11 +36,11 @@ class DemoFailed(Exception):
 
 
 @dataclass(slots=True)
-class Play:
+class Steps:
     """All that the steps learn from each other."""
 
-    crew: Crew
-    stage: Stage
+    processes: Processes
+    stage: DemoConsole
     names: dict[str, str] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
     flaky: list[str] = field(default_factory=list)
@@ -54,8 +54,8 @@ class Play:
     victim: Member | None = None
     orphans: list[str] = field(default_factory=list)
     killed_at_us: int = 0
-    late_write: Verdict | None = None
-    late_beat: Beat | None = None
+    late_write: SettleResult | None = None
+    late_beat: HeartbeatReply | None = None
     jobs: dict[str, Job] = field(default_factory=dict)
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
 
@@ -68,7 +68,7 @@ class Play:
     async def until(self, condition: Callable[[list[Job]], bool], what: str) -> list[Job]:
         deadline = time.monotonic() + PATIENCE_S
         while not condition(jobs := await self.look()):
-            if fallen := self.crew.fallen():
+            if fallen := self.processes.fallen():
                 raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
             if time.monotonic() > deadline:
                 raise DemoFailed(f"gave up after {PATIENCE_S:.0f} s of waiting until {what}")
@@ -76,10 +76,10 @@ class Play:
         return jobs
 
 
-Step = Callable[[Play], Awaitable[None]]
+Step = Callable[[Steps], Awaitable[None]]
 
 
-async def submit_a_workflow(play: Play) -> None:
+async def submit_a_workflow(play: Steps) -> None:
     """A graph, stored whole: prepare, then parts and flaky parts side by side, then a summary of all."""
     async with queue.workflow() as flow:
         first = flow.add(prepare, parts=PARTS)
@@ -98,7 +98,7 @@ async def submit_a_workflow(play: Play) -> None:
     )
 
 
-async def fall_asleep_with_a_job(play: Play) -> None:
+async def fall_asleep_with_a_job(play: Steps) -> None:
     """Claim a job with a short lease and never renew it, as a frozen worker would."""
     job = await nap.submit()
     play.nap, play.names[job.id] = job.id, "nap"
@@ -107,20 +107,20 @@ async def fall_asleep_with_a_job(play: Play) -> None:
     play.stage.remark(f"a third worker takes one job, with a lease of {NAP_LEASE_US / 1e6:g} s, and falls asleep")
 
 
-async def start_the_api(play: Play) -> None:
+async def start_the_api(play: Steps) -> None:
     """The API in a process of its own; its first start makes a key and a webhook secret."""
-    play.api = await play.crew.api()
+    play.api = await play.processes.api()
     play.receiver.secret = play.api.webhook_secret
     play.stage.remark(f"on {play.api.address}, with a first key of its own making")
 
 
-async def start_two_workers(play: Play) -> None:
-    await play.crew.worker("worker-a")
-    await play.crew.worker("worker-b")
+async def start_two_workers(play: Steps) -> None:
+    await play.processes.worker("worker-a")
+    await play.processes.worker("worker-b")
     play.stage.remark(f"worker-a and worker-b, with leases of {LEASE}")
 
 
-async def submit_over_http(play: Play) -> None:
+async def submit_over_http(play: Steps) -> None:
     """A job in plain HTTP, with the API's first key, that wants webhooks."""
     assert play.api is not None
     netloc, key = urlsplit(play.api.address).netloc, play.api.key
@@ -144,9 +144,9 @@ async def submit_over_http(play: Play) -> None:
     play.stage.remark("one more over HTTP (202 Accepted), with a callback for webhooks")
 
 
-async def kill_a_worker(play: Play) -> None:
+async def kill_a_worker(play: Steps) -> None:
     """SIGKILL for the worker-a, in the middle of its work."""
-    victim = next(member for member in play.crew.members if member.name == "worker-a")
+    victim = next(member for member in play.processes.members if member.name == "worker-a")
     play.victim = victim
 
     def in_hand(jobs: list[Job]) -> list[str]:
@@ -165,13 +165,13 @@ async def kill_a_worker(play: Play) -> None:
     play.stage.remark(f"worker-a is gone (SIGKILL), with {len(play.orphans)} jobs in hand")
 
 
-async def wait_for_the_end(play: Play) -> None:
+async def wait_for_the_end(play: Steps) -> None:
     """The surviving worker finds the orphans when their leases are over, and finishes everything."""
     play.stage.remark("worker-b goes on, and takes the orphans over once their leases are over")
     await play.until(lambda jobs: all(job.state in TERMINAL for job in jobs), "every job has ended")
 
 
-async def wait_for_the_webhook(play: Play) -> None:
+async def wait_for_the_webhook(play: Steps) -> None:
     """Delivery is at least once and apart from the job: it may take a moment longer."""
     await play.until(lambda _: any(is_last(event) for event in play.receiver.events), "the last webhook has come")
 
@@ -180,15 +180,15 @@ def is_last(event: VerifiedEvent) -> bool:
     return bool(event.payload.get("type") == "job.completed")
 
 
-async def wake_up_late(play: Play) -> None:
+async def wake_up_late(play: Steps) -> None:
     """The sleeper reports its result, long after another claim has finished the job."""
     assert play.sleeper is not None
     (play.late_beat,) = await core_of(queue).store.heartbeat([play.sleeper.lease])
-    (play.late_write,) = await core_of(queue).store.settle([Finished(play.sleeper, Success(b'"from the sleeper"'))])
+    (play.late_write,) = await core_of(queue).store.settle([Report(play.sleeper, Success(b'"from the sleeper"'))])
     play.stage.remark("the sleeper wakes up and tries to write its result")
 
 
-async def read_it_all_back(play: Play) -> None:
+async def read_it_all_back(play: Steps) -> None:
     """What the proofs go by: the database, not what the steps remember."""
     for job_id in play.names:
         play.jobs[job_id] = await core_of(queue).get(job_id)

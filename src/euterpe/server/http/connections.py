@@ -51,10 +51,10 @@ class OpenConnections:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self._open: set[Connection] = set()
-        self._silent: dict[Connection, None] = {}
+        self._open: set[ClientConnection] = set()
+        self._silent: dict[ClientConnection, None] = {}
         """Never sent a whole request; they go first."""
-        self._idle: dict[Connection, None] = {}
+        self._idle: dict[ClientConnection, None] = {}
         """Between two requests."""
         self._dropped = 0
         self._complained_at = -COMPLAINT_EVERY_S
@@ -67,7 +67,7 @@ class OpenConnections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def enter(self, connection: Connection) -> bool:
+    def enter(self, connection: ClientConnection) -> bool:
         """Whether there is room for it."""
         if len(self._open) >= self.limits.max_connections:
             self._complain()
@@ -81,15 +81,15 @@ class OpenConnections:
         self._silent[connection] = None
         return True
 
-    def works(self, connection: Connection) -> None:
+    def works(self, connection: ClientConnection) -> None:
         self._silent.pop(connection, None)
         self._idle.pop(connection, None)
 
-    def rests(self, connection: Connection) -> None:
+    def rests(self, connection: ClientConnection) -> None:
         if connection in self._open:
             self._idle[connection] = None
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ClientConnection) -> None:
         self._open.discard(connection)
         self.works(connection)
 
@@ -109,11 +109,11 @@ class ServerConfig(uvicorn.Config):
     """uvicorn's configuration, which also carries what its connections share."""
 
     def __init__(self, app: Any, connections: OpenConnections, **settings: Any) -> None:
-        super().__init__(app, http=Connection, **settings)
+        super().__init__(app, http=ClientConnection, **settings)
         self.open_connections = connections
 
 
-class Connection(HttpToolsProtocol):
+class ClientConnection(HttpToolsProtocol):
     """One client. Heads are counted before the parser sees them, and every wait for the client has an end."""
 
     config: ServerConfig

@@ -16,7 +16,7 @@ import msgspec
 from euterpe.model.accounts import Scope
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.runtime.outage import Outage
-from euterpe.server.auth import Gatekeeper
+from euterpe.server.auth import Authenticator
 from euterpe.server.http.asgi import Answer, AsgiScope, ClientGone, Receive, Request, Send, Stream
 from euterpe.server.http.decoding import decode_body, decode_query
 from euterpe.server.http.limits import Limits
@@ -29,7 +29,7 @@ logger: Final = logging.getLogger("euterpe.api")
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ReplySpec:
     """One possible answer of a route, for the document: a type, a tuple of alternatives, or None for plain text."""
 
     says: str
@@ -60,7 +60,7 @@ class Route(Generic[Input]):
     handler: Handler[Input]
     takes: type[Input]
     summary: str
-    replies: Mapping[int, Reply]
+    replies: Mapping[int, ReplySpec]
     scope: Scope | None
     """None: open to everybody."""
     tag: str
@@ -91,9 +91,9 @@ AnyRoute = Route[Any]
 class Router:
     """The table, ready for lookups. Paths without parameters are found by one dictionary."""
 
-    def __init__(self, routes: Sequence[AnyRoute], gatekeeper: Gatekeeper, limits: Limits) -> None:
+    def __init__(self, routes: Sequence[AnyRoute], authenticator: Authenticator, limits: Limits) -> None:
         self.routes = tuple(routes)
-        self._gatekeeper = gatekeeper
+        self._authenticator = authenticator
         self._limits = limits
         self._outage = Outage(logger, "the API")
         self._fixed: dict[str, dict[str, AnyRoute]] = {}
@@ -153,7 +153,7 @@ class Router:
 
     async def _handle(self, route: AnyRoute, request: Request) -> Answer | Stream:
         if route.scope is not None:
-            request.identity = await self._gatekeeper.admit(request, route.scope)
+            request.identity = await self._authenticator.admit(request, route.scope)
         if route.method != "GET":
             body = await request.body(self._limits.max_body_bytes, self._limits.body_timeout_s)
             said = decode_body(body, route.decoder)

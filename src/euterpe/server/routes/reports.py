@@ -17,7 +17,7 @@ from euterpe.model.failure import Category, Failure, category_of_status
 from euterpe.model.job import parse_attempt_id
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.model.worker_reports import News, Report, TokenBeat, hash_token
+from euterpe.model.worker_reports import News, TokenHeartbeat, TokenReport, hash_token
 from euterpe.server.http.decoding import canonical_json
 from euterpe.server.http.problems import Refusal, pointer_of
 from euterpe.server.routes.submissions import bytes_of
@@ -27,7 +27,7 @@ FIRST_REFUSAL: Final = 400
 _NOTHING: Final = (b"null", None)
 
 
-def completion_report(said: Completion, at: str = "") -> Report | None:
+def completion_report(said: Completion, at: str = "") -> TokenReport | None:
     spelled, result = _NOTHING if bytes(said.result) in ABSENT else _result(said.result, f"{at}/result")
     return _report(said, Success(result), b"complete" + spelled)
 
@@ -41,7 +41,7 @@ def _result(raw: msgspec.Raw, pointer: str) -> tuple[bytes, bytes]:
     return spelled, result
 
 
-def failure_report(said: Failing, at: str = "") -> Report | None:
+def failure_report(said: Failing, at: str = "") -> TokenReport | None:
     if said.released:
         outcome: Outcome = Released()
     elif said.error is None:
@@ -51,13 +51,13 @@ def failure_report(said: Failing, at: str = "") -> Report | None:
     return _report(said, outcome, b"fail" + msgspec.json.encode((said.released, said.error)))
 
 
-def _report(said: Completion | Failing, outcome: Outcome, hashed: bytes) -> Report | None:
+def _report(said: Completion | Failing, outcome: Outcome, hashed: bytes) -> TokenReport | None:
     job_id = str(said.job_id)
     version = _claim_version(job_id, said.attempt_id)
     if version is None:
         return None
     digest = hashlib.sha256(hashed).digest()
-    return Report(job_id, version, hash_token(said.lease_token), outcome, digest, _message(said))
+    return TokenReport(job_id, version, hash_token(said.lease_token), outcome, digest, _message(said))
 
 
 def _message(said: Completion | Failing) -> tuple[str, str] | None:
@@ -83,14 +83,14 @@ def _failed(error: WorkerError, at: str) -> Outcome:
     return Failed(Failure(category, error.message, error.code, error.stack, retry_after_us, error.http_status))
 
 
-def beat_of(said: Beating) -> TokenBeat | None:
+def beat_of(said: Beating) -> TokenHeartbeat | None:
     job_id = str(said.job_id)
     version = None
     if said.attempt_id is not None:
         version = _claim_version(job_id, said.attempt_id)
         if version is None:
             return None
-    return TokenBeat(job_id, hash_token(said.lease_token), version)
+    return TokenHeartbeat(job_id, hash_token(said.lease_token), version)
 
 
 def news_of(said: Beating, at: str = "") -> News | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from euterpe.model.accounts import Scope
-from euterpe.server.http.router import AnyRoute, Reply, Route
+from euterpe.server.http.router import AnyRoute, ReplySpec, Route
 from euterpe.server.routes.events import Feed
 from euterpe.server.routes.jobs import JobRoutes
 from euterpe.server.routes.operations import OperationsRoutes
@@ -23,12 +23,12 @@ _STALE: Final = {409: "The lease is not, or no longer, this worker's: `ok` is fa
 _ENDED: Final = {409: "The job's state does not allow it."}
 
 
-def _get(path: str, handler: Any, takes: Any, summary: str, reply: Reply, tag: str, **more: Any) -> AnyRoute:
+def _get(path: str, handler: Any, takes: Any, summary: str, reply: ReplySpec, tag: str, **more: Any) -> AnyRoute:
     scope = more.pop("scope", Scope.READ)
     return Route("GET", path, handler, takes, summary, {200: reply}, scope, tag, **more)
 
 
-def _post(path: str, handler: Any, takes: Any, summary: str, reply: tuple[int, Reply], **more: Any) -> AnyRoute:
+def _post(path: str, handler: Any, takes: Any, summary: str, reply: tuple[int, ReplySpec], **more: Any) -> AnyRoute:
     scope, tag = more.pop("scope", Scope.SUBMIT), more.pop("tag", "Jobs")
     return Route("POST", path, handler, takes, summary, dict([reply]), scope, tag, **more)
 
@@ -38,8 +38,10 @@ def job_routes(jobs: JobRoutes) -> list[AnyRoute]:
 
 
 def _submitting(jobs: JobRoutes) -> list[AnyRoute]:
-    accepted = Reply("Stored.", wire_jobs.Accepted, example=e.ACCEPTED, headers=("Location", "Idempotency-Replayed"))
-    batch_accepted = Reply(
+    accepted = ReplySpec(
+        "Stored.", wire_jobs.Accepted, example=e.ACCEPTED, headers=("Location", "Idempotency-Replayed")
+    )
+    batch_accepted = ReplySpec(
         "All stored.", wire_jobs.BatchAccepted, example=e.BATCH_ACCEPTED, headers=("Idempotency-Replayed",)
     )
     return [
@@ -75,7 +77,7 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
             jobs.search,
             wire_jobs.JobQuery,
             "Find jobs",
-            Reply("A page.", wire_jobs.JobPage, example=e.PAGE),
+            ReplySpec("A page.", wire_jobs.JobPage, example=e.PAGE),
             "Jobs",
         ),
         _get(
@@ -83,7 +85,7 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
             jobs.get,
             wire_jobs.Whose,
             "One job",
-            Reply("The job.", wire_jobs.JobDocument, example=e.JOB),
+            ReplySpec("The job.", wire_jobs.JobDocument, example=e.JOB),
             "Jobs",
             problems=_NO_JOB,
         ),
@@ -92,7 +94,7 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
             jobs.attempts,
             wire_jobs.Whose,
             "Its executions",
-            Reply("First to last.", wire_jobs.Attempts, example=e.ATTEMPTS),
+            ReplySpec("First to last.", wire_jobs.Attempts, example=e.ATTEMPTS),
             "Jobs",
             problems=_NO_JOB,
         ),
@@ -101,21 +103,21 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
             jobs.stats,
             wire_jobs.Whose,
             "Counts, ages and rates",
-            Reply("Of one's own jobs.", wire_jobs.StatsDocument, example=e.STATS),
+            ReplySpec("Of one's own jobs.", wire_jobs.StatsDocument, example=e.STATS),
             "Jobs",
         ),
     ]
 
 
 def _steering(jobs: JobRoutes) -> list[AnyRoute]:
-    again = Reply("The job, scheduled again, or the new job that replays it.", wire_jobs.JobDocument, example=e.JOB)
+    again = ReplySpec("The job, scheduled again, or the new job that replays it.", wire_jobs.JobDocument, example=e.JOB)
     return [
         _post(
             "/jobs/{job_id}/cancel",
             jobs.cancel,
             wire_jobs.CancelBody,
             "Cancel a job",
-            (200, Reply("Where it is now.", wire_jobs.CancelAnswer, example=e.CANCELLED)),
+            (200, ReplySpec("Where it is now.", wire_jobs.CancelAnswer, example=e.CANCELLED)),
             says="A waiting job ends at once. A running one is asked to stop, or with `force` taken away.",
             example={"force": False},
             problems=_NO_JOB | _ENDED,
@@ -137,7 +139,7 @@ def _steering(jobs: JobRoutes) -> list[AnyRoute]:
             jobs.dead_letter,
             wire_jobs.DeadLetterBody,
             "Send a failed job to the dead letter",
-            (200, Reply("The job.", wire_jobs.JobDocument, example=e.JOB)),
+            (200, ReplySpec("The job.", wire_jobs.JobDocument, example=e.JOB)),
             says="For a failure that nothing will mend: it is kept as long as dead letters are.",
             example={},
             problems=_NO_JOB | _ENDED,
@@ -148,7 +150,7 @@ def _steering(jobs: JobRoutes) -> list[AnyRoute]:
             jobs.update,
             wire_jobs.UpdateBody,
             "Change a job's priority, tags, correlation id or callback URL",
-            {200: Reply("The job.", wire_jobs.JobDocument, example=e.JOB)},
+            {200: ReplySpec("The job.", wire_jobs.JobDocument, example=e.JOB)},
             Scope.SUBMIT,
             "Jobs",
             says="What is left out stays; null takes a value away. The priority changes only while the job waits; "
@@ -166,7 +168,7 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
             feed.events,
             wire_jobs.NoInput,
             "State changes as they happen",
-            Reply("Server-sent events named `job.<state>`.", media_type="text/event-stream"),
+            ReplySpec("Server-sent events named `job.<state>`.", media_type="text/event-stream"),
             "Events",
             says="Of states passed within half a second only the last is told.",
             request_headers=("Last-Event-ID",),
@@ -176,7 +178,7 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
             outbox.search,
             wire_jobs.OutboxQuery,
             "Webhook events",
-            Reply("A page.", wire_jobs.OutboxPage, example=e.OUTBOX),
+            ReplySpec("A page.", wire_jobs.OutboxPage, example=e.OUTBOX),
             "Events",
         ),
         _get(
@@ -184,7 +186,7 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
             outbox.get,
             wire_jobs.Whose,
             "One webhook event and its deliveries",
-            Reply("The event.", wire_jobs.OutboxEventDetail, example=e.EVENT_DETAIL),
+            ReplySpec("The event.", wire_jobs.OutboxEventDetail, example=e.EVENT_DETAIL),
             "Events",
             problems=_NO_EVENT,
         ),
@@ -193,7 +195,7 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
             outbox.redeliver,
             wire_jobs.NoInput,
             "Send a webhook event again",
-            (202, Reply("It will be sent: same id, same body.", wire_jobs.OutboxEventDocument, example=e.EVENT)),
+            (202, ReplySpec("It will be sent: same id, same body.", wire_jobs.OutboxEventDocument, example=e.EVENT)),
             tag="Events",
             problems=_NO_EVENT,
         ),
@@ -201,11 +203,11 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
 
 
 def worker_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute]:
-    claim_reply = Reply("A job, jobs, or nothing.", wire_worker.CLAIM_ANSWERS, example=e.CLAIMED)
-    beat_reply = Reply("The lease lives on.", wire_worker.HeartbeatAnswer, example=e.HEARTBEAT_ANSWER)
-    done_reply = Reply("Written, now or before.", wire_worker.CompleteAnswer, example=e.COMPLETE_ANSWER)
-    fail_reply = Reply("Written, now or before.", wire_worker.FailAnswer, example=e.FAIL_ANSWER)
-    turn_reply = Reply("An answer for each entry.", wire_worker.TurnAnswer, example=e.TURN_ANSWER)
+    claim_reply = ReplySpec("A job, jobs, or nothing.", wire_worker.CLAIM_ANSWERS, example=e.CLAIMED)
+    beat_reply = ReplySpec("The lease lives on.", wire_worker.HeartbeatAnswer, example=e.HEARTBEAT_ANSWER)
+    done_reply = ReplySpec("Written, now or before.", wire_worker.CompleteAnswer, example=e.COMPLETE_ANSWER)
+    fail_reply = ReplySpec("Written, now or before.", wire_worker.FailAnswer, example=e.FAIL_ANSWER)
+    turn_reply = ReplySpec("An answer for each entry.", wire_worker.TurnAnswer, example=e.TURN_ANSWER)
     worker: dict[str, Any] = {"scope": Scope.WORKER, "tag": "Worker protocol"}
     return [
         _post(
@@ -256,7 +258,7 @@ def worker_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute
             spawning.spawn,
             wire_worker.SpawnBody,
             "Children of a running job",
-            (200, Reply("All stored, now or before.", wire_worker.SpawnAnswer, example=e.SPAWN_ANSWER)),
+            (200, ReplySpec("All stored, now or before.", wire_worker.SpawnAnswer, example=e.SPAWN_ANSWER)),
             says="All or none, for the parent's requester; fan-ins on it wait for them. Safe to repeat with a key.",
             example=e.SPAWN,
             problems=_STALE,
@@ -278,12 +280,12 @@ def worker_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute
 def operations_routes(operations: OperationsRoutes, *, with_metrics: bool) -> list[AnyRoute]:
     open_to_all: dict[str, Any] = {"takes": wire_jobs.NoInput, "tag": "Operations", "scope": None}
     ready = {
-        200: Reply("Ready.", wire_jobs.Readiness, example=e.READY),
-        503: Reply("Not ready; the body names what fails.", wire_jobs.Readiness, example=e.UNREADY),
+        200: ReplySpec("Ready.", wire_jobs.Readiness, example=e.READY),
+        503: ReplySpec("Not ready; the body names what fails.", wire_jobs.Readiness, example=e.UNREADY),
     }
-    alive = Reply("Alive.", wire_jobs.Alive, example={"status": "ok"})
-    document = Reply("This document.", dict[str, Any])
-    page = Reply("A page for people.", media_type="text/html")
+    alive = ReplySpec("Alive.", wire_jobs.Alive, example={"status": "ok"})
+    document = ReplySpec("This document.", dict[str, Any])
+    page = ReplySpec("A page for people.", media_type="text/html")
     routes: list[AnyRoute] = [
         _get("/healthz", operations.alive, summary="Is it alive", reply=alive, **open_to_all),
         Route("GET", "/readyz", operations.ready, summary="Can it work", replies=ready, **open_to_all),
@@ -291,6 +293,6 @@ def operations_routes(operations: OperationsRoutes, *, with_metrics: bool) -> li
         _get("/docs", operations.docs_page, summary="The same for people", reply=page, **open_to_all),
     ]
     if with_metrics:
-        text = Reply("Prometheus text.", media_type="text/plain")
+        text = ReplySpec("Prometheus text.", media_type="text/plain")
         routes.append(_get("/metrics", operations.metrics, summary="Metrics", reply=text, **open_to_all))
     return routes

@@ -19,13 +19,13 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
 from euterpe.model.outcome import Success
 from euterpe.model.state import State
-from euterpe.model.worker_reports import REFUSED, News, Renewed, Reply, Report, TokenBeat
+from euterpe.model.worker_reports import REFUSED, News, Renewed, TokenHeartbeat, TokenReply, TokenReport
 from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, ServingStore, Telemetry, Trace, Wakeups
 from euterpe.server.attempt_spans import AttemptSpans
-from euterpe.server.batcher import Gathering
+from euterpe.server.batcher import Batcher
 from euterpe.server.http.asgi import Answer, ClientGone, Request
 from euterpe.server.http.problems import Refusal, refused_lease
-from euterpe.server.long_poll import Coordinator, Waiter
+from euterpe.server.long_poll import LongPoll, Waiter
 from euterpe.server.routes.claims import one_of_many, the_only_one
 from euterpe.server.routes.reports import beat_of, completion_report, failure_report, news_of
 from euterpe.wire.worker import (
@@ -62,7 +62,7 @@ class WorkerRoutes:
     def __init__(
         self,
         claims: ServingStore,
-        coordinator: Coordinator,
+        coordinator: LongPoll,
         wakeups: Wakeups,
         telemetry: Telemetry | None,
         *,
@@ -78,8 +78,8 @@ class WorkerRoutes:
         self._telemetry = telemetry
         self._max_wait_ms = max_wait_ms
         self._lease_ttl_us = lease_ttl_us
-        self._reports: Gathering[Report, Reply] = Gathering(self._finish)
-        self._beats: Gathering[TokenBeat, Renewed | None] = Gathering(lambda beats: claims.beat(beats, lease_ttl_us))
+        self._reports: Batcher[TokenReport, TokenReply] = Batcher(self._finish)
+        self._beats: Batcher[TokenHeartbeat, Renewed | None] = Batcher(lambda beats: claims.beat(beats, lease_ttl_us))
 
     async def claim(self, request: Request, body: ClaimBody) -> Answer:
         claims = await self._claimed(request, body.worker_id, body)
@@ -152,7 +152,7 @@ class WorkerRoutes:
             return [None] * len(claims)
         return await self._transport.messages_of([claim.job for claim in claims])
 
-    async def _ended(self, report: Report | None) -> State:
+    async def _ended(self, report: TokenReport | None) -> State:
         if report is None:
             raise refused_lease(_STALE)
         reply = await self._reports.ask(report)
@@ -162,12 +162,12 @@ class WorkerRoutes:
             raise refused_lease(_NOT_THE_SAME)
         return reply.state
 
-    async def _replies(self, reports: Sequence[Report | None]) -> list[Reply]:
+    async def _replies(self, reports: Sequence[TokenReport | None]) -> list[TokenReply]:
         asked = [report for report in reports if report is not None]
         replies = iter(await self._reports.ask_all(asked) if asked else ())
         return [REFUSED if report is None else next(replies) for report in reports]
 
-    async def _kept(self, beats: Sequence[tuple[TokenBeat | None, News | None]]) -> list[BeatingAnswer]:
+    async def _kept(self, beats: Sequence[tuple[TokenHeartbeat | None, News | None]]) -> list[BeatingAnswer]:
         plain = [beat for beat, news in beats if beat is not None and news is None]
         renewed = iter(await self._beats.ask_all(plain) if plain else ())
         answers = []
@@ -180,13 +180,13 @@ class WorkerRoutes:
                 answers.append(await self._told(beat, news))
         return answers
 
-    async def _told(self, beat: TokenBeat, news: News) -> BeatingAnswer:
+    async def _told(self, beat: TokenHeartbeat, news: News) -> BeatingAnswer:
         try:
             return _beating_answer(await self._claims.beat_with_news(beat, news, self._lease_ttl_us))
         except IllegalTransition as error:
             return BeatingAnswer(ok=False, code="illegal_transition", detail=str(error))
 
-    async def _finish(self, reports: Sequence[Report]) -> list[Reply]:
+    async def _finish(self, reports: Sequence[TokenReport]) -> list[TokenReply]:
         replies = await self._claims.finish(reports)
         if self._transport is not None:  # After the commit, and never before.
             settled = zip(reports, replies, strict=True)
@@ -200,7 +200,7 @@ class WorkerRoutes:
             _count_ends(self._telemetry, reports, replies)
         return replies
 
-    async def _tell(self, beat: TokenBeat, news: News) -> Renewed | None:
+    async def _tell(self, beat: TokenHeartbeat, news: News) -> Renewed | None:
         try:
             return await self._claims.beat_with_news(beat, news, self._lease_ttl_us)
         except IllegalTransition as error:
@@ -228,7 +228,7 @@ _NOT_COMPLETED: Final = CompletionAnswer(ok=False, ack=False, code="stale_lease"
 _LEASE_OVER: Final = BeatingAnswer(ok=False, code="stale_lease", detail=_STALE)
 
 
-def _completion_answer(reply: Reply) -> CompletionAnswer:
+def _completion_answer(reply: TokenReply) -> CompletionAnswer:
     if reply.why is not None:
         return CompletionAnswer(ok=False, ack=False, code="illegal_transition", detail=reply.why)
     return _COMPLETED if reply.state else _NOT_COMPLETED
@@ -251,7 +251,7 @@ def _beating_answer(renewed: Renewed | None) -> BeatingAnswer:
     return BeatingAnswer(ok=True, lease_expires_at=expires_at, cancel_requested=renewed.cancel_requested)
 
 
-def _log_failures(reports: Sequence[Report], replies: Sequence[Reply]) -> None:
+def _log_failures(reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> None:
     """As a worker beside the database tells them; a report that comes again tells nothing new."""
     for report, reply in zip(reports, replies, strict=True):
         if isinstance(report.outcome, Success) or reply.settled is None or reply.settled.job is None:
@@ -261,7 +261,7 @@ def _log_failures(reports: Sequence[Report], replies: Sequence[Reply]) -> None:
         report_attempt(job, report.outcome, reply.state, settled.delay_us, took_s)
 
 
-def _count_ends(telemetry: Telemetry, reports: Sequence[Report], replies: Sequence[Reply]) -> None:
+def _count_ends(telemetry: Telemetry, reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> None:
     now_us = time.time_ns() // 1000
     ended: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     stale = 0

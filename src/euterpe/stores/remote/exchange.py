@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.errors import PayloadTooLarge
-from euterpe.model.exchange import Advance, Beat, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
@@ -71,26 +71,26 @@ class TurnAnswer(msgspec.Struct, frozen=True):
 _ANSWER: Final = msgspec.json.Decoder(TurnAnswer)
 
 
-class Turns:
+class RemoteExchange:
     """The requests of a worker and of its lease keeper."""
 
     def __init__(self, session: ControlPlaneSession) -> None:
         self._session = session
 
     async def take(
-        self, finished: Sequence[Finished], request: ClaimRequest | None, wait_ms: int = 0
-    ) -> tuple[list[Verdict], list[Claim]]:
+        self, finished: Sequence[Report], request: ClaimRequest | None, wait_ms: int = 0
+    ) -> tuple[list[SettleResult], list[Claim]]:
         """Not one transaction: what was reported stays reported when the claim fails, and can be reported again."""
         *earlier, last = _portions(finished) or [()]
-        verdicts: list[Verdict] = []
+        verdicts: list[SettleResult] = []
         for portion in earlier:
             verdicts += (await self._take(portion, None, 0))[0]
         rest, claims = await self._take(last, request, wait_ms)
         return verdicts + rest, claims
 
     async def _take(
-        self, finished: Sequence[Finished], request: ClaimRequest | None, wait_ms: int
-    ) -> tuple[list[Verdict], list[Claim]]:
+        self, finished: Sequence[Report], request: ClaimRequest | None, wait_ms: int
+    ) -> tuple[list[SettleResult], list[Claim]]:
         said: dict[str, Any] = {"worker_id": _name(finished, request)}
         said["complete"] = [_completed(f.claim, f.outcome) for f in finished if isinstance(f.outcome, Success)]
         said["fail"] = [_failed(f.claim, f.outcome) for f in finished if not isinstance(f.outcome, Success)]
@@ -109,14 +109,14 @@ class Turns:
         worker_id = said["worker_id"]
         return verdicts, [claim_of(job, worker_id) for job in answer.jobs]
 
-    async def beat(self, leases: Sequence[Lease]) -> list[Beat]:
-        beats: list[Beat] = []
+    async def beat(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        beats: list[HeartbeatReply] = []
         for at in range(0, len(leases), TURN_LIMIT):
             portion = leases[at : at + TURN_LIMIT]
             said = {"worker_id": NAMELESS, "heartbeat": [_entry(lease) for lease in portion]}
             kept = (await self._ask(said)).heartbeat
             beats += [
-                Beat(lease, k.ok, microseconds(k.lease_expires_at) or 0, k.cancel_requested)
+                HeartbeatReply(lease, k.ok, microseconds(k.lease_expires_at) or 0, k.cancel_requested)
                 for lease, k in zip(portion, kept, strict=True)
             ]
         return beats
@@ -134,11 +134,11 @@ class Turns:
         return _ANSWER.decode((await self._session.post(TURN, said, answer_s=answer_s)).body)
 
 
-def _portions(finished: Sequence[Finished]) -> list[Sequence[Finished]]:
+def _portions(finished: Sequence[Report]) -> list[Sequence[Report]]:
     return list(_cut(finished))
 
 
-def _cut(finished: Sequence[Finished]) -> Iterator[Sequence[Finished]]:
+def _cut(finished: Sequence[Report]) -> Iterator[Sequence[Report]]:
     start = size = 0
     for i, f in enumerate(finished):
         weight = _weight(f.outcome)
@@ -160,7 +160,7 @@ def _weight(outcome: Outcome) -> int:
             return 0
 
 
-def _name(finished: Sequence[Finished], request: ClaimRequest | None) -> str:
+def _name(finished: Sequence[Report], request: ClaimRequest | None) -> str:
     if request is not None:
         return request.worker_id
     return (finished[0].claim.job.worker_id if finished else None) or NAMELESS
@@ -212,13 +212,13 @@ def _news(news: Advance) -> Entry:
     return _entry(news.claim.lease, **said)
 
 
-def _verdicts(finished: Sequence[Finished], answer: TurnAnswer) -> list[Verdict]:
+def _verdicts(finished: Sequence[Report], answer: TurnAnswer) -> list[SettleResult]:
     completed, failed = iter(answer.complete), iter(answer.fail)
     verdicts = []
     for f in finished:
         ended = next(completed if isinstance(f.outcome, Success) else failed)
-        verdicts.append(Verdict(True, ended.state) if ended.ok else _STALE)
+        verdicts.append(SettleResult(True, ended.state) if ended.ok else _STALE)
     return verdicts
 
 
-_STALE: Final = Verdict(False)
+_STALE: Final = SettleResult(False)

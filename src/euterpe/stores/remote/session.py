@@ -54,7 +54,7 @@ class AccessRefused(StoreUnavailable):
     """The control plane does not take this key, or not for this. Nothing was written; a good key will do."""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ProblemReply(msgspec.Struct, frozen=True):
     """What matters of a problem document (RFC 9457)."""
 
     code: str = ""
@@ -62,7 +62,7 @@ class Problem(msgspec.Struct, frozen=True):
     pointer: str | None = None
 
 
-class Reply(msgspec.Struct, frozen=True):
+class HttpReply(msgspec.Struct, frozen=True):
     """An answer that says yes."""
 
     body: bytes
@@ -135,16 +135,16 @@ class ControlPlaneSession:
         about: Subject = NOBODY,
         headers: Mapping[str, str] | None = None,
         answer_s: float = ANSWER_S,
-    ) -> Reply:
+    ) -> HttpReply:
         return await self._ask("POST", path, about, answer_s, data=msgspec.json.encode(said), headers=headers)
 
-    async def patch(self, path: str, said: Any, about: Subject = NOBODY) -> Reply:
+    async def patch(self, path: str, said: Any, about: Subject = NOBODY) -> HttpReply:
         return await self._ask("PATCH", path, about, ANSWER_S, data=msgspec.json.encode(said))
 
-    async def get(self, path: str, params: Mapping[str, str], about: Subject = NOBODY) -> Reply:
+    async def get(self, path: str, params: Mapping[str, str], about: Subject = NOBODY) -> HttpReply:
         return await self._ask("GET", path, about, ANSWER_S, params=params)
 
-    async def _ask(self, method: str, path: str, about: Subject, answer_s: float, **what: Any) -> Reply:
+    async def _ask(self, method: str, path: str, about: Subject, answer_s: float, **what: Any) -> HttpReply:
         if self._http is None:
             raise EuterpeError("this queue is not open; use it inside `async with queue:`")
         timeout = aiohttp.ClientTimeout(total=answer_s, connect=CONNECT_S)
@@ -159,16 +159,16 @@ class ControlPlaneSession:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise CommitUnknown("the control plane's answer was lost; what was asked may have been done") from error
         if status < HTTPStatus.MULTIPLE_CHOICES:
-            return Reply(body, headers)
+            return HttpReply(body, headers)
         raise error_of(status, body, about)
 
 
 def error_of(status: int, body: bytes, about: Subject) -> EuterpeError:
     """The error that a problem document stands for."""
     try:
-        problem = msgspec.json.decode(body, type=Problem)
+        problem = msgspec.json.decode(body, type=ProblemReply)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        problem = Problem()
+        problem = ProblemReply()
     detail = problem.detail or f"the control plane answered {status}"
     if (invalid := _INVALID.get(problem.code)) is not None:
         return invalid(_field_of(problem.pointer), detail)

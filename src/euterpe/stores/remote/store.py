@@ -17,7 +17,7 @@ import msgspec
 from euterpe.model.batch import Draft, Receipt, Unit, as_stored, drafts_of
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
-from euterpe.model.exchange import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
@@ -25,7 +25,7 @@ from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAY
 from euterpe.model.views import Page, QueueDepth, Search, Stats
 from euterpe.ports import Capability, OutboxStore, ServingStore, Telemetry, Wakeups
 from euterpe.stores.remote.documents import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
-from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, Turns
+from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, with_token
 from euterpe.stores.sql.reads import search as reads_search
 from euterpe.wire.worker import OWN_SPANS
@@ -67,7 +67,7 @@ class HttpStore:
         self.telemetry: Telemetry | None = None
         """As every store has one; what the control plane does, it counts itself."""
         self._session = ControlPlaneSession(url)
-        self._turns = Turns(self._session)
+        self._turns = RemoteExchange(self._session)
         self._waiting: set[str] = set()
         """Workers that have a claim waiting at the server."""
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -177,7 +177,7 @@ class HttpStore:
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         return (await self._turns.take((), request))[1] if _asks(request) else []
 
-    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:  # noqa: ARG002
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:  # noqa: ARG002
         """The control plane decides how long a lease lasts."""
         return await self._turns.beat(leases)
 
@@ -190,13 +190,13 @@ class HttpStore:
         async with self._slots:
             return await self._turns.tell(news)
 
-    async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
+    async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         """Safe to repeat: the same report gets the first answer."""
         return (await self.turn(finished, None))[0]
 
     async def turn(
-        self, finished: Sequence[Finished], request: ClaimRequest | None
-    ) -> tuple[list[Verdict], list[Claim]]:
+        self, finished: Sequence[Report], request: ClaimRequest | None
+    ) -> tuple[list[SettleResult], list[Claim]]:
         """What ended and the next claim in one request. Who has nothing to report waits at the server for work."""
         if request is not None and not _asks(request):
             request = None

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from euterpe.model.views import Change, Usage
 from euterpe.stores.sql.reads.changes import changes
 from euterpe.stores.sql.reads.usage import usage
-from euterpe.stores.sql.worker_protocol.store import WireClaims
+from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 
 
-class Serving(WireClaims):
+class Serving(WorkerProtocolStore):
     """The worker protocol's side of the store, with the reads that a requester's feed and quotas need."""
 
     async def changes(self, requesters: Sequence[str], since: int, followed: Sequence[str]) -> list[Change]:

@@ -15,7 +15,7 @@ from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
-from euterpe.model.exchange import LEASE_TTL_US, Advance, Beat, ClaimRequest, Finished, Verdict
+from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.failure import Category
 from euterpe.model.job import Attempt, Claim, Job, Lease
 from euterpe.model.outcome import settle as decide
@@ -30,12 +30,12 @@ from euterpe.model.submission import (
     check_key,
 )
 from euterpe.model.views import Page, QueueDepth, Search, Stats
-from euterpe.ports import EVERYTHING, OUTBOX_CHANNEL, Foretelling, Foretold, Telemetry, Wakeups
+from euterpe.ports import EVERYTHING, OUTBOX_CHANNEL, CommitNotice, NotifiesBeforeCommit, Telemetry, Wakeups
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
-from euterpe.stores.sql.jobs.exchange import Turns
+from euterpe.stores.sql.jobs.exchange import Exchange
 from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held
 from euterpe.stores.sql.jobs.settle import LOCKED
 from euterpe.stores.sql.jobs.unreadable import without_unreadable
@@ -47,7 +47,7 @@ from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
 from euterpe.stores.sql.reads.peek import peek
 from euterpe.stores.sql.serving import Serving
-from euterpe.stores.sql.submit_batcher import Gate
+from euterpe.stores.sql.submit_batcher import SubmitBatcher
 
 PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
 LEAST_PATIENCE_S: Final = 0.1
@@ -71,10 +71,10 @@ class SqlStore:
         self.outbox = Outbox(engine)
         self.serving = Serving(engine, self.rng, self.ends)
         self._wakeups: Wakeups | None = None
-        self._foretelling: Foretelling | None = None
+        self._notifies_before_commit: NotifiesBeforeCommit | None = None
         self.telemetry: Telemetry | None = None
-        self._turns = Turns(engine, self.ends)
-        self._gate = Gate(self._submit_units, lambda: PATIENCE_S)
+        self._turns = Exchange(engine, self.ends)
+        self._gate = SubmitBatcher(self._submit_units, lambda: PATIENCE_S)
 
     @property
     def wakeups(self) -> Wakeups | None:
@@ -84,7 +84,7 @@ class SqlStore:
     def wakeups(self, wakeups: Wakeups | None) -> None:
         self._wakeups = wakeups
         # Asked here, once: Python 3.11 looks up a protocol's members at every isinstance, 19 us of each submit.
-        self._foretelling = wakeups if isinstance(wakeups, Foretelling) else None
+        self._notifies_before_commit = wakeups if isinstance(wakeups, NotifiesBeforeCommit) else None
 
     async def open(self) -> None:
         await self.engine.open()
@@ -172,7 +172,7 @@ class SqlStore:
         """Answered by the deadline. A tenth of the time is left to ask again, should an answer get lost."""
         patience_s = max(LEAST_PATIENCE_S, 0.9 * (deadline - time.monotonic()))
         plain, family = jobs_submit.is_plain(units), self.engine.family
-        told = self._foretell(units) if plain else None
+        told = self._notify_before_commit(units) if plain else None
         channel = None if told is None else told.channel
         try:
             if plain:
@@ -191,15 +191,15 @@ class SqlStore:
         self._tell(answers, told)
         return answers
 
-    def _foretell(self, units: Sequence[Unit]) -> Foretold | None:
-        if self._foretelling is None:
+    def _notify_before_commit(self, units: Sequence[Unit]) -> CommitNotice | None:
+        if self._notifies_before_commit is None:
             return None
         drafts = [draft for unit in units for draft in unit.drafts]
         if len(drafts) > 1 or drafts[0].submission.delay_us or drafts[0].submission.run_at is not None:
             return None
-        return self._foretelling.foretell(drafts[0].submission.queue)
+        return self._notifies_before_commit.notify_before_commit(drafts[0].submission.queue)
 
-    def _tell(self, answers: Sequence[jobs_submit.Answer], told: Foretold | None) -> None:
+    def _tell(self, answers: Sequence[jobs_submit.Answer], told: CommitNotice | None) -> None:
         """Tell workers of what is ready, once for all that was committed together."""
         fresh = [r for answer in answers if not isinstance(answer, EuterpeError) for r in answer if not r.replayed]
         if self.wakeups is not None and (ready := [r for r in fresh if r.state == State.SCHEDULED]):
@@ -242,7 +242,7 @@ class SqlStore:
             return []
         return (await self.turn([], request))[1]
 
-    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[Beat]:
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         if not leases:
             return []
         beats = await self.engine.write_one(lambda: heartbeat(leases, lease_ttl_us))
@@ -263,13 +263,13 @@ class SqlStore:
             return []
         return await self.engine.write(lambda: advance(news, ordinals))
 
-    async def settle(self, finished: Sequence[Finished]) -> list[Verdict]:
+    async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         """Safe to repeat after CommitUnknown or a timeout: what this outcome already closed is accepted again."""
         return (await self.turn(finished, None))[0]
 
     async def turn(
-        self, finished: Sequence[Finished], request: ClaimRequest | None
-    ) -> tuple[list[Verdict], list[Claim]]:
+        self, finished: Sequence[Report], request: ClaimRequest | None
+    ) -> tuple[list[SettleResult], list[Claim]]:
         """A settle and the next claim: a busy worker commits once for both."""
         settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
         states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
@@ -278,9 +278,9 @@ class SqlStore:
         if _has_callback(f.claim for f in finished) or _has_callback(claims):
             self._hint_of_events()
         return [
-            Verdict(False, locked=state is LOCKED)
+            SettleResult(False, locked=state is LOCKED)
             if state is None or state is LOCKED
-            else Verdict(True, state, s.delay_us)
+            else SettleResult(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)
         ], claims
 

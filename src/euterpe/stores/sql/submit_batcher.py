@@ -27,7 +27,7 @@ class Waiting(NamedTuple):
     deadline: float
 
 
-class Gate:
+class SubmitBatcher:
     """Callers wait for their own unit; each is durable when its await returns."""
 
     def __init__(

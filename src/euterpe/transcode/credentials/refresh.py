@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.egress.client import Egress, Reply
+from euterpe.egress.client import Egress, EgressReply
 from euterpe.egress.errors import EgressError, EgressRefused
 from euterpe.model.accounts import UnknownSecret
 from euterpe.model.failure import Category
@@ -109,7 +109,7 @@ def _scope(locations: Locations) -> dict[str, Any]:
     return allows
 
 
-def _check(reply: Reply, stage: Stage, now_s: float) -> None:
+def _check(reply: EgressReply, stage: Stage, now_s: float) -> None:
     if 200 <= reply.status < 300:
         return
     if reply.status in _GONE:

@@ -27,14 +27,14 @@ from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
 from euterpe.worker.context import Context, Sent
 from euterpe.worker.execution.pipe import (
-    Answer,
     FromChild,
+    PipeAnswer,
+    PipeRun,
+    PipeStop,
     Raised,
     Returned,
-    Run,
     Serve,
     Spawn,
-    Stop,
     Told,
     Unable,
     read_to_child,
@@ -52,7 +52,7 @@ class Refused(EuterpeError):
     """The worker could not write what this process told."""
 
 
-class PipeDesk:
+class PipeReporter:
     """News over the socket; the worker's answers come back by number."""
 
     def __init__(self, stream: Stream, make_submission: Callable[..., Submission] | None) -> None:
@@ -83,7 +83,7 @@ class PipeDesk:
             raise Unsupported("this handler's module has no queue at its name; spawn from an async or thread handler")
         return self._make_submission(what, payload, **options)
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: PipeAnswer) -> None:
         future = self._waiting.pop(answer.number, None)
         if future is None:
             return
@@ -108,31 +108,31 @@ class Service:
         self._handler: Handler = handler_of(orders.type, function, process=True)
         # Where the decorator stands at that name, it is a job type: a thing of a higher layer, that knows its queue.
         submitter = getattr(getattr(found, "_definition", None), "submitter", None)
-        self._desk = PipeDesk(stream, getattr(submitter, "make_submission", None))
+        self._reporter = PipeReporter(stream, getattr(submitter, "make_submission", None))
         self._result_limit = orders.result_limit
-        self._runs: queue.SimpleQueue[Run] = queue.SimpleQueue()
+        self._runs: queue.SimpleQueue[PipeRun] = queue.SimpleQueue()
         self._context: Context | None = None
 
     def listen(self, stream: Stream) -> NoReturn:
         """In a thread of its own, until the socket closes."""
         for line in stream:
             match read_to_child(line):
-                case Run() as run:
+                case PipeRun() as run:
                     self._runs.put(run)
-                case Stop() if self._context is not None:
+                case PipeStop() if self._context is not None:
                     self._context.ask_to_stop()
-                case Answer() as answer:
-                    self._desk.answered(answer)
+                case PipeAnswer() as answer:
+                    self._reporter.answered(answer)
         _end()
 
     def work(self) -> NoReturn:
         while True:
             run = self._runs.get()
-            self._context = context = Context(run.claim, self._desk, run.deadline)
-            self._desk.send(self._outcome(run, context))
+            self._context = context = Context(run.claim, self._reporter, run.deadline)
+            self._reporter.send(self._outcome(run, context))
             self._context = None
 
-    def _outcome(self, run: Run, context: Context) -> FromChild:
+    def _outcome(self, run: PipeRun, context: Context) -> FromChild:
         try:
             arguments = self._handler.arguments_of(run.claim.job)
             args = (context,) if self._handler.takes_context else ()

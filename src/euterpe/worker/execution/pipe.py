@@ -26,18 +26,18 @@ class Serve(msgspec.Struct, frozen=True, tag_field="kind", tag="serve"):
     result_limit: int
 
 
-class Run(msgspec.Struct, frozen=True, tag_field="kind", tag="run"):
+class PipeRun(msgspec.Struct, frozen=True, tag_field="kind", tag="run"):
     """Execute this claim; `deadline` is on the machine's monotonic clock."""
 
     claim: Claim
     deadline: float
 
 
-class Stop(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
+class PipeStop(msgspec.Struct, frozen=True, tag_field="kind", tag="stop"):
     """The running attempt is asked to stop."""
 
 
-class Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="answer", omit_defaults=True):
+class PipeAnswer(msgspec.Struct, frozen=True, tag_field="kind", tag="answer", omit_defaults=True):
     """To a `Told` or `Spawn`: done, or the error it met."""
 
     number: int
@@ -81,7 +81,7 @@ class Unable(msgspec.Struct, frozen=True, tag_field="kind", tag="unable"):
     reason: str
 
 
-ToChild = Serve | Run | Stop | Answer
+ToChild = Serve | PipeRun | PipeStop | PipeAnswer
 FromChild = Told | Spawn | Returned | Raised | Unable
 
 _to_child: Final[msgspec.json.Decoder[ToChild]] = msgspec.json.Decoder(ToChild)

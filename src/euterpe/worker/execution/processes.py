@@ -21,17 +21,17 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.exchange import Advance
 from euterpe.model.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.worker.context import Context, Desk, Sent
+from euterpe.worker.context import Context, Reporter, Sent
 from euterpe.worker.execution.environment import for_a_handler
 from euterpe.worker.execution.pipe import (
     LINE_LIMIT,
-    Answer,
+    PipeAnswer,
+    PipeRun,
+    PipeStop,
     Raised,
     Returned,
-    Run,
     Serve,
     Spawn,
-    Stop,
     ToChild,
     Told,
     Unable,
@@ -90,17 +90,17 @@ class Child:
     def send(self, message: ToChild) -> None:
         self._writer.write(to_line(message))
 
-    async def call(self, claim: Claim, context: Context, desk: Desk) -> msgspec.Raw:
-        """Run one attempt in the child; what it tells meanwhile goes to the desk."""
-        self.send(Run(claim, context.deadline))
+    async def call(self, claim: Claim, context: Context, reporter: Reporter) -> msgspec.Raw:
+        """Run one attempt in the child; what it tells meanwhile goes to the reporter."""
+        self.send(PipeRun(claim, context.deadline))
         while True:
             message = read_from_child(await self._next_line())
             match message:
                 case Told():
                     news = Advance(claim, message.stage, message.progress, message.message, message.checkpoint)
-                    self._answer(message.number, desk.tell(news))
+                    self._answer(message.number, reporter.tell(news))
                 case Spawn():
-                    self._answer(message.number, desk.spawn(claim, message.submission))
+                    self._answer(message.number, reporter.spawn(claim, message.submission))
                 case Returned():
                     if message.stopped:
                         context.saw_the_request = True
@@ -127,9 +127,9 @@ class Child:
     def _answer(self, number: int, sent: Sent[Any]) -> None:
         async def answer() -> None:
             try:
-                reply = Answer(number, value=await sent)
+                reply = PipeAnswer(number, value=await sent)
             except EuterpeError as error:
-                reply = Answer(number, error=str(error))
+                reply = PipeAnswer(number, error=str(error))
             if not self._writer.is_closing():
                 self.send(reply)
 
@@ -157,8 +157,8 @@ class Child:
 class Processes:
     """Children by handler: idle ones are used again, a spoilt one is killed."""
 
-    def __init__(self, desk: Desk, result_limit: int) -> None:
-        self._desk = desk
+    def __init__(self, reporter: Reporter, result_limit: int) -> None:
+        self._reporter = reporter
         self._result_limit = result_limit
         self._idle: dict[str, list[Child]] = {}
         self._busy: dict[str, Child] = {}
@@ -169,7 +169,7 @@ class Processes:
         self._busy[name] = child
         spoilt = True
         try:
-            value = await child.call(claim, context, self._desk)
+            value = await child.call(claim, context, self._reporter)
             spoilt = False
             return value
         except HandlerFailed as error:
@@ -185,7 +185,7 @@ class Processes:
     def ask_to_stop(self, claim: Claim) -> None:
         """Tell the attempt's process that `ctx.cancelled` is true now."""
         if (child := self._busy.get(claim.lease.attempt_id)) is not None and child.alive:
-            child.send(Stop())
+            child.send(PipeStop())
 
     def _take(self, job_type: str) -> Child | None:
         idle = self._idle.get(job_type, [])

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DriverCall:
     """`params` are a list or a mapping, as the driver likes it."""
 
     sql: str
@@ -21,4 +21,4 @@ class Call:
     """It is never cut off: whether a savepoint was set or released must be known."""
 
 
-Calls = Generator[Call, list[Row], T]
+Calls = Generator[DriverCall, list[Row], T]

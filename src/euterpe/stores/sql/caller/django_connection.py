@@ -9,10 +9,10 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from euterpe.model.errors import InvalidInput
-from euterpe.stores.sql.caller.calls import Call, Calls
+from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, drive_sync
 from euterpe.stores.sql.caller.joined import Joined, rows_of_values
-from euterpe.stores.sql.caller.target import Home
+from euterpe.stores.sql.caller.target import Target
 from euterpe.stores.sql.program import MakeProgram, Row, Statement
 from euterpe.stores.sql.sqlite.library import as_sqlite
 from euterpe.stores.sql.statements import Family, Text, numbered
@@ -39,11 +39,11 @@ class DjangoJoined(Joined):
         except KeyError:
             raise InvalidInput("connection", f"is to {self._connection.vendor}, which holds no queue") from None
 
-    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
         text = formatted(self.family, statement.name, home.schema)
         for values in rows_of_values(statement, text, home):
             params = [values[name] for name in text.names]
-            yield Call(text.sql, [as_sqlite(p) for p in params] if self.family == "sqlite" else params)
+            yield DriverCall(text.sql, [as_sqlite(p) for p in params] if self.family == "sqlite" else params)
 
     def begin(self) -> Calls[bool]:
         yield from ()
@@ -54,10 +54,10 @@ class DjangoJoined(Joined):
     def break_connection(self) -> None:
         self._connection.connection.close()  # The driver's: atomic() would end in silence after Django's own close().
 
-    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
         with self._connection.cursor() as cursor:
 
-            def fetch(call: Call) -> list[Row]:
+            def fetch(call: DriverCall) -> list[Row]:
                 cursor.execute(call.sql, call.params or None)
                 return cursor.fetchall() if cursor.description is not None else []
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from euterpe.stores.sql.caller.calls import Call, Calls
+from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.program import Row
 
 T = TypeVar("T")
@@ -19,7 +19,9 @@ class Interruption:
         self.cancelled: asyncio.CancelledError | None = None
 
 
-def drive_sync(calls: Calls[T], fetch: Callable[[Call], list[Row]], interruption: Interruption | None = None) -> T:
+def drive_sync(
+    calls: Calls[T], fetch: Callable[[DriverCall], list[Row]], interruption: Interruption | None = None
+) -> T:
     """Whatever a call raises, the series decides what it means, and raises it again."""
     try:
         call = next(calls)
@@ -38,7 +40,7 @@ def drive_sync(calls: Calls[T], fetch: Callable[[Call], list[Row]], interruption
         return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
 
 
-async def drive(calls: Calls[T], fetch: Callable[[Call], Awaitable[list[Row]]]) -> T:
+async def drive(calls: Calls[T], fetch: Callable[[DriverCall], Awaitable[list[Row]]]) -> T:
     """The same for coroutines. A statement that a cancel cuts off is ended by its driver."""
     interruption = Interruption()
     try:

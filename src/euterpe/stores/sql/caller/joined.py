@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Any, ClassVar, Final, TypeVar
 
 from euterpe.model.errors import InvalidInput, SchemaMismatch
-from euterpe.stores.sql.caller.calls import Call, Calls
+from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, to_the_end
-from euterpe.stores.sql.caller.target import Home
+from euterpe.stores.sql.caller.target import Target
 from euterpe.stores.sql.json_rows import rows_of
 from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
 from euterpe.stores.sql.statements import Family, Text
@@ -48,7 +48,7 @@ class Joined(ABC):
     def family(self) -> Family: ...
 
     @abstractmethod
-    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
         """The calls that a statement makes: one, or one a row where the engine takes no arrays."""
 
     def begin(self) -> Calls[bool]:
@@ -56,7 +56,7 @@ class Joined(ABC):
         yield from ()
         return False
 
-    async def run(self, make: MakeProgram[T], home: Home) -> T:
+    async def run(self, make: MakeProgram[T], home: Target) -> T:
         """From a coroutine. A blocking connection blocks the loop, as any use of it does, unless it may be used from
         a thread: then the loop stays free to end the very transaction whose lock this one waits for."""
         if not self.may_change_thread:
@@ -65,10 +65,10 @@ class Joined(ABC):
         visit = asyncio.to_thread(self.run_sync, make, home, interruption)
         return await to_the_end(asyncio.ensure_future(visit), interruption)
 
-    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:  # noqa: ARG002  # the asynchronous ones have only run()
+    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:  # noqa: ARG002  # the asynchronous ones have only run()
         raise InvalidInput("connection", "is asynchronous; submit with `await`, or join a blocking connection")
 
-    def calls(self, make: MakeProgram[T], home: Home) -> Calls[T]:
+    def calls(self, make: MakeProgram[T], home: Target) -> Calls[T]:
         """The whole visit, from the first check to the released savepoint."""
         if self.family != home.family:
             raise InvalidInput("connection", f"is to {_WORDS[self.family]}, but the queue is on {_WORDS[home.family]}")
@@ -76,7 +76,7 @@ class Joined(ABC):
             yield from self._check_file(home)
         begun = yield from self.begin()
         try:
-            yield Call(SAVEPOINT, whole=True)
+            yield DriverCall(SAVEPOINT, whole=True)
         except Exception as error:
             if sqlstate_of(error) == NO_TRANSACTION:
                 raise self.no_transaction() from error
@@ -89,7 +89,7 @@ class Joined(ABC):
             raise
         try:
             answer = yield from self._bound(make(), home)
-            yield Call(RELEASE, whole=True)
+            yield DriverCall(RELEASE, whole=True)
         except GeneratorExit:
             raise  # Nobody drives us any more.
         except BaseException as error:
@@ -128,7 +128,7 @@ class Joined(ABC):
             "connection", f"has no open transaction, so there is nothing to join; open one first: {self.how_to_begin}"
         )
 
-    def _check_file(self, home: Home) -> Calls[None]:
+    def _check_file(self, home: Target) -> Calls[None]:
         assert home.file is not None
         if home.open_library is not None and self.sqlite_library != home.open_library:
             raise InvalidInput(
@@ -137,12 +137,12 @@ class Joined(ABC):
                 f"{home.open_library}; two libraries on one file do not see each other's locks, and would damage it. "
                 "See docs/transactions.md, SQLite",
             )
-        rows = yield Call("PRAGMA database_list")
+        rows = yield DriverCall("PRAGMA database_list")
         file = next((row[2] for row in rows if row[1] == "main"), "")
         if not file or os.path.realpath(file) != os.path.realpath(home.file):
             raise InvalidInput("connection", f"is to {file or 'memory'}, but the queue is in {home.file}")
 
-    def _bound(self, program: Program[T], home: Home) -> Calls[T]:
+    def _bound(self, program: Program[T], home: Target) -> Calls[T]:
         try:
             statement = next(program)
             while True:
@@ -161,13 +161,13 @@ def _insist(sql: str) -> Calls[None]:
     """Again, if the server refuses it for a cancel that was meant for the statement before."""
     for _ in range(LATE_CANCELS):
         try:
-            yield Call(sql, whole=True)
+            yield DriverCall(sql, whole=True)
         except Exception as error:
             if sqlstate_of(error) != QUERY_CANCELED:
                 raise
         else:
             return
-    yield Call(sql, whole=True)
+    yield DriverCall(sql, whole=True)
 
 
 def is_missing_table(error: BaseException) -> bool:
@@ -184,7 +184,7 @@ def sqlstate_of(error: BaseException | None) -> str | None:
     return None
 
 
-def rows_of_values(statement: Statement, text: Text, home: Home) -> Iterator[Mapping[str, Any]]:
+def rows_of_values(statement: Statement, text: Text, home: Target) -> Iterator[Mapping[str, Any]]:
     """The values of each call by name: all at once for a statement that takes arrays, else row by row."""
     given = statement.columns if isinstance(statement, Each) else statement.params
     if text.row_names:

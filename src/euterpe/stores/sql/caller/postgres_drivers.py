@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from euterpe.stores.sql.caller.calls import Call
+from euterpe.stores.sql.caller.calls import DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, drive, drive_sync
 from euterpe.stores.sql.caller.joined import Joined, rows_of_values
-from euterpe.stores.sql.caller.target import Home
+from euterpe.stores.sql.caller.target import Target
 from euterpe.stores.sql.program import MakeProgram, Row, Statement
 from euterpe.stores.sql.statements import Family, numbered
 
@@ -22,10 +22,10 @@ class PostgresJoined(Joined):
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
         text = numbered("postgres", statement.name, home.schema, "$")
         for values in rows_of_values(statement, text, home):
-            yield Call(text.sql, [values[name] for name in text.names])
+            yield DriverCall(text.sql, [values[name] for name in text.names])
 
 
 class AsyncpgJoined(PostgresJoined):
@@ -37,10 +37,10 @@ class AsyncpgJoined(PostgresJoined):
     def break_connection(self) -> None:
         self._connection.terminate()
 
-    async def run(self, make: MakeProgram[T], home: Home) -> T:
+    async def run(self, make: MakeProgram[T], home: Target) -> T:
         return await drive(self.calls(make, home), self._fetch)
 
-    async def _fetch(self, call: Call) -> list[Row]:
+    async def _fetch(self, call: DriverCall) -> list[Row]:
         if not call.params:
             await self._connection.execute(call.sql)
             return []
@@ -56,12 +56,12 @@ class PsycopgJoined(PostgresJoined):
     def break_connection(self) -> None:
         self._connection.pgconn.finish()
 
-    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
         psycopg = sys.modules["psycopg"]
         # A cursor of our own: the connection's factories may give rows as dictionaries, or want another placeholder.
         with psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
 
-            def fetch(call: Call) -> list[Row]:
+            def fetch(call: DriverCall) -> list[Row]:
                 cursor.execute(call.sql, call.params or None)
                 return cursor.fetchall() if cursor.description is not None else []
 
@@ -75,11 +75,11 @@ class AsyncPsycopgJoined(PostgresJoined):
     def break_connection(self) -> None:
         self._connection.pgconn.finish()
 
-    async def run(self, make: MakeProgram[T], home: Home) -> T:
+    async def run(self, make: MakeProgram[T], home: Target) -> T:
         psycopg = sys.modules["psycopg"]
         async with psycopg.AsyncRawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
 
-            async def fetch(call: Call) -> list[Row]:
+            async def fetch(call: DriverCall) -> list[Row]:
                 await cursor.execute(call.sql, call.params or None)
                 return await cursor.fetchall() if cursor.description is not None else []
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
 from euterpe.model.errors import InvalidInput
-from euterpe.stores.sql.caller.calls import Call, Calls
+from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, drive_sync, to_the_end
 from euterpe.stores.sql.caller.joined import Joined, rows_of_values
 from euterpe.stores.sql.caller.sqlite_drivers import BEGIN, begins_by_itself
-from euterpe.stores.sql.caller.target import Home
+from euterpe.stores.sql.caller.target import Target
 from euterpe.stores.sql.program import MakeProgram, Row, Statement
 from euterpe.stores.sql.sqlite.library import as_sqlite
 from euterpe.stores.sql.statements import Family, text_of
@@ -52,31 +52,31 @@ class SqlalchemyJoined(Joined):
         except KeyError:
             raise InvalidInput("connection", f"is to {self._dialect.name}, which holds no queue") from None
 
-    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
         text = text_of(self.family, statement.name, home.schema)
         adapt = as_sqlite if self.family == "sqlite" else _same
         for values in rows_of_values(statement, text, home):
-            yield Call(text.sql, {name: adapt(values[name]) for name in text.names})
+            yield DriverCall(text.sql, {name: adapt(values[name]) for name in text.names})
 
     def begin(self) -> Calls[bool]:
         if self.family != "sqlite":
             return False
-        yield Call("SELECT 1")  # SQLAlchemy begins by itself, and may be set up to tell SQLite so
+        yield DriverCall("SELECT 1")  # SQLAlchemy begins by itself, and may be set up to tell SQLite so
         raw = self._connection.connection.driver_connection
         if raw.in_transaction:
             return False
         if not begins_by_itself(raw):
             raise self.no_transaction()
-        yield Call(BEGIN, whole=True)
+        yield DriverCall(BEGIN, whole=True)
         return False  # It is the session's transaction now, and its to roll back.
 
     def break_connection(self) -> None:
         self._connection.invalidate()
 
-    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
         return drive_sync(self.calls(make, home), self._fetch, interruption)
 
-    def _fetch(self, call: Call) -> list[Row]:
+    def _fetch(self, call: DriverCall) -> list[Row]:
         text = sys.modules["sqlalchemy"].text
         result = self._connection.execute(text(call.sql), call.params or {})
         return result.fetchall() if result.returns_rows else []
@@ -97,13 +97,13 @@ class AsyncSqlalchemyJoined(Joined):
     def family(self) -> Family:
         raise NotImplementedError("known inside SQLAlchemy's bridge only")
 
-    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
         raise NotImplementedError("done inside SQLAlchemy's bridge")
 
     def break_connection(self) -> None:
         raise NotImplementedError("done inside SQLAlchemy's bridge")
 
-    async def run(self, make: MakeProgram[T], home: Home) -> T:
+    async def run(self, make: MakeProgram[T], home: Target) -> T:
         interruption = Interruption()
         visit = self._outer.run_sync(lambda inner: SqlalchemyJoined(inner).run_sync(make, home, interruption))
         return await to_the_end(asyncio.ensure_future(visit), interruption, PATIENCE_S)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from euterpe.stores.sql.caller.calls import Call, Calls
+from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, drive, drive_sync
 from euterpe.stores.sql.caller.joined import Joined, rows_of_values
-from euterpe.stores.sql.caller.target import Home
+from euterpe.stores.sql.caller.target import Target
 from euterpe.stores.sql.program import MakeProgram, Row, Statement
 from euterpe.stores.sql.sqlite.library import as_sqlite
 from euterpe.stores.sql.statements import Family, numbered
@@ -37,10 +37,10 @@ class SqliteJoined(Joined):
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def bind(self, statement: Statement, home: Home) -> Iterator[Call]:
+    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
         text = numbered("sqlite", statement.name, None, "?")
         for values in rows_of_values(statement, text, home):
-            yield Call(text.sql, [as_sqlite(values[name]) for name in text.names])
+            yield DriverCall(text.sql, [as_sqlite(values[name]) for name in text.names])
 
     def break_connection(self) -> None:
         self._connection.close()
@@ -50,7 +50,7 @@ class SqliteJoined(Joined):
             return False
         if not begins_by_itself(self._connection):
             raise self.no_transaction()
-        yield Call(BEGIN, whole=True)
+        yield DriverCall(BEGIN, whole=True)
         return True
 
 
@@ -70,7 +70,7 @@ class PythonSqliteJoined(SqliteJoined):
         self._connection.rollback()
         self._connection.close()
 
-    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
         cursor = self._connection.cursor()
         cursor.row_factory = None
         text_factory, self._connection.text_factory = self._connection.text_factory, str
@@ -92,8 +92,8 @@ class AiosqliteJoined(SqliteJoined):
     def break_connection(self) -> None:
         self._connection.stop()
 
-    async def run(self, make: MakeProgram[T], home: Home) -> T:
-        async def fetch(call: Call) -> list[Row]:
+    async def run(self, make: MakeProgram[T], home: Target) -> T:
+        async def fetch(call: DriverCall) -> list[Row]:
             return [tuple(row) for row in await self._connection.execute_fetchall(call.sql, call.params)]
 
         return await drive(self.calls(make, home), fetch)
@@ -103,7 +103,7 @@ class ApswJoined(SqliteJoined):
     is_async = False
     sqlite_library = "apsw"
 
-    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
         cursor = self._connection.cursor()
         # Cursors of their own traces: the connection's may turn rows into something else.
         cursor.row_trace = None
@@ -128,7 +128,7 @@ class LibsqlJoined(SqliteJoined):
             self._connection.close()
             raise
 
-    def run_sync(self, make: MakeProgram[T], home: Home, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
         from euterpe.stores.sql.sqlite.libsql import fetch
 
         return drive_sync(

@@ -12,7 +12,7 @@ from euterpe.stores.sql.statements import Family
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class Target:
     """Where the queue lives. `clock` None: the database's own clock decides."""
 
     family: Family
@@ -34,7 +34,7 @@ class Home:
         return self.engine.library.name if self.engine is not None and self.engine.is_open else None
 
 
-def home_of(engine: Engine) -> Home:
+def home_of(engine: Engine) -> Target:
     if isinstance(engine, GroupCommitEngine):
-        return Home(engine.family, clock=engine.clock or system_clock, engine=engine)
-    return Home(engine.family, schema=engine.schema, clock=engine.clock)
+        return Target(engine.family, clock=engine.clock or system_clock, engine=engine)
+    return Target(engine.family, schema=engine.schema, clock=engine.clock)

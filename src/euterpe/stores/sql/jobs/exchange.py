@@ -33,7 +33,7 @@ FRONT: Final = 4
 """Columns of `turn.sql` in front of a job's."""
 
 
-class Turns:
+class Exchange:
     """Takes turns on one engine; remembers which queues lately had jobs that need more than the one statement."""
 
     def __init__(self, engine: Engine, ends: EndReports) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from euterpe.model.exchange import Advance, Beat
+from euterpe.model.exchange import Advance, HeartbeatReply
 from euterpe.model.job import Job, Lease
 from euterpe.model.readable import unreadable_columns
 from euterpe.model.state import State, check_advance
@@ -20,7 +20,7 @@ HELD_AT_MOST: Final = 5
 """How many such rows one heartbeat waits for: the next round of all leases must not be late."""
 
 
-def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[Beat]]:
+def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[HeartbeatReply]]:
     # In the order of ids, as settlements: two statements that lock the same rows in two orders wait for each other.
     ordered = sorted(leases, key=lambda lease: lease.job_id)
     rows = yield each(
@@ -33,11 +33,11 @@ def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[Beat]]
     beats = []
     for lease in leases:
         renewed = alive.get((lease.job_id, lease.claim_version))
-        beats.append(Beat(lease, False) if renewed is None else Beat(lease, True, *renewed))
+        beats.append(HeartbeatReply(lease, False) if renewed is None else HeartbeatReply(lease, True, *renewed))
     return beats
 
 
-def heartbeat_of_held(lease: Lease, lease_ttl_us: int) -> Program[Beat]:
+def heartbeat_of_held(lease: Lease, lease_ttl_us: int) -> Program[HeartbeatReply]:
     """Renew a lease whose row somebody holds, if they let go in time; else the lock's timeout is raised."""
     yield one("bound_lock_waits", wait_ms=HEARTBEAT_WAIT_MS)
     yield one("await_rows", ids=[lease.job_id])

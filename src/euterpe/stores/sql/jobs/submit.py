@@ -26,7 +26,7 @@ from euterpe.model.submission import (
 )
 from euterpe.stores.sql.jobs.effects import follow
 from euterpe.stores.sql.jobs.plan import PlannedJob, plan_units
-from euterpe.stores.sql.jobs.uniform_batch import AS_SAID, alike, insert_alike
+from euterpe.stores.sql.jobs.uniform_batch import AS_SAID, alike, insert_uniform
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.statements import Family
 
@@ -63,7 +63,7 @@ def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = No
     if statement is None:
         stored = yield from _insert([PlannedJob(draft, State.SCHEDULED) for draft in drafts])
         return [[stored[draft.id] for draft in unit.drafts] for unit in units]
-    state, created_at = yield from insert_alike(statement, family)
+    state, created_at = yield from insert_uniform(statement, family)
     return [[_receipt(draft, None, state, created_at) for draft in unit.drafts] for unit in units]
 
 

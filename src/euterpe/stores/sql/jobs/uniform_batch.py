@@ -40,10 +40,10 @@ def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -
     if len(drafts) == 1 and family == "postgres":
         return one("insert_one", id=drafts[0].id, payload=shared.payload, channel=channel, **said)
     ids, payloads = [draft.id for draft in drafts], [draft.submission.payload for draft in drafts]
-    return one("insert_alike", id=ids, payload=payloads, **said)
+    return one("insert_uniform", id=ids, payload=payloads, **said)
 
 
-def insert_alike(statement: One, family: Family) -> Program[tuple[str, int]]:
+def insert_uniform(statement: One, family: Family) -> Program[tuple[str, int]]:
     """Their state and the time of their creation, which are the same for all."""
     rows = yield statement
     if family == "sqlite":

@@ -97,11 +97,11 @@ def depths() -> Program[list[QueueDepth]]:
 
 def unknown_types(queues: Sequence[str], types: Sequence[str]) -> Program[dict[str, int]]:
     """Scheduled jobs that no handler here fits, by type, among those that are next."""
-    strangers: Counter[str] = Counter()
+    unknown: Counter[str] = Counter()
     for queue in queues:
         rows = yield one("unknown_types", queue=queue, types=list(types), limit=LOOKED_AT)
-        strangers.update({row[0]: row[1] for row in rows})
-    return dict(strangers)
+        unknown.update({row[0]: row[1] for row in rows})
+    return dict(unknown)
 
 
 def stats(requester_id: str | None) -> Program[Stats]:

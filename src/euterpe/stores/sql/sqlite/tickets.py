@@ -25,11 +25,11 @@ class Ticket:
 
 
 @dataclass(slots=True)
-class Stop:
+class StopTicket:
     """Ends the writer."""
 
 
-Tickets = queue.SimpleQueue[Ticket | Stop]
+Tickets = queue.SimpleQueue[Ticket | StopTicket]
 
 
 def hand_back(group: list[Ticket]) -> None:

@@ -33,7 +33,7 @@ from euterpe.stores.sql.sqlite.library import (
     system_clock,
     unbindable,
 )
-from euterpe.stores.sql.sqlite.tickets import Stop, Ticket, Tickets, hand_back
+from euterpe.stores.sql.sqlite.tickets import StopTicket, Ticket, Tickets, hand_back
 from euterpe.stores.sql.statements import Family
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ should start, and not wait for those of the next turn."""
 
 
 @dataclass(slots=True)
-class Desk:
+class ConnectionSlot:
     """A thread's session, or none yet. Whoever has the lock may use it, or close it."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -80,7 +80,7 @@ class GroupCommitEngine:
         self._opened_by = 0
         self._executor: ThreadPoolExecutor | None = None
         self._local = threading.local()
-        self._desks: list[Desk] = []
+        self._slots: list[ConnectionSlot] = []
         self._desks_lock = threading.Lock()
 
     @property
@@ -102,23 +102,23 @@ class GroupCommitEngine:
             await started
         except BaseException:
             self._writer = None
-            self._tickets.put(Stop())
+            self._tickets.put(StopTicket())
             raise
         self._executor = ThreadPoolExecutor(READERS, thread_name_prefix="euterpe-sqlite-reader")
 
     async def close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            self._tickets.put(Stop())
+            self._tickets.put(StopTicket())
             await _aside(writer.join)
         executor, self._executor = self._executor, None
         if executor is not None:
             await _aside(executor.shutdown)
         with self._desks_lock:
-            desks, self._desks = self._desks, []
-        for desk in desks:
-            with desk.lock:
-                desk.close()
+            slots, self._slots = self._slots, []
+        for slot in slots:
+            with slot.lock:
+                slot.close()
         self._local = threading.local()
 
     def change_library(self, library: Library) -> None:
@@ -127,19 +127,19 @@ class GroupCommitEngine:
             if self.library is library:
                 return
             # All of them at once: while one thread still has the file open by the old library, none may by the new.
-            for desk in self._desks:
-                if not desk.lock.acquire(timeout=LOCK_PATIENCE_S * 2):
+            for slot in self._slots:
+                if not slot.lock.acquire(timeout=LOCK_PATIENCE_S * 2):
                     raise StoreUnavailable(f"{self.path} is in use and was not let go in time; try again")
-                held.callback(desk.lock.release)
-            for desk in self._desks:
-                desk.close()
+                held.callback(slot.lock.release)
+            for slot in self._slots:
+                slot.close()
             self.library = library
 
-    def _new_desk(self) -> Desk:
-        desk = Desk()
+    def _new_slot(self) -> ConnectionSlot:
+        slot = ConnectionSlot()
         with self._desks_lock:
-            self._desks.append(desk)
-        return desk
+            self._slots.append(slot)
+        return slot
 
     def expect_leases_of(self, seconds: float) -> None:
         """A transaction runs in one go here; who freezes in it holds up all, and no server can end it."""
@@ -172,17 +172,17 @@ class GroupCommitEngine:
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._read, make)
 
     def _read(self, make: MakeProgram[T]) -> T:
-        desk: Desk | None = getattr(self._local, "desk", None)
-        if desk is None:
-            desk = self._local.desk = self._new_desk()
-        with desk.lock:
+        slot: ConnectionSlot | None = getattr(self._local, "slot", None)
+        if slot is None:
+            slot = self._local.slot = self._new_slot()
+        with slot.lock:
             library = self.library
             try:
-                session = desk.session = desk.session or library.connect(self.path)
+                session = slot.session = slot.session or library.connect(self.path)
                 return patiently(lambda: self._read_with(session, make), library.is_busy, self.path)
             except library.failures as error:
                 if library.is_lost(error):
-                    desk.close()
+                    slot.close()
                 raise library.explain(self.path, error, committing=False) from error
 
     def _read_with(self, session: Session, make: MakeProgram[T]) -> T:
@@ -212,20 +212,20 @@ class GroupCommitEngine:
 
     def _migrate(self) -> list[str]:
         self._make_file()
-        desk = self._new_desk()
+        slot = self._new_slot()
         try:
-            with desk.lock:
+            with slot.lock:
                 library = self.library
                 try:
-                    desk.session = library.connect(self.path)
-                    return self._migrate_with(desk.session)
+                    slot.session = library.connect(self.path)
+                    return self._migrate_with(slot.session)
                 except library.failures as error:
                     raise library.explain(self.path, error, committing=False) from error
                 finally:
-                    desk.close()
+                    slot.close()
         finally:
             with self._desks_lock:
-                self._desks.remove(desk)
+                self._slots.remove(slot)
 
     def _migrate_with(self, session: Session) -> list[str]:
         with suppress(*session.library.failures):  # a libsql server may refuse it
@@ -251,27 +251,27 @@ class GroupCommitEngine:
     # --- the writer thread ------------------------------------------------------------------------
 
     def _write_loop(self, tickets: Tickets, started: asyncio.Future[None]) -> None:
-        desk = self._new_desk()
+        slot = self._new_slot()
         library = self.library
         try:
-            with desk.lock:
+            with slot.lock:
                 library = self.library
-                desk.session = library.connect(self.path)
+                slot.session = library.connect(self.path)
         except Exception as error:  # noqa: BLE001  # whatever it was, `open` waits for an answer
             known = isinstance(error, library.failures)
             _tell(started, library.explain(self.path, error, committing=False) if known else error)
             return
         _tell(started, None)
-        while not isinstance(item := tickets.get(), Stop):
+        while not isinstance(item := tickets.get(), StopTicket):
             group = [item]
             stop = self._gather(group, tickets)
-            with desk.lock, sooner:
-                stop = self._commit_together(desk, group, tickets) or stop
+            with slot.lock, sooner:
+                stop = self._commit_together(slot, group, tickets) or stop
             hand_back(group)
             if stop:
                 break
-        with desk.lock:
-            desk.close()
+        with slot.lock:
+            slot.close()
 
     def _gather(self, group: list[Ticket], tickets: Tickets) -> bool:
         """Add those that wait; whether the end was among them."""
@@ -280,18 +280,18 @@ class GroupCommitEngine:
                 item = tickets.get_nowait()
             except queue.Empty:
                 break
-            if isinstance(item, Stop):
+            if isinstance(item, StopTicket):
                 return True
             group.append(item)
         return False
 
-    def _commit_together(self, desk: Desk, group: list[Ticket], tickets: Tickets) -> bool:
+    def _commit_together(self, slot: ConnectionSlot, group: list[Ticket], tickets: Tickets) -> bool:
         """Whether the end was among those that joined on the way."""
         committing = stop = False
         library = self.library
         begun = time.monotonic()
         try:
-            session = desk.session = desk.session or library.connect(self.path)
+            session = slot.session = slot.session or library.connect(self.path)
             self._begin(session, group, tickets)
             for ticket in group:
                 self._run(session, ticket, alone=len(group) == 1)
@@ -312,8 +312,8 @@ class GroupCommitEngine:
                 # A ticket that was rejected on its own account keeps its own reason.
                 if not isinstance(ticket.error, EuterpeError):
                     ticket.error = reason
-            if library.is_lost(error) or not _roll_back(desk.session):
-                desk.close()
+            if library.is_lost(error) or not _roll_back(slot.session):
+                slot.close()
         return stop
 
     def _begin(self, session: Session, group: list[Ticket], tickets: Tickets) -> None:

@@ -14,14 +14,14 @@ from uuid import UUID
 from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Success
-from euterpe.model.worker_reports import Reply, Report, Settled
+from euterpe.model.worker_reports import Settled, TokenReply, TokenReport
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.fast_path import PlainLines
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import URGENCY, job_from
 
 
-class BriefWire:
+class WorkerProtocolFastPath:
     """The brief statements, and where they pay."""
 
     def __init__(self, engine: Engine) -> None:
@@ -43,7 +43,7 @@ class BriefWire:
         """The general way brought these."""
         self._lines.saw(request, claims)
 
-    async def complete(self, reports: Sequence[Report]) -> dict[int, Settled]:
+    async def complete(self, reports: Sequence[TokenReport]) -> dict[int, Settled]:
         """What could be written briefly, by its place among the reports."""
         if not self._can or not self._completions_are_plain:
             return {}
@@ -59,7 +59,7 @@ class BriefWire:
         self._completions_are_plain = bool(settled)
         return {first[job_id]: job for job_id, job in settled.items()}
 
-    def saw_ends(self, replies: Sequence[Reply]) -> None:
+    def saw_ends(self, replies: Sequence[TokenReply]) -> None:
         """The general way brought these."""
         if any(reply.settled is not None and reply.settled.is_plain for reply in replies):
             self._completions_are_plain = True
@@ -92,7 +92,7 @@ def token_of(secret: bytes, job: Job) -> str:
     return hashlib.sha256(secret + named).hexdigest()
 
 
-def complete_plain(reports: Sequence[Report]) -> Program[dict[str, Settled]]:
+def complete_plain(reports: Sequence[TokenReport]) -> Program[dict[str, Settled]]:
     """Those that were written, by job; in the order of ids, as every statement that locks many jobs."""
     rows = yield each(
         "complete_by_token",

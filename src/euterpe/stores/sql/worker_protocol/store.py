@@ -19,7 +19,17 @@ from euterpe.model.job import Claim, Job, Lease
 from euterpe.model.outcome import Released, Settlement, Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
-from euterpe.model.worker_reports import LOCKED, REFUSED, News, Renewed, Reply, Report, Settled, TokenBeat, hash_token
+from euterpe.model.worker_reports import (
+    LOCKED,
+    REFUSED,
+    News,
+    Renewed,
+    Settled,
+    TokenHeartbeat,
+    TokenReply,
+    TokenReport,
+    hash_token,
+)
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import heartbeat, settle
@@ -30,21 +40,21 @@ from euterpe.stores.sql.jobs.unreadable import without_unreadable
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
-from euterpe.stores.sql.worker_protocol.fast_path import BriefWire
+from euterpe.stores.sql.worker_protocol.fast_path import WorkerProtocolFastPath
 
 T = TypeVar("T")
 
 CONFIRM_TRIES: Final = 3
 
 
-class WireClaims:
+class WorkerProtocolStore:
     """Claims, beats and reports of HTTP workers, each in batches of one transaction."""
 
     def __init__(self, engine: Engine, rng: Random, ends: EndReports | None = None) -> None:
         self._engine = engine
         self._rng = rng
         self._ends = ends or EndReports(engine)
-        self._brief = BriefWire(engine)
+        self._brief = WorkerProtocolFastPath(engine)
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
         """At most one job for each of these workers (a worker may stand there several times), in their order."""
@@ -54,14 +64,14 @@ class WireClaims:
             self._brief.saw_claims(request, claims)
         return await without_unreadable(self._engine, self._ends, claims, sent_as_json=True)
 
-    async def beat(self, beats: Sequence[TokenBeat], lease_ttl_us: int) -> list[Renewed | None]:
+    async def beat(self, beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""
         return await self._engine.write_one(lambda: beat(beats, lease_ttl_us))
 
-    async def beat_with_news(self, one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Renewed | None:
+    async def beat_with_news(self, one_beat: TokenHeartbeat, news: News, lease_ttl_us: int) -> Renewed | None:
         return await self._engine.write(lambda: beat_with_news(one_beat, news, lease_ttl_us))
 
-    async def finish(self, reports: Sequence[Report]) -> list[Reply]:
+    async def finish(self, reports: Sequence[TokenReport]) -> list[TokenReply]:
         """A commit whose answer was lost is simply reported again: it finds its own closed attempts."""
         for _ in range(CONFIRM_TRIES - 1):
             try:
@@ -70,10 +80,10 @@ class WireClaims:
                 continue
         return await self._finish(reports)
 
-    async def _finish(self, reports: Sequence[Report]) -> list[Reply]:
+    async def _finish(self, reports: Sequence[TokenReport]) -> list[TokenReply]:
         brief = await self._brief.complete(reports)
         left = [report for place, report in enumerate(reports) if place not in brief]
-        rest: list[Reply] = []
+        rest: list[TokenReply] = []
         if left:
             rest = await self._ends.write(lambda: finish(left, self._engine.family, self._rng), EndedBy.WORKER)
             for place, reply in enumerate(rest):
@@ -82,10 +92,11 @@ class WireClaims:
             self._brief.saw_ends(rest)
         replies = iter(rest)
         return [
-            Reply(State.COMPLETED, brief[place]) if place in brief else next(replies) for place in range(len(reports))
+            TokenReply(State.COMPLETED, brief[place]) if place in brief else next(replies)
+            for place in range(len(reports))
         ]
 
-    async def _finish_locked(self, report: Report) -> Reply:
+    async def _finish_locked(self, report: TokenReport) -> TokenReply:
         """Wait a moment for a row that somebody holds. What cannot be written then may be reported again."""
         reply = await self._ends.write(lambda: finish_locked(report, self._engine.family, self._rng), EndedBy.WORKER)
         if reply is LOCKED:
@@ -133,7 +144,7 @@ def _without_events(program: Program[T]) -> Program[T]:
         return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
 
 
-def beat(beats: Sequence[TokenBeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:
+def beat(beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:
     # In the order of ids, as every statement that locks many jobs: else two of them could wait for each other.
     ordered = sorted(beats, key=lambda b: b.job_id)
     rows = yield each(
@@ -151,7 +162,7 @@ def beat(beats: Sequence[TokenBeat], lease_ttl_us: int) -> Program[list[Renewed 
     ]
 
 
-def beat_with_news(one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Program[Renewed | None]:
+def beat_with_news(one_beat: TokenHeartbeat, news: News, lease_ttl_us: int) -> Program[Renewed | None]:
     """Renew the lease and tell how far the attempt got, both or neither."""
     renewed = (yield from beat([one_beat], lease_ttl_us))[0]
     if renewed is None:
@@ -168,11 +179,11 @@ def beat_with_news(one_beat: TokenBeat, news: News, lease_ttl_us: int) -> Progra
     return renewed
 
 
-def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[list[Reply]]:
+def finish(reports: Sequence[TokenReport], family: Family, rng: Random) -> Program[list[TokenReply]]:
     """End attempts; an answer each, in order. Of several reports on one claim the first to match is the one."""
     running = yield from _running([(r.job_id, r.token_hash) for r in reports])
     chosen: dict[str, tuple[int, Settlement]] = {}
-    replies: dict[int, Reply] = {}
+    replies: dict[int, TokenReply] = {}
     for i, report in enumerate(reports):
         held = running.get((report.job_id, report.token_hash))
         if held is None or held.job.claim_version != report.claim_version or held.job.id in chosen:
@@ -182,7 +193,7 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
         settlement = decide(held.job, report.outcome, rng)
         if settlement.last_stage not in (None, held.job.current_stage):
             why = f"a job of this type completes from its stage {settlement.last_stage!r} only"
-            replies[i] = Reply(why=f"{why}; it is in {held.job.current_stage!r}")
+            replies[i] = TokenReply(why=f"{why}; it is in {held.job.current_stage!r}")
             continue
         chosen[held.job.id] = (i, settlement)
     moved: list[Row] = []
@@ -205,7 +216,7 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
             job=job,
             delay_us=settlement.delay_us,
         )
-        replies[i] = Reply(State(row[1]), settled, stirs)
+        replies[i] = TokenReply(State(row[1]), settled, stirs)
     locked = yield from _locked([s for i, s in ordered if i not in replies], family)
     for i, report in enumerate(reports):
         if i not in replies:
@@ -214,7 +225,7 @@ def finish(reports: Sequence[Report], family: Family, rng: Random) -> Program[li
     return [replies[i] for i in range(len(reports))]
 
 
-def finish_locked(report: Report, family: Family, rng: Random) -> Program[Reply]:
+def finish_locked(report: TokenReport, family: Family, rng: Random) -> Program[TokenReply]:
     yield from settle.await_row(report.job_id)
     (reply,) = yield from finish([report], family, rng)
     return reply
@@ -226,7 +237,7 @@ def _locked(bounced: Sequence[Settlement], family: Family) -> Program[set[settle
     return (yield from settle.claims_held(bounced))
 
 
-def _first_answer(report: Report) -> Program[Reply]:
+def _first_answer(report: TokenReport) -> Program[TokenReply]:
     """What this very report was answered before; anything else is refused."""
     closed = yield one("closed_attempt", id=report.job_id, claim_version=report.claim_version)
     if closed:
@@ -234,7 +245,7 @@ def _first_answer(report: Report) -> Program[Reply]:
         if token_hash is not None and outcome_hash is not None:
             same_token = secrets.compare_digest(bytes(token_hash), report.token_hash)
             if same_token and bytes(outcome_hash) == report.outcome_hash:
-                return Reply(State(state))
+                return TokenReply(State(state))
     return REFUSED
 
 

@@ -1,4 +1,4 @@
--- Store one job, as `insert_alike` does many; without arrays it takes Postgres a quarter less. With a :channel, whoever
+-- Store one job, as `insert_uniform` does many; without arrays it takes Postgres a quarter less. With a :channel, whoever
 -- listens there hears of it at this very commit.
 INSERT INTO inbox_jobs (id, requester_id, queue, type, state, stages, priority, payload, payload_format,
     max_attempts, run_at, created_at, updated_at, scheduled_at, expires_at, execution_timeout_us, visibility_us,

@@ -168,7 +168,7 @@ async def test_without_events_nothing_is_imported_opened_or_claimed(url: str, mo
 
         monkeypatch.setattr(outbox, "has_waiting", look)
         monkeypatch.setattr(outbox, "claim", refuse)
-        monkeypatch.setattr(service.Postman, "_means", refuse)
+        monkeypatch.setattr(service.WebhookService, "_means", refuse)
         started = time.monotonic()
         async with working(queue):
             for _ in range(5):
@@ -190,16 +190,16 @@ async def test_without_keys_it_warns_once_and_leaves_the_events_to_others(
         secret = await make_secret(queue)
         monkeypatch.delenv("EUTERPE_KEKS")
         seen: list[int] = []
-        means = service.Postman._means
+        means = service.WebhookService._means
 
-        def look(self: service.Postman) -> Any:
+        def look(self: service.WebhookService) -> Any:
             found = means(self)
             seen.append(1)
             if len(seen) == 3:
                 looked.set()
             return found
 
-        monkeypatch.setattr(service.Postman, "_means", look)
+        monkeypatch.setattr(service.WebhookService, "_means", look)
         with caplog.at_level(logging.WARNING, logger="euterpe.outbox"):
             async with working(queue):
                 job = await queue.submit(greet.with_args(name="ada"), callback_url=receiver.url)
