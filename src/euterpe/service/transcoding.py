@@ -62,7 +62,10 @@ async def transcoding(config: Config, queue: Queue, metrics: Metrics, *, works: 
     except MediaError as error:
         if config.transcode.enabled:
             raise TranscodingUnavailable(f"transcode.enabled: {error.message}") from None
-        log.warning("transcoding is off: %s", error.message)
+        log.warning(
+            "transcoding is off, ffmpeg was not found: install it, or `pip install euterpe-queue[transcode]`",
+            extra={"error_code": error.code},
+        )
         yield None
         return
     async with Transcoding(config, queue, metrics=metrics) as part:
