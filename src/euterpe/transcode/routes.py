@@ -13,7 +13,7 @@ from euterpe.backends.database import database_of
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import Scope
 from euterpe.model.batch import Draft, Receipt, new_ids
-from euterpe.model.errors import EuterpeError, InvalidInput, JobNotFound
+from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, JobNotFound
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import FieldError, Refusal
@@ -59,19 +59,24 @@ class TranscodeRoutes:
         await self._credentials.create(
             job_id, submission.requester_id, wanted.locations, wanted.credentials, wanted.refresh_url
         )
-        stored = False
         try:
             (receipt,) = await self._store.submit_graph([Draft(job_id, submission)])
-            stored = receipt.job_id == job_id
-        except InvalidInput as error:
-            raise _refused(invalid(error).problems) from None
-        finally:
-            if not stored:
-                with suppress(EuterpeError):
-                    await database_of(self._store).write(lambda: forget([job_id]))
+        except CommitUnknown:
+            raise  # The job may be there, and then it needs them.
+        except EuterpeError as error:
+            await self._forget(job_id)
+            if isinstance(error, InvalidInput):
+                raise _refused(invalid(error).problems) from None
+            raise
+        if receipt.job_id != job_id:
+            await self._forget(job_id)
         status_url = _status_url(receipt.job_id)
         headers: tuple[Header, ...] = ((b"location", status_url.encode()),)
         return Answer(202, _accepted(receipt), headers=(*headers, REPLAYED) if receipt.replayed else headers)
+
+    async def _forget(self, job_id: str) -> None:
+        with suppress(EuterpeError):
+            await database_of(self._store).write(lambda: forget([job_id]))
 
     async def status(self, request: Request, query: wire.StatusQuery) -> Answer:
         if not query.job_id:

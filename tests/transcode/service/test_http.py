@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from contextlib import suppress
+from typing import Any, NoReturn
 
+import httpx
 import pytest
 
+from euterpe.model.errors import CommitUnknown
 from euterpe.model.retention import Retention
 from euterpe.queue.queue import core_of
 from euterpe.stores.sql.accounts.keys import ApiKeys
@@ -39,6 +43,23 @@ async def test_a_repeated_request_gets_the_same_answer_byte_for_byte(studio: Stu
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
     stored = await studio.transcoding.credentials.count_by_kek()
     assert sum(stored.values()) == 1, "credentials of requests that made no job are gone"
+
+
+@pytest.mark.parametrize(
+    "lost", [CommitUnknown("the answer was lost"), asyncio.CancelledError()], ids=["unknown", "cut off"]
+)
+async def test_a_job_that_may_yet_be_stored_keeps_its_credentials(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch, lost: BaseException
+) -> None:
+    store = core_of(studio.queue).store
+
+    async def not_answered(*_: Any, **__: Any) -> NoReturn:
+        raise lost  # Its commit may still be on its way.
+
+    monkeypatch.setattr(store, "submit_graph", not_answered)
+    with suppress(httpx.HTTPError):
+        assert (await studio.post(s3_body(studio))).status_code >= 500
+    assert sum((await studio.transcoding.credentials.count_by_kek()).values()) == 1
 
 
 async def test_the_query_of_a_signed_url_does_not_make_another_request(studio: Studio) -> None:
