@@ -15,7 +15,7 @@ from pathlib import Path
 
 from euterpe.egress.target import EgressPolicy
 from euterpe.transcode.locations import AccessKeys, S3Destination, S3Source
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
 from tests.servers.s3 import RcloneServer
 from tests.transcode.storage.parts import JOB, MIB, Claim, JobCredentials, MemoryLedger, random_file
@@ -38,7 +38,7 @@ async def measure(server: RcloneServer, folder: Path, size_mb: int) -> None:
     keys = JobCredentials(AccessKeys(access_key_id=server.access_key_id, secret_access_key=server.password))
     connect = connecting(EgressPolicy(allow_loopback=True))
     where = S3Destination(bucket="bench", endpoint=server.url)
-    writer = S3Writer(where, Attempt(JOB, 1), keys, MemoryLedger(), connect)
+    writer = S3Writer(where, UploadAttempt(JOB, 1), keys, MemoryLedger(), connect)
     reader = S3SourceReader(S3Source(bucket="bench", key="big", endpoint=server.url), keys, connect)
     random_file(folder / "small", 100)
     await writer.put(folder / "small", "small", content_type="x/y", fence=Claim().fence)

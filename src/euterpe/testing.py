@@ -26,8 +26,7 @@ from euterpe.backends.engines import MEMORY_URL, connect
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
 from euterpe.model.exchange import Advance, ClaimRequest, Report
-from euterpe.model.job import Claim
-from euterpe.model.job import Job as JobRow
+from euterpe.model.job import Claim, JobRow
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import RESULT_LIMIT
@@ -38,7 +37,7 @@ from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.submitter import Submitter
 from euterpe.stores.sql.sqlite.blocking_reads import all_jobs
 from euterpe.stores.sql.store import SqlStore
-from euterpe.worker.attempt import Attempt, Interruption, Means
+from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
 from euterpe.worker.context import Context
 from euterpe.worker.execution.threads import Threads
 from euterpe.worker.handlers import Handler, encode_result
@@ -291,9 +290,9 @@ class _Bench:
         loop = asyncio.get_running_loop()
         timeout_us = min(claim.job.execution_timeout_us, handler.timeout_us or claim.job.execution_timeout_us)
         stops_at = loop.time() + timeout_us / 1_000_000
-        attempt = Attempt(claim, handler, Context(claim, self._reporter, stops_at), loop.time(), stops_at, 0)
+        attempt = AttemptRun(claim, handler, Context(claim, self._reporter, stops_at), loop.time(), stops_at, 0)
         attempt.task = loop.create_task(attempt.run(self._means))
-        alarm = loop.call_at(stops_at, attempt.interrupt, Interruption.TIMEOUT)
+        alarm = loop.call_at(stops_at, attempt.interrupt, HandlerInterruption.TIMEOUT)
         await attempt.task
         alarm.cancel()
         attempt.context.close()

@@ -9,7 +9,7 @@ from typing import TypeVar
 from euterpe.backends.engines import Backend, connect
 from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.failure import Category, Failure
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.outbox import Delivery
 from euterpe.model.outcome import Failed, Outcome, Success
 from euterpe.model.state import State
@@ -30,10 +30,10 @@ def with_store(url: str, act: Callable[[Backend], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def until(url: str, job_id: str, state: State) -> Job:
+def until(url: str, job_id: str, state: State) -> JobRow:
     """The job once it is in this state; the test's own timeout is the limit."""
 
-    async def act(backend: Backend) -> Job:
+    async def act(backend: Backend) -> JobRow:
         while (job := await backend.store.get(job_id)).state is not state:  # noqa: ASYNC110  # it changes elsewhere
             await asyncio.sleep(0.05)
         return job

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from tests.cli.commands import Shell
 from tests.cli.conftest import Start
 from tests.cli.states import with_store
@@ -62,7 +62,7 @@ def client(client_of: Any) -> httpx.Client:
 
 
 def stored(shell: Shell, job_id: str) -> Json:
-    job: Job = with_store(shell.environ["ENGINE_URL"], lambda backend: backend.store.get(job_id))
+    job: JobRow = with_store(shell.environ["ENGINE_URL"], lambda backend: backend.store.get(job_id))
     return {
         "queue": job.queue,
         "priority": job.priority,

@@ -7,7 +7,7 @@ from typing import Any
 from euterpe.model.backoff import Backoff
 from euterpe.model.exchange import ClaimRequest, Report, SettleResult
 from euterpe.model.failure import Category, Failure
-from euterpe.model.job import Claim, Job
+from euterpe.model.job import Claim, JobRow
 from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
@@ -87,7 +87,7 @@ async def states_of(store: SqlStore, *job_ids: str) -> list[State]:
     return [(await store.get(job_id)).state for job_id in job_ids]
 
 
-async def submit_in(store: SqlStore, state: State, type: str = "work", **said: Any) -> Job:
+async def submit_in(store: SqlStore, state: State, type: str = "work", **said: Any) -> JobRow:
     """A job brought into `state` by legal means, alone of its type."""
     if state is State.PENDING:
         blocker = await submit(store, f"{type}.blocker", delay_us=DAY)

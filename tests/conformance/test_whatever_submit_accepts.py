@@ -23,7 +23,7 @@ from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import LONGEST_US, Submission
 from euterpe.model.views import Search
 from euterpe.server.routes.submissions import submission_of
-from euterpe.stores.remote.documents import JobDocument as ReadDocument
+from euterpe.stores.remote.documents import JobReply as ReadDocument
 from euterpe.stores.remote.documents import body_of
 from euterpe.wire.jobs import SubmissionBody
 from tests.conformance.acts import failure

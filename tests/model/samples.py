@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.retry import RetryPolicy, retry_to_wire
 from euterpe.model.state import State
 
@@ -15,12 +15,12 @@ CREATED_US = 1_767_225_600_000_000
 """2026-01-01T00:00:00Z"""
 
 
-def a_job(**changes: Any) -> Job:
+def a_job(**changes: Any) -> JobRow:
     """A running job in its first attempt."""
-    return Job(**(_RUNNING | changes))
+    return JobRow(**(_RUNNING | changes))
 
 
-def with_policy(policy: RetryPolicy, **changes: Any) -> Job:
+def with_policy(policy: RetryPolicy, **changes: Any) -> JobRow:
     stored = retry_to_wire(policy)
     return a_job(retry_policy=None if stored is None else msgspec.json.encode(stored).decode(), **changes)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.failure import BUDGET_SPENT, LIFETIME_OVER, LOST_LEASE, Category, Failure
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.outcome import (
     MAX_RELEASES,
     Cancelled,
@@ -45,7 +45,7 @@ policies = st.builds(RetryPolicy, on_timeout=st.booleans(), on_system=st.boolean
 
 
 @st.composite
-def running_jobs(draw: st.DrawFn) -> Job:
+def running_jobs(draw: st.DrawFn) -> JobRow:
     longest = draw(st.integers(1, 30))
     return with_policy(
         draw(policies),
@@ -56,7 +56,7 @@ def running_jobs(draw: st.DrawFn) -> Job:
     )
 
 
-def decide(job: Job, outcome: Outcome, by: By = By.WORKER) -> Settlement:
+def decide(job: JobRow, outcome: Outcome, by: By = By.WORKER) -> Settlement:
     return settle(job, outcome, Random(0), by)
 
 
@@ -66,7 +66,7 @@ def error_of(settlement: Settlement) -> dict[str, object]:
 
 
 @given(running_jobs(), outcomes)
-def test_every_settlement_is_a_legal_move_of_this_very_claim(job: Job, outcome: Outcome) -> None:
+def test_every_settlement_is_a_legal_move_of_this_very_claim(job: JobRow, outcome: Outcome) -> None:
     settlement = decide(job, outcome)
     assert By.WORKER in MOVES[(State.RUNNING, settlement.state)]
     assert (settlement.job_id, settlement.claim_version) == (job.id, job.claim_version)
@@ -74,7 +74,7 @@ def test_every_settlement_is_a_legal_move_of_this_very_claim(job: Job, outcome: 
 
 
 @given(running_jobs(), failures)
-def test_a_retry_is_given_only_while_attempts_are_left(job: Job, failure: Failure) -> None:
+def test_a_retry_is_given_only_while_attempts_are_left(job: JobRow, failure: Failure) -> None:
     settlement = decide(job, Failed(failure))
     if settlement.state is State.RETRYING:
         assert job.attempt_count < job.max_attempts
@@ -84,7 +84,7 @@ def test_a_retry_is_given_only_while_attempts_are_left(job: Job, failure: Failur
 
 
 @given(running_jobs(), st.lists(outcomes, max_size=60))
-def test_attempts_never_exceed_the_maximum_whatever_the_outcomes(job: Job, script: list[Outcome]) -> None:
+def test_attempts_never_exceed_the_maximum_whatever_the_outcomes(job: JobRow, script: list[Outcome]) -> None:
     """Plays a job through: claim charges, refunds give back, a retry is claimed again."""
     attempt, releases = job.attempt_count, job.release_count
     for outcome in script:
@@ -101,14 +101,14 @@ def test_attempts_never_exceed_the_maximum_whatever_the_outcomes(job: Job, scrip
 
 
 @given(running_jobs())
-def test_a_permanent_failure_is_never_retried(job: Job) -> None:
+def test_a_permanent_failure_is_never_retried(job: JobRow) -> None:
     settlement = decide(job, Failed(Failure(Category.PERMANENT, "no")))
     assert (settlement.state, settlement.outcome) == (State.FAILED, "permanent")
     assert error_of(settlement)["retryable"] is False
 
 
 @given(running_jobs())
-def test_a_cancelled_category_ends_cancelled(job: Job) -> None:
+def test_a_cancelled_category_ends_cancelled(job: JobRow) -> None:
     for outcome in (Failed(Failure(Category.CANCELLED, "stop")), Cancelled("stop")):
         settlement = decide(job, outcome)
         assert (settlement.state, settlement.outcome) == (State.CANCELLED, "cancelled")
@@ -116,13 +116,13 @@ def test_a_cancelled_category_ends_cancelled(job: Job) -> None:
 
 
 @given(running_jobs(), st.none() | st.just(b'{"a": 1}'))
-def test_a_success_completes_and_carries_its_result_and_no_error(job: Job, result: bytes | None) -> None:
+def test_a_success_completes_and_carries_its_result_and_no_error(job: JobRow, result: bytes | None) -> None:
     settlement = decide(job, Success(result))
     assert (settlement.state, settlement.result, settlement.error) == (State.COMPLETED, result, None)
 
 
 @given(running_jobs())
-def test_a_release_is_refunded_at_most_twenty_times(job: Job) -> None:
+def test_a_release_is_refunded_at_most_twenty_times(job: JobRow) -> None:
     settlement = decide(job, Released())
     if job.release_count < 20:
         assert (settlement.state, settlement.refund, settlement.delay_us) == (State.SCHEDULED, True, 0)
@@ -132,14 +132,14 @@ def test_a_release_is_refunded_at_most_twenty_times(job: Job) -> None:
 
 
 @given(running_jobs(), failures)
-def test_timeout_and_system_failures_follow_the_jobs_own_policy(job: Job, failure: Failure) -> None:
+def test_timeout_and_system_failures_follow_the_jobs_own_policy(job: JobRow, failure: Failure) -> None:
     assume(failure.category in {Category.TIMEOUT, Category.SYSTEM})
     settlement = decide(job, Failed(failure))
     assert (settlement.state is State.FAILED) == (not job.retry.retries(failure.category))
 
 
 @given(running_jobs(), failures)
-def test_only_a_retry_waits_and_only_failures_carry_an_error(job: Job, failure: Failure) -> None:
+def test_only_a_retry_waits_and_only_failures_carry_an_error(job: JobRow, failure: Failure) -> None:
     settlement = decide(job, Failed(failure))
     assert (settlement.delay_us > 0) <= (settlement.state is State.RETRYING)
     error = error_of(settlement)
@@ -149,7 +149,7 @@ def test_only_a_retry_waits_and_only_failures_carry_an_error(job: Job, failure: 
 
 
 @given(running_jobs())
-def test_a_sweep_retries_a_lost_lease_while_it_may_and_else_buries_the_job(job: Job) -> None:
+def test_a_sweep_retries_a_lost_lease_while_it_may_and_else_buries_the_job(job: JobRow) -> None:
     """Never `failed`: that is the worker's word, and a move the table does not let a sweep make."""
     settlement = decide(job, Failed(LOST_LEASE), By.SWEEP)
     may_retry = job.retry.on_system and job.attempt_count < job.max_attempts

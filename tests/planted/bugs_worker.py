@@ -77,8 +77,8 @@ WORKER_BUGS = (
         (
             Edit(
                 "worker/attempt.py",
-                "(first and why is Interruption.SHUTDOWN and mode",
-                "(False and why is Interruption.SHUTDOWN and mode",
+                "first and why is HandlerInterruption.SHUTDOWN and mode",
+                "False and why is HandlerInterruption.SHUTDOWN and mode",
             ),
         ),
         f"{STOPPING}::test_the_job_of_a_thread_that_does_not_stop_is_nobody_elses_while_its_process_lives[sqlite]",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.queue import Queue, core_of
 
@@ -19,12 +19,12 @@ class Watched:
 
     loop = None
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobRow) -> None:
         self._job = job
         self.ended = asyncio.Event()
         self.asked = asyncio.Event()
 
-    async def get(self, _job_id: str) -> Job:
+    async def get(self, _job_id: str) -> JobRow:
         self.asked.set()
         return self._job
 

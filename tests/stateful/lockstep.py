@@ -22,7 +22,7 @@ import pytest
 
 from euterpe.model import batch
 from euterpe.model.event import Event, event_of
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.outbox import OutboxEvent
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import effects
@@ -162,7 +162,7 @@ class Lockstep:
 def counted_ids(lockstep: Lockstep) -> Iterator[None]:
     """Job ids out of the counter and event ids out of job and sequence, instead of the system's randomness."""
 
-    def known_event_of(job: Job, _random_id: str) -> Event:
+    def known_event_of(job: JobRow, _random_id: str) -> Event:
         return event_of(job, str(uuid.uuid5(uuid.UUID(job.id), str(job.transitions))))
 
     with pytest.MonkeyPatch.context() as patch:
@@ -186,7 +186,7 @@ def _comparable(row: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(answer: Any) -> Any:
     """Without what may differ: the place in the table."""
-    if isinstance(answer, Job):
+    if isinstance(answer, JobRow):
         return msgspec.structs.replace(answer, seq=0)
     if isinstance(answer, list):
         plain = [_plain(item) for item in answer]

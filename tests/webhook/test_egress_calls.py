@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 
 from euterpe.egress.client import Egress, EgressLimits
-from euterpe.egress.errors import EgressFailed, EgressRefused, Failure, Refusal
+from euterpe.egress.errors import EgressFailed, EgressFailure, EgressRefusal, EgressRefused
 from euterpe.egress.target import EgressPolicy
 from tests.webhook.canary import OK, PATIENCE_S, Canary, Names, answering, flooding, read_request, serving
 
@@ -113,7 +113,7 @@ class TestAnOrdinaryCall:
             assert [reply.body_prefix for reply in replies] == [b"/%d" % n for n in range(100)]
 
 
-async def _fails(server: Canary, reason: Failure, *, deadline_s: float = PATIENCE_S) -> float:
+async def _fails(server: Canary, reason: EgressFailure, *, deadline_s: float = PATIENCE_S) -> float:
     """Call and expect this failure; gives the time it took. The server must see the connection go."""
     started = time.monotonic()
     async with Egress(LOOPBACK) as egress:
@@ -142,30 +142,30 @@ class TestServersThatMisbehave:
     )
     async def test_the_slow_are_cut_off_at_the_deadline(self, start: bytes, then: bytes, pause_s: float) -> None:
         async with serving(flooding(start, then, pause_s)) as server:
-            took_s = await _fails(server, Failure.TIMEOUT, deadline_s=0.25)
+            took_s = await _fails(server, EgressFailure.TIMEOUT, deadline_s=0.25)
         assert 0.2 < took_s < 5
 
     @pytest.mark.parametrize(
         ("start", "then", "reason"),
         [
-            (HEAD + b"x: ", MANY, Failure.HEADERS_TOO_LARGE),
-            (HEAD, b"x: y\r\n" * 1000, Failure.HEADERS_TOO_LARGE),
-            (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, Failure.HEADERS_TOO_LARGE),
-            (b"HTTP/1.1 200 ", MANY, Failure.HEADERS_TOO_LARGE),
+            (HEAD + b"x: ", MANY, EgressFailure.HEADERS_TOO_LARGE),
+            (HEAD, b"x: y\r\n" * 1000, EgressFailure.HEADERS_TOO_LARGE),
+            (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, EgressFailure.HEADERS_TOO_LARGE),
+            (b"HTTP/1.1 200 ", MANY, EgressFailure.HEADERS_TOO_LARGE),
             (
                 HEAD + b"transfer-encoding: chunked\r\n\r\n",
                 b"1;" + b"e" * 9000 + b"\r\nx\r\n",
-                Failure.PROTOCOL,
+                EgressFailure.PROTOCOL,
             ),
-            (HEAD + b"transfer-encoding: chunked\r\n\r\n0\r\n", b"t: x\r\n" * 1000, Failure.HEADERS_TOO_LARGE),
-            (b"", b"SSH-2.0-OpenSSH\r\n", Failure.PROTOCOL),
-            (b"", b"\x16\x03\x01" * 100, Failure.PROTOCOL),
-            (HEAD + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n", b"5\r\n", Failure.PROTOCOL),
-            (HEAD + b"content-length: 5\r\ncontent-length: 6\r\n\r\n", b"abc", Failure.PROTOCOL),
-            (HEAD + b"content-length: -1\r\n\r\n", b"abc", Failure.PROTOCOL),
-            (HEAD + b"transfer-encoding: chunked\r\n\r\nZZ\r\n", b"abc", Failure.PROTOCOL),
-            (b"HTTP/1.1 101 Switch\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", b"abc", Failure.PROTOCOL),
-            (b"HTTP/1.1 101 Switch\r\n\r\n", b"abc", Failure.PROTOCOL),
+            (HEAD + b"transfer-encoding: chunked\r\n\r\n0\r\n", b"t: x\r\n" * 1000, EgressFailure.HEADERS_TOO_LARGE),
+            (b"", b"SSH-2.0-OpenSSH\r\n", EgressFailure.PROTOCOL),
+            (b"", b"\x16\x03\x01" * 100, EgressFailure.PROTOCOL),
+            (HEAD + b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n", b"5\r\n", EgressFailure.PROTOCOL),
+            (HEAD + b"content-length: 5\r\ncontent-length: 6\r\n\r\n", b"abc", EgressFailure.PROTOCOL),
+            (HEAD + b"content-length: -1\r\n\r\n", b"abc", EgressFailure.PROTOCOL),
+            (HEAD + b"transfer-encoding: chunked\r\n\r\nZZ\r\n", b"abc", EgressFailure.PROTOCOL),
+            (b"HTTP/1.1 101 Switch\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n", b"abc", EgressFailure.PROTOCOL),
+            (b"HTTP/1.1 101 Switch\r\n\r\n", b"abc", EgressFailure.PROTOCOL),
         ],
         ids=[
             "endless header",
@@ -185,7 +185,7 @@ class TestServersThatMisbehave:
         ],
     )
     async def test_liars_and_flooders_are_cut_off_long_before_the_deadline(
-        self, start: bytes, then: bytes, reason: Failure
+        self, start: bytes, then: bytes, reason: EgressFailure
     ) -> None:
         async with serving(flooding(start, then)) as server:
             tracemalloc.start()
@@ -239,7 +239,7 @@ class TestServersThatMisbehave:
             await reader.read()
 
         async with serving(script) as server:
-            await _fails(server, Failure.DISCONNECTED)
+            await _fails(server, EgressFailure.DISCONNECTED)
 
     async def test_nobody_there_is_a_failure_to_connect(self) -> None:
         async with serving() as server:
@@ -247,7 +247,7 @@ class TestServersThatMisbehave:
         async with Egress(LOOPBACK) as egress:
             with pytest.raises(EgressFailed) as failed:
                 await egress.post(url, b"{}")
-        assert failed.value.reason is Failure.CONNECT
+        assert failed.value.reason is EgressFailure.CONNECT
 
     async def test_a_hanging_name_server_counts_against_the_deadline(self) -> None:
         class Hanging(Names):
@@ -258,7 +258,7 @@ class TestServersThatMisbehave:
         async with Egress(EgressPolicy(), resolver=Hanging()) as egress:
             with pytest.raises(EgressFailed) as failed:
                 await egress.post("https://example.com/", b"{}", deadline_s=0.05)
-        assert failed.value.reason is Failure.TIMEOUT
+        assert failed.value.reason is EgressFailure.TIMEOUT
 
     async def test_the_next_caller_never_gets_an_answer_that_was_sent_before_it_asked(self) -> None:
         answered, poisoned = asyncio.Event(), asyncio.Event()
@@ -414,7 +414,7 @@ class TestDownloads:
                     async for chunk in download:
                         received += len(chunk)
             await asyncio.wait_for(server.gone.wait(), PATIENCE_S)
-        assert refused.value.reason is Refusal.ANSWER_TOO_LARGE
+        assert refused.value.reason is EgressRefusal.ANSWER_TOO_LARGE
         assert received <= 1_000_000
 
     @pytest.mark.parametrize(("deadline_s", "idle_timeout_s"), [(0.25, 10), (60, 0.25)])
@@ -434,7 +434,7 @@ class TestDownloads:
                     async for chunk in download:
                         received += chunk
             await asyncio.wait_for(server.gone.wait(), PATIENCE_S)
-        assert failed.value.reason is Failure.TIMEOUT
+        assert failed.value.reason is EgressFailure.TIMEOUT
         assert received == b"abc"
 
     async def test_a_download_cut_short_is_a_failure_and_not_an_end(self) -> None:
@@ -450,4 +450,4 @@ class TestDownloads:
                 async with egress.get(server.url(), max_bytes=10, deadline_s=PATIENCE_S) as download:
                     async for _ in download:
                         pass
-        assert failed.value.reason is Failure.DISCONNECTED
+        assert failed.value.reason is EgressFailure.DISCONNECTED

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from euterpe.egress.client import Egress
-from euterpe.egress.errors import EgressFailed, EgressRefused, Failure, Refusal
+from euterpe.egress.errors import EgressFailed, EgressFailure, EgressRefusal, EgressRefused
 from euterpe.egress.resolution import CachingResolver, SystemResolver
 from euterpe.egress.target import DEFAULT_PORTS, EgressPolicy, check_url
 from tests.webhook.canary import Canary, Names, answering, serving
@@ -93,11 +93,11 @@ async def test_a_rebinding_name_is_asked_once_and_only_the_checked_address_is_ca
         url = canary.url(host="rebind.example.com")
         with pytest.raises(EgressFailed) as failed:
             await egress.post(url, b"{}")
-        assert failed.value.reason is Failure.CONNECT
+        assert failed.value.reason is EgressFailure.CONNECT
         assert (names.asked, connects) == (["rebind.example.com"], [PUBLIC])
         with pytest.raises(EgressRefused) as refused:
             await egress.post(url, b"{}")
-        assert refused.value.reason is Refusal.ADDRESS
+        assert refused.value.reason is EgressRefusal.ADDRESS
     assert connects == [PUBLIC]
     assert canary.connections == 0
 
@@ -120,7 +120,7 @@ async def test_one_bad_address_spoils_the_whole_answer(connects: list[str], answ
     async with Egress(EgressPolicy(), resolver=Names(mixed_example_com=[answer])) as egress:
         with pytest.raises(EgressRefused) as refused:
             await egress.post("https://mixed.example.com/", b"{}")
-    assert refused.value.reason is Refusal.ADDRESS
+    assert refused.value.reason is EgressRefusal.ADDRESS
     assert connects == []
 
 
@@ -214,7 +214,7 @@ async def test_headers_cannot_break_out_or_take_over(canary: Canary, headers: di
     async with Egress(EgressPolicy(allow_loopback=True)) as egress:
         with pytest.raises(EgressRefused) as refused:
             await egress.post(canary.url(), b"{}", headers)
-    assert refused.value.reason is Refusal.BAD_HEADER
+    assert refused.value.reason is EgressRefusal.BAD_HEADER
     assert canary.connections == 0
 
 
@@ -240,7 +240,7 @@ class TestResolving:
                 await resolver.resolve("gone.example", 80)
         finally:
             await resolver.close()
-        assert failed.value.reason is Failure.NAME
+        assert failed.value.reason is EgressFailure.NAME
 
     async def test_a_scoped_address_keeps_its_scope_for_the_check_to_see(self, monkeypatch: pytest.MonkeyPatch) -> None:
         info = (socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("fe80::1", 80, 0, 2))
@@ -289,7 +289,7 @@ class TestResolving:
             async def resolve(self, host: str, port: int) -> tuple[str, ...]:
                 nonlocal asked
                 asked += 1
-                raise EgressFailed(Failure.NAME, "no such name")
+                raise EgressFailed(EgressFailure.NAME, "no such name")
 
         resolver = CachingResolver(Broken())
         for _ in range(3):

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from euterpe.egress.client import Egress, EgressLimits
-from euterpe.egress.errors import EgressFailed, Failure
+from euterpe.egress.errors import EgressFailed, EgressFailure
 from euterpe.egress.target import EgressPolicy
 from tests.webhook.canary import PATIENCE_S, Canary, Names, serving
 
@@ -119,7 +119,7 @@ async def test_the_right_name_is_asked_for_and_trusted(authority: Authority) -> 
 async def _refused(server: Canary, egress: Egress, host: str) -> str:
     with pytest.raises(EgressFailed) as failed:
         await egress.post(server.url(host=host, scheme="https"), b"{}")
-    assert failed.value.reason is Failure.TLS
+    assert failed.value.reason is EgressFailure.TLS
     assert server.requests == []
     return str(failed.value)
 
@@ -192,5 +192,5 @@ async def test_a_server_that_never_shakes_hands_is_given_up_on(authority: Author
     ):
         with pytest.raises(EgressFailed) as failed:
             await egress.post(server.url(host="hook.example.com", scheme="https"), b"{}")
-        assert failed.value.reason is Failure.CONNECT
+        assert failed.value.reason is EgressFailure.CONNECT
         await asyncio.wait_for(server.gone.wait(), PATIENCE_S)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.egress.errors import Failure
+from euterpe.egress.errors import EgressFailure
 from tests.webhook import test_egress_calls as calls
 from tests.webhook import test_egress_refusals as refusals
 from tests.webhook import test_egress_tls as tls
@@ -28,7 +28,7 @@ SCENARIOS: dict[str, Scenario] = {
     "many at once": ordinary.test_many_calls_at_once_each_get_their_own_answer,
     "deadline": lambda: misbehaving.test_the_slow_are_cut_off_at_the_deadline(calls.HEAD, b"x", 0.01),
     "header flood": lambda: misbehaving.test_liars_and_flooders_are_cut_off_long_before_the_deadline(
-        calls.HEAD, b"x: y\r\n" * 1000, Failure.HEADERS_TOO_LARGE
+        calls.HEAD, b"x: y\r\n" * 1000, EgressFailure.HEADERS_TOO_LARGE
     ),
     "gigabyte": lambda: misbehaving.test_of_an_answer_of_a_gigabyte_64_kilobytes_are_read(
         calls.HEAD + b"\r\n", calls.MANY

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from euterpe.egress.addresses import Reach
-from euterpe.egress.errors import EgressRefused, Refusal
+from euterpe.egress.errors import EgressRefusal, EgressRefused
 from euterpe.egress.target import EgressPolicy, check_address, check_url, parse_url
 from euterpe.model.errors import InvalidInput
 from tests.webhook.hostile_urls import HOSTILE_URLS
@@ -46,14 +46,14 @@ def test_an_ordinary_url_is_taken_apart_and_kept_as_written(
 def test_a_url_that_is_too_long_is_refused(url: str) -> None:
     with pytest.raises(EgressRefused) as caught:
         check_url(url, STRICT)
-    assert caught.value.reason is Refusal.BAD_URL
+    assert caught.value.reason is EgressRefusal.BAD_URL
 
 
 @pytest.mark.parametrize("port", [1, 22, 25, 53, 79, 81, 110, 5432, 6379, 9200, 11211, 65535])
 def test_ports_of_other_services_are_closed(port: int) -> None:
     with pytest.raises(EgressRefused) as caught:
         check_url(f"http://example.com:{port}/", STRICT)
-    assert caught.value.reason is Refusal.PORT
+    assert caught.value.reason is EgressRefusal.PORT
 
 
 url_like = st.text(alphabet="htps:/@.[]%#?\\ab01x-_\t\n é．。", max_size=40).map(lambda tail: f"http://{tail}")
@@ -137,7 +137,7 @@ class TestPolicy:
         check_address(target, "127.0.0.1", policy)
         with pytest.raises(EgressRefused) as caught:
             check_address(target, "1.1.1.1", policy)
-        assert caught.value.reason is Refusal.PORT
+        assert caught.value.reason is EgressRefusal.PORT
         for url in ("http://127.0.0.1:22/", "http://1.1.1.1:9000/"):
             with pytest.raises(EgressRefused):
                 check_url(url, policy)

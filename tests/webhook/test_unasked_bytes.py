@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from euterpe.egress.errors import EgressFailed, Failure
+from euterpe.egress.errors import EgressFailed, EgressFailure
 from euterpe.egress.http1 import Connection
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
@@ -45,7 +45,7 @@ async def test_an_answer_that_came_before_the_question_is_not_its_answer() -> No
             with pytest.raises(EgressFailed) as refused:
                 async with asyncio.timeout(10):
                     await connection.ask(REQUEST)
-            assert refused.value.reason is Failure.DISCONNECTED
+            assert refused.value.reason is EgressFailure.DISCONNECTED
             assert not connection.is_open
         finally:
             asked.set()

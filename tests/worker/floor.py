@@ -20,7 +20,7 @@ from typing import Any, Final
 import psutil
 
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.queue import Queue, core_of
@@ -170,10 +170,10 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def in_state(queue: Queue, job: JobHandle[Any], *states: State, within_s: float = PATIENCE_S) -> Job:
+async def in_state(queue: Queue, job: JobHandle[Any], *states: State, within_s: float = PATIENCE_S) -> JobRow:
     """The job's row as soon as it is in one of these states."""
 
-    async def look() -> Job | None:
+    async def look() -> JobRow | None:
         found = await core_of(queue).get(job.id)
         return found if found.state in states else None
 

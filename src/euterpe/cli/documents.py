@@ -6,12 +6,12 @@ from typing import Any
 
 from euterpe.model.accounts import KeyRecord
 from euterpe.model.document import job_document, rfc3339
-from euterpe.model.job import Attempt, Job, read_error
+from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.outbox import OutboxEvent
-from euterpe.model.views import Stats
+from euterpe.model.views import StoreStats
 
 
-def attempt_document(attempt: Attempt) -> dict[str, Any]:
+def attempt_document(attempt: AttemptRow) -> dict[str, Any]:
     return {
         "attempt_id": attempt.attempt_id,
         "attempt": attempt.attempt,
@@ -23,7 +23,7 @@ def attempt_document(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def job_with_attempts(job: Job, attempts: list[Attempt]) -> dict[str, Any]:
+def job_with_attempts(job: JobRow, attempts: list[AttemptRow]) -> dict[str, Any]:
     return {**job_document(job), "attempts": [attempt_document(attempt) for attempt in attempts]}
 
 
@@ -55,7 +55,7 @@ def key_document(record: KeyRecord) -> dict[str, Any]:
     }
 
 
-def stats_document(stats: Stats, paused: list[tuple[str, str]]) -> dict[str, Any]:
+def stats_document(stats: StoreStats, paused: list[tuple[str, str]]) -> dict[str, Any]:
     return {
         "by_state": stats.by_state,
         "by_queue": stats.by_queue,

@@ -14,7 +14,7 @@ import click
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LazyCommand:
     """Where a command lives (`module:name`), what it does in one line, and under which heading it is shown."""
 
     place: str
@@ -25,7 +25,7 @@ class Known:
 class LazyGroup(click.Group):
     """Shows `known` in its help without importing any of it."""
 
-    def __init__(self, *args: Any, known: Mapping[str, Known], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, known: Mapping[str, LazyCommand], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.known = known
 

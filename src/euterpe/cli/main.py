@@ -4,38 +4,44 @@ from __future__ import annotations
 
 import click
 
-from euterpe.cli.lazy import Known, LazyGroup
+from euterpe.cli.lazy import LazyCommand, LazyGroup
 
 RUN, JOBS, OPERATE, WEBHOOKS = "Run", "Jobs", "Operate", "Keys and webhooks"
 COMMANDS = {
-    "worker": Known("euterpe.cli.commands.worker:worker", "Run the jobs of your own queue.", RUN),
-    "transcode": Known(
+    "worker": LazyCommand("euterpe.cli.commands.worker:worker", "Run the jobs of your own queue.", RUN),
+    "transcode": LazyCommand(
         "euterpe.cli.commands.transcode:transcode", "Transcode files on this machine, without a server.", RUN
     ),
-    "demo": Known("euterpe.cli.commands.demo:demo", "Show the queue at work, with a worker killed in the middle.", RUN),
-    "submit": Known("euterpe.cli.commands.submit:submit", "Submit a job.", JOBS),
-    "status": Known("euterpe.cli.commands.submit:status", "Show how a job is.", JOBS),
-    "jobs": Known("euterpe.cli.commands.jobs:jobs", "List, show, cancel, retry, update and dead-letter jobs.", JOBS),
-    "dlq": Known("euterpe.cli.commands.dlq:dlq", "List, replay, export and purge dead letters.", JOBS),
-    "stats": Known(
+    "demo": LazyCommand(
+        "euterpe.cli.commands.demo:demo", "Show the queue at work, with a worker killed in the middle.", RUN
+    ),
+    "submit": LazyCommand("euterpe.cli.commands.submit:submit", "Submit a job.", JOBS),
+    "status": LazyCommand("euterpe.cli.commands.submit:status", "Show how a job is.", JOBS),
+    "jobs": LazyCommand(
+        "euterpe.cli.commands.jobs:jobs", "List, show, cancel, retry, update and dead-letter jobs.", JOBS
+    ),
+    "dlq": LazyCommand("euterpe.cli.commands.dlq:dlq", "List, replay, export and purge dead letters.", JOBS),
+    "stats": LazyCommand(
         "euterpe.cli.commands.operate:stats", "Count jobs by queue and state, with ages and rates.", OPERATE
     ),
-    "peek": Known(
+    "peek": LazyCommand(
         "euterpe.cli.commands.operate:peek", "Show what a worker would claim next, without claiming it.", OPERATE
     ),
-    "pause": Known(
+    "pause": LazyCommand(
         "euterpe.cli.commands.operate:pause", "Stop every worker from claiming a queue or a job type.", OPERATE
     ),
-    "resume": Known(
+    "resume": LazyCommand(
         "euterpe.cli.commands.operate:resume", "Let workers claim a paused queue or job type again.", OPERATE
     ),
-    "bench": Known("euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE),
-    "migrate": Known("euterpe.cli.commands.operate:migrate", "Bring the database's schema up to date.", OPERATE),
-    "keys": Known(
+    "bench": LazyCommand(
+        "euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE
+    ),
+    "migrate": LazyCommand("euterpe.cli.commands.operate:migrate", "Bring the database's schema up to date.", OPERATE),
+    "keys": LazyCommand(
         "euterpe.cli.commands.keys:keys", "Create, list, rotate and revoke API keys and webhook secrets.", WEBHOOKS
     ),
-    "outbox": Known("euterpe.cli.commands.outbox:outbox", "List webhook events and send them again.", WEBHOOKS),
-    "kek": Known("euterpe.cli.commands.kek:kek", "Show key-encryption keys and rewrap secrets.", WEBHOOKS),
+    "outbox": LazyCommand("euterpe.cli.commands.outbox:outbox", "List webhook events and send them again.", WEBHOOKS),
+    "kek": LazyCommand("euterpe.cli.commands.kek:kek", "Show key-encryption keys and rewrap secrets.", WEBHOOKS),
 }
 
 

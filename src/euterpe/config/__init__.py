@@ -1,7 +1,7 @@
 """The configuration: a YAML file, overridden by the environment, checked whole before anything starts."""
 
 from euterpe.config.loading import environment_name, load_config
-from euterpe.config.problems import ConfigError, Problem
+from euterpe.config.problems import ConfigError, ConfigProblem
 from euterpe.config.sections import (
     ApiConfig,
     BackoffConfig,
@@ -27,11 +27,11 @@ __all__ = [
     "CircuitBreakerConfig",
     "Config",
     "ConfigError",
+    "ConfigProblem",
     "EgressConfig",
     "EngineConfig",
     "ObservabilityConfig",
     "OutboxConfig",
-    "Problem",
     "ProducerConfig",
     "RedisConfig",
     "RetentionConfig",

@@ -20,7 +20,7 @@ from euterpe.model.duration import InvalidDuration, format_duration, parse_durat
 T = TypeVar("T")
 
 
-class Refused(ValueError):
+class RefusedValue(ValueError):
     """The value does not fit; the kind's `expected` says what would."""
 
 
@@ -38,7 +38,7 @@ def _as_yaml(text: str) -> object:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise Refused from None
+        raise RefusedValue from None
 
 
 def _shown_as_yaml(value: object) -> str:
@@ -48,7 +48,7 @@ def _shown_as_yaml(value: object) -> str:
 
 def _require(fits: bool) -> None:
     if not fits:
-        raise Refused
+        raise RefusedValue
 
 
 def whole(at_least: int, at_most: int | None = None) -> Kind[int]:
@@ -56,7 +56,7 @@ def whole(at_least: int, at_most: int | None = None) -> Kind[int]:
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise Refused
+            raise RefusedValue
         _require(at_least <= value and (at_most is None or value <= at_most))
         return value
 
@@ -73,7 +73,7 @@ def share() -> Kind[float]:
 
     def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Refused
+            raise RefusedValue
         _require(math.isfinite(value) and 0 < value <= 1)
         return float(value)
 
@@ -83,7 +83,7 @@ def share() -> Kind[float]:
 def flag() -> Kind[bool]:
     def read(value: object) -> bool:
         if not isinstance(value, bool):
-            raise Refused
+            raise RefusedValue
         return value
 
     def from_text(text: str) -> object:
@@ -107,7 +107,7 @@ def flag_or_auto() -> Kind[bool | None]:
 
 def _text_of(value: object) -> str:
     if not isinstance(value, str) or "\x00" in value:
-        raise Refused
+        raise RefusedValue
     return value
 
 
@@ -170,7 +170,7 @@ def url(*schemes: str) -> Kind[str]:
             _require(parts.scheme not in _NEED_A_HOST or bool(parts.hostname))
             _require(parts.port is None or parts.port > 0)
         except ValueError:
-            raise Refused from None
+            raise RefusedValue from None
         return given
 
     return Kind(
@@ -195,7 +195,7 @@ def duration(at_least_us: int = 0) -> Kind[int]:
         try:
             duration_us = parse_duration_us(value)
         except InvalidDuration:
-            raise Refused from None
+            raise RefusedValue from None
         _require(duration_us >= at_least_us)
         return duration_us
 
@@ -236,7 +236,7 @@ def _size_bytes(value: object) -> int:
         return value
     written = re.fullmatch(r"([0-9]{1,15}) ?([KMG]i?B|B)", _text_of(value).strip(), re.ASCII)
     if written is None:
-        raise Refused
+        raise RefusedValue
     return int(written[1]) * _SIZES[written[2]]
 
 
@@ -254,7 +254,7 @@ def names(at_least: int = 0, item: Kind[str] | None = None) -> Kind[tuple[str, .
 
     def read(value: object) -> tuple[str, ...]:
         if not isinstance(value, list):
-            raise Refused
+            raise RefusedValue
         given = tuple(one.read(element) for element in value)
         _require(len(given) >= at_least and len(set(given)) == len(given))
         return given
@@ -273,7 +273,7 @@ def name_map() -> Kind[Mapping[str, str]]:
 
     def read(value: object) -> Mapping[str, str]:
         if not isinstance(value, dict) or not value:
-            raise Refused
+            raise RefusedValue
         return {one.read(key): one.read(named) for key, named in value.items()}
 
     return Kind(

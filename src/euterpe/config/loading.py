@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-from euterpe.config.kinds import Refused
-from euterpe.config.problems import ConfigError, Problem
+from euterpe.config.kinds import RefusedValue
+from euterpe.config.problems import ConfigError, ConfigProblem
 from euterpe.config.rules import broken_rules
 from euterpe.config.sections import Config
 from euterpe.config.settings import HIDDEN, Section, Setting, Subsection, declared_in
@@ -25,13 +25,13 @@ S = TypeVar("S", bound=Section)
 
 def load_config(path: str | None, environ: Mapping[str, str]) -> Config:
     """The configuration of a process. Raises `ConfigError`; the caller then exits with 2."""
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     document, places = _read_file(path, problems)
     reader = _Reader(environ, places, problems)
     config = reader.section(Config, document, "")
     unreadable = {problem.key for problem in problems}
     for problem in broken_rules(config, unreadable):
-        problems.append(Problem(problem.key, problem.complaint, reader.source_of(problem.key)))
+        problems.append(ConfigProblem(problem.key, problem.complaint, reader.source_of(problem.key)))
     if problems:
         raise ConfigError(problems)
     return config
@@ -54,7 +54,7 @@ def all_settings(made_of: type[Section] = Config, prefix: str = "") -> Iterator[
 class _Reader:
     """Walks the declared sections beside the loaded document and collects what does not fit."""
 
-    def __init__(self, environ: Mapping[str, str], places: Mapping[str, str], problems: list[Problem]) -> None:
+    def __init__(self, environ: Mapping[str, str], places: Mapping[str, str], problems: list[ConfigProblem]) -> None:
         self._environ = environ
         self._places = places
         self._problems = problems
@@ -91,12 +91,12 @@ class _Reader:
             return entry.default
         try:
             return entry.kind.read(entry.kind.from_text(from_environment) if from_environment else given)
-        except Refused:
+        except RefusedValue:
             self._complain(path, f"{_shown(entry, given)}; expected {entry.kind.expected}")
             return entry.default
 
     def _complain(self, path: str, complaint: str) -> None:
-        self._problems.append(Problem(path, complaint, self.source_of(path)))
+        self._problems.append(ConfigProblem(path, complaint, self.source_of(path)))
 
 
 def _shown(entry: Setting, value: object) -> str:
@@ -119,7 +119,7 @@ def _suggestion(key: str, prefix: str, known: set[str]) -> str:
     return f"; did you mean {elsewhere[0]}?" if elsewhere else f"; {prefix.rstrip('.') or 'the file'} has no such key"
 
 
-def _read_file(path: str | None, problems: list[Problem]) -> tuple[object, dict[str, str]]:
+def _read_file(path: str | None, problems: list[ConfigProblem]) -> tuple[object, dict[str, str]]:
     """What the file says, and at which line each key stands."""
     if path is None:
         return None, {}
@@ -128,15 +128,15 @@ def _read_file(path: str | None, problems: list[Problem]) -> tuple[object, dict[
             raw = file.read(FILE_LIMIT_BYTES + 1)
         if len(raw) > FILE_LIMIT_BYTES:
             raise ConfigError(
-                [*problems, Problem(path, f"larger than {FILE_LIMIT_BYTES} bytes; is it the right file?")]
+                [*problems, ConfigProblem(path, f"larger than {FILE_LIMIT_BYTES} bytes; is it the right file?")]
             )
         content = raw.decode("utf-8-sig")
     except FileNotFoundError:
         return None, {}
     except OSError as error:
-        raise ConfigError([Problem(path, f"cannot be read: {error.strerror}")]) from None
+        raise ConfigError([ConfigProblem(path, f"cannot be read: {error.strerror}")]) from None
     except UnicodeDecodeError:
-        raise ConfigError([Problem(path, "is not UTF-8 text")]) from None
+        raise ConfigError([ConfigProblem(path, "is not UTF-8 text")]) from None
     try:
         # Composing builds no values; it shows lines, and keys that stand twice, which loading would merge.
         places = dict(_places(yaml.compose(content, Loader=yaml.SafeLoader), path, "", problems))
@@ -145,11 +145,11 @@ def _read_file(path: str | None, problems: list[Problem]) -> tuple[object, dict[
         raise ConfigError([_syntax_problem(path, error)]) from None
     except (ValueError, RecursionError):
         raise ConfigError(
-            [Problem(path, "has a value that YAML cannot read (a date or number out of range?)")]
+            [ConfigProblem(path, "has a value that YAML cannot read (a date or number out of range?)")]
         ) from None
 
 
-def _places(node: yaml.Node | None, path: str, prefix: str, problems: list[Problem]) -> Iterator[tuple[str, str]]:
+def _places(node: yaml.Node | None, path: str, prefix: str, problems: list[ConfigProblem]) -> Iterator[tuple[str, str]]:
     if not isinstance(node, yaml.MappingNode) or prefix.count(".") > 3:
         return
     seen: set[str] = set()
@@ -159,15 +159,15 @@ def _places(node: yaml.Node | None, path: str, prefix: str, problems: list[Probl
         key = f"{prefix}{key_node.value}"
         place = f"{path}:{key_node.start_mark.line + 1}"
         if key in seen:
-            problems.append(Problem(key, "is written twice; keep one", place))
+            problems.append(ConfigProblem(key, "is written twice; keep one", place))
         seen.add(key)
         yield key, place
         yield from _places(value_node, path, f"{key}.", problems)
 
 
-def _syntax_problem(path: str, error: yaml.YAMLError) -> Problem:
+def _syntax_problem(path: str, error: yaml.YAMLError) -> ConfigProblem:
     """Place and kind of a syntax error, without the text around it, which may be a password."""
     mark = getattr(error, "problem_mark", None)
     kind = str(getattr(error, "problem", None) or "cannot be parsed").partition("'")[0].partition('"')[0].strip()
     where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else path
-    return Problem("the file", f"is not valid YAML: {kind}", where)
+    return ConfigProblem("the file", f"is not valid YAML: {kind}", where)

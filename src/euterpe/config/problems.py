@@ -9,7 +9,7 @@ from euterpe.model.errors import EuterpeError
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConfigProblem:
     """One bad key: where it was set and what to write instead. Never holds the value of a secret."""
 
     key: str
@@ -24,7 +24,7 @@ class Problem:
 class ConfigError(EuterpeError):
     """The configuration cannot be used; `problems` names every bad key. The process exits with 2."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[ConfigProblem]) -> None:
         head = (
             "the configuration has a problem:"
             if len(problems) == 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from typing import Final
 
-from euterpe.config.problems import Problem
+from euterpe.config.problems import ConfigProblem
 from euterpe.config.sections import Config
 from euterpe.model.duration import format_duration
 
@@ -22,13 +22,13 @@ class Rule:
     broken: Callable[[Config], str]
 
 
-def broken_rules(config: Config, unreadable: Set[str]) -> Iterator[Problem]:
+def broken_rules(config: Config, unreadable: Set[str]) -> Iterator[ConfigProblem]:
     """Every broken rule, but for those on an unreadable key: they would judge a default that nobody chose."""
     for rule in RULES:
         if unreadable.isdisjoint(rule.keys):
             complaint = rule.broken(config)
             if complaint:
-                yield Problem(rule.keys[0], complaint)
+                yield ConfigProblem(rule.keys[0], complaint)
 
 
 def _fetch_wait(config: Config) -> str:

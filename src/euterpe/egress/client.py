@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from euterpe.egress.addresses import Reach, reach_of
-from euterpe.egress.errors import EgressFailed, EgressRefused, Failure, Refusal
+from euterpe.egress.errors import EgressFailed, EgressFailure, EgressRefusal, EgressRefused
 from euterpe.egress.http1 import Connection, Head
-from euterpe.egress.pool import IdlePool, Route
+from euterpe.egress.pool import IdlePool, PoolKey
 from euterpe.egress.resolution import CachingResolver, Resolver, SystemResolver
 from euterpe.egress.target import EgressPolicy, Target, check_address, check_url
 
@@ -132,7 +132,7 @@ class Egress:
         max_bytes: int,
         deadline_s: float,
         idle_timeout_s: float = DEFAULT_DEADLINE_S,
-    ) -> AsyncIterator[Download]:
+    ) -> AsyncIterator[EgressDownload]:
         """GET a body of any size up to `max_bytes`, piece by piece; memory stays flat."""
         deadline = _Deadline(deadline_s, idle_timeout_s)
         target = check_url(url, self._policy)
@@ -140,7 +140,7 @@ class Egress:
         route, connection = await deadline.bound(self._open(target), target)
         try:
             head = await deadline.bound(connection.ask(request), target)
-            yield Download(head, connection, target, deadline, max_bytes)
+            yield EgressDownload(head, connection, target, deadline, max_bytes)
         finally:
             self._release(route, connection)
 
@@ -167,13 +167,13 @@ class Egress:
         from_public = reach_of(route.address) is Reach.PUBLIC
         return EgressReply(head.status, head.headers, prefix, time.perf_counter() - started, truncated, from_public)
 
-    def _release(self, route: Route, connection: Connection) -> None:
+    def _release(self, route: PoolKey, connection: Connection) -> None:
         if connection.finish():
             self._pool.give(route, connection)
 
-    async def _open(self, target: Target) -> tuple[Route, Connection]:
+    async def _open(self, target: Target) -> tuple[PoolKey, Connection]:
         addresses = await self.addresses(target)
-        routes = [Route(address, target.port, target.is_tls, target.host) for address in addresses]
+        routes = [PoolKey(address, target.port, target.is_tls, target.host) for address in addresses]
         for route in routes:
             pooled = self._pool.take(route)
             if pooled is not None:
@@ -184,9 +184,9 @@ class Egress:
                 return route, await self._connect(route)
             except EgressFailed as error:
                 failed = error
-        raise failed or EgressFailed(Failure.NAME, f"{target.host} has no address")
+        raise failed or EgressFailed(EgressFailure.NAME, f"{target.host} has no address")
 
-    async def _connect(self, route: Route) -> Connection:
+    async def _connect(self, route: PoolKey) -> Connection:
         try:
             async with asyncio.timeout(self._limits.connect_timeout_s):
                 sock = await _connected_socket(route.address, route.port)
@@ -198,7 +198,7 @@ class Egress:
                     server_hostname=route.host if route.is_tls else None,
                 )
         except ssl.SSLError as error:
-            raise EgressFailed(Failure.TLS, f"{route.host}: TLS failed ({_tls_reason(error)})") from None
+            raise EgressFailed(EgressFailure.TLS, f"{route.host}: TLS failed ({_tls_reason(error)})") from None
         except OSError as error:
             raise _unreachable(route, error) from None
         return connection
@@ -218,7 +218,7 @@ class Egress:
         return "\r\n".join(lines).encode("ascii") + body
 
 
-class Download:
+class EgressDownload:
     """An answer that is still arriving: iterate to receive its body."""
 
     def __init__(self, head: Head, connection: Connection, target: Target, deadline: _Deadline, max_bytes: int) -> None:
@@ -243,7 +243,7 @@ class Download:
 
     def _too_large(self) -> EgressRefused:
         return EgressRefused(
-            Refusal.ANSWER_TOO_LARGE,
+            EgressRefusal.ANSWER_TOO_LARGE,
             f"{self._target.host} offers more than the {self._max_bytes} bytes allowed",
         )
 
@@ -263,7 +263,7 @@ class _Deadline:
                 return await step
         except TimeoutError:
             raise EgressFailed(
-                Failure.TIMEOUT,
+                EgressFailure.TIMEOUT,
                 f"{target.host} was too slow (limits: {self._total_s:g} s, {self._step_s:g} s idle)",
             ) from None
 
@@ -272,9 +272,9 @@ def check_headers(headers: Mapping[str, str]) -> None:
     """Refuse headers that are ours to set, or that could end a line and begin another."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise EgressRefused(Refusal.BAD_HEADER, f"header {name!r}: not a plain ASCII name and value")
+            raise EgressRefused(EgressRefusal.BAD_HEADER, f"header {name!r}: not a plain ASCII name and value")
         if name.lower() in _OUR_HEADERS:
-            raise EgressRefused(Refusal.BAD_HEADER, f"header {name!r}: set by Euterpe alone")
+            raise EgressRefused(EgressRefusal.BAD_HEADER, f"header {name!r}: set by Euterpe alone")
 
 
 async def _connected_socket(address: str, port: int) -> socket.socket:
@@ -308,13 +308,13 @@ def _default_ssl_context() -> ssl.SSLContext:
     return context
 
 
-def _unreachable(route: Route, error: OSError) -> EgressFailed:
+def _unreachable(route: PoolKey, error: OSError) -> EgressFailed:
     # The error's own text may hold the address, so only its number is put into words.
     if error.errno:
-        return EgressFailed(Failure.CONNECT, f"{route.host} could not be reached ({os.strerror(error.errno)})")
+        return EgressFailed(EgressFailure.CONNECT, f"{route.host} could not be reached ({os.strerror(error.errno)})")
     if isinstance(error, TimeoutError):
-        return EgressFailed(Failure.CONNECT, f"{route.host} could not be reached (no connection in time)")
-    return EgressFailed(Failure.TLS, f"{route.host}: TLS failed (closed during the handshake)")
+        return EgressFailed(EgressFailure.CONNECT, f"{route.host} could not be reached (no connection in time)")
+    return EgressFailed(EgressFailure.TLS, f"{route.host}: TLS failed (closed during the handshake)")
 
 
 def _tls_reason(error: ssl.SSLError) -> str:

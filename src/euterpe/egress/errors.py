@@ -15,7 +15,7 @@ from enum import StrEnum
 from euterpe.model.errors import EuterpeError
 
 
-class Refusal(StrEnum):
+class EgressRefusal(StrEnum):
     """Why a call was refused. Few and fixed, so that they can be metric labels."""
 
     BAD_URL = "bad_url"
@@ -25,7 +25,7 @@ class Refusal(StrEnum):
     ANSWER_TOO_LARGE = "answer_too_large"
 
 
-class Failure(StrEnum):
+class EgressFailure(StrEnum):
     """Why a call brought no whole answer."""
 
     NAME = "name"
@@ -44,7 +44,7 @@ class EgressError(EuterpeError):
 class EgressRefused(EgressError):
     """We will not make this call. Permanent until the URL or the policy changes."""
 
-    def __init__(self, reason: Refusal, message: str) -> None:
+    def __init__(self, reason: EgressRefusal, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -52,6 +52,6 @@ class EgressRefused(EgressError):
 class EgressFailed(EgressError):
     """We tried and got no whole answer. Another try later may succeed."""
 
-    def __init__(self, reason: Failure, message: str) -> None:
+    def __init__(self, reason: EgressFailure, message: str) -> None:
         super().__init__(message)
         self.reason = reason

@@ -16,7 +16,7 @@ from typing import Final, cast
 
 import httptools
 
-from euterpe.egress.errors import EgressFailed, Failure
+from euterpe.egress.errors import EgressFailed, EgressFailure
 
 _PAUSE_READING_ABOVE: Final = 256 * 1024
 _RESUME_READING_BELOW: Final = 64 * 1024
@@ -75,7 +75,7 @@ class Connection(asyncio.Protocol):
         await self._hear_what_was_said_before()
         transport = self._transport
         if self._asking or transport is None or transport.is_closing():
-            raise EgressFailed(Failure.DISCONNECTED, f"{self._host} closed the connection")
+            raise EgressFailed(EgressFailure.DISCONNECTED, f"{self._host} closed the connection")
         self._begin()
         self._asking = True
         transport.write(request)
@@ -145,7 +145,7 @@ class Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _fail(self, reason: Failure, why: str) -> None:
+    def _fail(self, reason: EgressFailure, why: str) -> None:
         if self._error is None and not self._complete:
             self._error = EgressFailed(reason, f"{self._host} {why}")
         self._surplus = True
@@ -165,9 +165,9 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._fail(Failure.PROTOCOL, "switched to another protocol")
+            self._fail(EgressFailure.PROTOCOL, "switched to another protocol")
         except httptools.HttpParserError as error:
-            self._fail(Failure.PROTOCOL, f"sent an answer that is not HTTP/1.1 ({type(error).__name__})")
+            self._fail(EgressFailure.PROTOCOL, f"sent an answer that is not HTTP/1.1 ({type(error).__name__})")
         self._check_bounds()
         if self._waiting_bytes > _PAUSE_READING_ABOVE and not self._paused and self._transport is not None:
             self._paused = True
@@ -178,11 +178,11 @@ class Connection(asyncio.Protocol):
         framing_bytes = self._received_bytes - self._body_bytes
         if self._head is None:
             if max(self._head_bytes, framing_bytes) > self._max_head_bytes:
-                self._fail(Failure.HEADERS_TOO_LARGE, f"sent more than {self._max_head_bytes} bytes of headers")
+                self._fail(EgressFailure.HEADERS_TOO_LARGE, f"sent more than {self._max_head_bytes} bytes of headers")
         elif framing_bytes > (self._max_head_bytes + _FREE_FRAMING_BYTES + _FRAMING_PER_BODY_BYTE * self._body_bytes):
-            self._fail(Failure.PROTOCOL, "sent far more framing than content")
+            self._fail(EgressFailure.PROTOCOL, "sent far more framing than content")
         elif self._head_bytes > self._max_head_bytes:
-            self._fail(Failure.HEADERS_TOO_LARGE, f"sent more than {self._max_head_bytes} bytes of headers")
+            self._fail(EgressFailure.HEADERS_TOO_LARGE, f"sent more than {self._max_head_bytes} bytes of headers")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -193,7 +193,7 @@ class Connection(asyncio.Protocol):
             if exc is None and ends_with_connection and self._error is None:
                 self._complete = True
             else:
-                self._fail(Failure.DISCONNECTED, "closed the connection before its answer was whole")
+                self._fail(EgressFailure.DISCONNECTED, "closed the connection before its answer was whole")
         if not self.closed.done():
             self.closed.set_result(None)
         self._wake()
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
             return
         status = self._parser.get_status_code()
         if status == _SWITCHING_PROTOCOLS:
-            self._fail(Failure.PROTOCOL, "switched to another protocol")
+            self._fail(EgressFailure.PROTOCOL, "switched to another protocol")
         if status >= _FIRST_FINAL_STATUS:
             self._keep_alive = self._parser.should_keep_alive()
             self._head = Head(status, self._fields)

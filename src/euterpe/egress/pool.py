@@ -16,7 +16,7 @@ from euterpe.egress.http1 import Connection
 _CLOSE_GRACE_S: Final = 1.0
 
 
-class Route(NamedTuple):
+class PoolKey(NamedTuple):
     """What a connection was opened for."""
 
     address: str
@@ -31,11 +31,11 @@ class IdlePool:
     def __init__(self, *, idle_s: float, max_idle: int) -> None:
         self._idle_s = idle_s
         self._max_idle = max_idle
-        self._idle: dict[Route, deque[tuple[float, Connection]]] = {}
+        self._idle: dict[PoolKey, deque[tuple[float, Connection]]] = {}
         self._count = 0
         self._sweep: asyncio.TimerHandle | None = None
 
-    def take(self, route: Route) -> Connection | None:
+    def take(self, route: PoolKey) -> Connection | None:
         waiting = self._idle.get(route)
         oldest_allowed = time.monotonic() - self._idle_s
         while waiting:
@@ -48,7 +48,7 @@ class IdlePool:
             connection.abort()
         return None
 
-    def give(self, route: Route, connection: Connection) -> None:
+    def give(self, route: PoolKey, connection: Connection) -> None:
         if self._count >= self._max_idle:
             connection.abort()
             return

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from euterpe.egress.errors import EgressFailed, Failure
+from euterpe.egress.errors import EgressFailed, EgressFailure
 
 _LOOKUP_THREADS: Final = 16
 _MAX_CACHED_NAMES: Final = 2048
@@ -41,9 +41,9 @@ class SystemResolver:
         try:
             answers = await loop.run_in_executor(self._threads, _look_up, host, port)
         except (OSError, UnicodeError) as error:
-            raise EgressFailed(Failure.NAME, f"{host} could not be resolved ({_short(error)})") from None
+            raise EgressFailed(EgressFailure.NAME, f"{host} could not be resolved ({_short(error)})") from None
         if not answers:
-            raise EgressFailed(Failure.NAME, f"{host} has no address")
+            raise EgressFailed(EgressFailure.NAME, f"{host} has no address")
         return answers
 
     async def close(self) -> None:

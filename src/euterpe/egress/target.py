@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from euterpe.egress.addresses import Reach, reach_of
-from euterpe.egress.errors import EgressRefused, Refusal
+from euterpe.egress.errors import EgressRefusal, EgressRefused
 from euterpe.model.errors import InvalidInput
 from euterpe.model.http_url import MAX_PORT, BadUrl, HttpUrl, check_host, parse_http_url, split_authority
 
@@ -86,10 +86,10 @@ def check_url(url: str, policy: EgressPolicy) -> Target:
         raise _port_refused(target, policy)
     if host == "localhost" or host.endswith(".localhost"):
         if not policy.allows_reach(host, port, Reach.LOOPBACK):
-            raise EgressRefused(Refusal.ADDRESS, f"{host} is this machine, which is not open to requesters")
+            raise EgressRefused(EgressRefusal.ADDRESS, f"{host} is this machine, which is not open to requesters")
     elif ("." not in host or host.endswith(_INSIDE_SUFFIXES)) and not policy.allows_reach(host, port, Reach.PRIVATE):
         raise EgressRefused(
-            Refusal.ADDRESS,
+            EgressRefusal.ADDRESS,
             f"{host} is a name of an internal network; use a public host name, "
             "or have the operator list it in egress.allow_hosts",
         )
@@ -101,7 +101,7 @@ def check_address(target: Target, address: str, policy: EgressPolicy) -> None:
     reach = reach_of(address)
     if not policy.allows_reach(target.host, target.port, reach):
         raise EgressRefused(
-            Refusal.ADDRESS,
+            EgressRefusal.ADDRESS,
             f"{target.host} leads to an address that is not public; calls go to the public internet only, "
             "unless the operator opens egress.allow_private or lists the host in egress.allow_hosts",
         )
@@ -114,7 +114,7 @@ def parse_url(url: str) -> Target:
     try:
         return parse_http_url(url)
     except BadUrl as bad:
-        raise EgressRefused(Refusal.BAD_URL, f"the URL {bad}") from None
+        raise EgressRefused(EgressRefusal.BAD_URL, f"the URL {bad}") from None
 
 
 def _named_hosts(entries: Iterable[str]) -> Iterable[tuple[str, int | None]]:
@@ -131,7 +131,7 @@ def _named_hosts(entries: Iterable[str]) -> Iterable[tuple[str, int | None]]:
 def _port_refused(target: Target, policy: EgressPolicy) -> EgressRefused:
     ports = ", ".join(str(port) for port in sorted(policy.ports))
     return EgressRefused(
-        Refusal.PORT,
+        EgressRefusal.PORT,
         f"port {target.port} of {target.host} is not open; use one of {ports}, "
         f"or have the operator list {target.authority} in egress.allow_hosts",
     )

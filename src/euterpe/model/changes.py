@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from euterpe.model.errors import IllegalTransition, InvalidInput
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import WAITING
 from euterpe.model.submission import KEY_LIMIT, check_callback, check_priority, check_tags, check_text
 
@@ -34,7 +34,7 @@ def check_changes(changes: Changes) -> None:
         check_callback(changes.callback_url)
 
 
-def changed(job: Job, changes: Changes) -> Job:
+def changed(job: JobRow, changes: Changes) -> JobRow:
     """The job as it is then; IllegalTransition for the priority of one that no longer waits."""
     said = {name: value for name in Changes.__struct_fields__ if (value := getattr(changes, name)) is not UNSET}
     if said.get("priority", job.priority) != job.priority and job.state not in WAITING:

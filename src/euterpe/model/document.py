@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.errors import UnprocessableRow
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.readable import is_json
 
@@ -30,7 +30,7 @@ def rfc3339(at_us: int | None) -> str | None:
         return _NEVER if at_us > 0 else _EVER
 
 
-def status_document(job: Job) -> dict[str, Any]:
+def status_document(job: JobRow) -> dict[str, Any]:
     """Status and metadata, without payload or result: what an intermediate webhook carries."""
     return {
         "job_id": job.id,
@@ -64,7 +64,7 @@ def status_document(job: Job) -> dict[str, Any]:
     }
 
 
-def job_document(job: Job) -> dict[str, Any]:
+def job_document(job: JobRow) -> dict[str, Any]:
     """The whole job. A JSON payload and result are shown as they are, bytes as base64."""
     document = status_document(job)
     document["payload"] = _shown(job.payload) if job.payload_format == "json" else _base64(job.payload)
@@ -76,7 +76,7 @@ def job_document(job: Job) -> dict[str, Any]:
     return document
 
 
-def tags_of(job: Job) -> dict[str, str]:
+def tags_of(job: JobRow) -> dict[str, str]:
     """None of a row that was spoilt: it must not hide the rest."""
     try:
         return job.tags

@@ -8,7 +8,7 @@ import msgspec
 
 from euterpe.model.document import rfc3339, status_document
 from euterpe.model.event_names import family_of, is_told_of
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.readable import is_json, origin_of
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.status_report import status_report
@@ -31,12 +31,12 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     created_at: int
 
 
-def is_told(job: Job) -> bool:
+def is_told(job: JobRow) -> bool:
     """Whether the state the job has just entered is worth an event."""
     return job.callback_url is not None and is_told_of(job.state, job.callback_events)
 
 
-def event_of(job: Job, event_id: str) -> Event:
+def event_of(job: JobRow, event_id: str) -> Event:
     """The event of the state `job` has just entered. `transitions` grows with every change: drop lower ones."""
     assert job.callback_url is not None
     family = family_of(job.callback_events)

@@ -20,7 +20,7 @@ _ERROR: Final = msgspec.json.Decoder(dict[str, Any])
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, ValueError, TypeError)
 
 
-class Job(msgspec.Struct, frozen=True, gc=False):
+class JobRow(msgspec.Struct, frozen=True, gc=False):
     """One row of `inbox_jobs`, field for field in the order of `queries/job_columns.sql`.
 
     A msgspec.Struct and not a dataclass because a claim makes a thousand of these at once, and this
@@ -187,11 +187,11 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """What a worker gets: the job and the lease that lets it write."""
 
-    job: Job
+    job: JobRow
     lease: Lease
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class AttemptRow(msgspec.Struct, frozen=True):
     """One execution. The open one is read off the job's row; one that ended is a row of `job_attempts`."""
 
     job_id: str

@@ -16,7 +16,7 @@ import msgspec
 from euterpe.model.backoff import UnusableDelay
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.failure import BUDGET_SPENT, Category, Failure, unprocessable
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import By, State, check_move
 
@@ -68,7 +68,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     """Fence first: the version is raised, so that whoever still runs the job can write nothing more."""
 
 
-def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settlement:
+def settle(job: JobRow, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settlement:
     """Decide what an outcome means for this job. Pure: the caller writes it, fenced."""
     if type(outcome) is Success and by is By.WORKER:  # Thousands a second; the table allows it, see below.
         if job.stages_json is None:
@@ -90,7 +90,7 @@ def settle(job: Job, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settl
     return settlement
 
 
-def _completed_stages(job: Job, result: bytes | None) -> Settlement:
+def _completed_stages(job: JobRow, result: bytes | None) -> Settlement:
     """A row that was spoilt while the job ran makes no failure of a success."""
     try:
         last = job.stages[-1]
@@ -99,13 +99,13 @@ def _completed_stages(job: Job, result: bytes | None) -> Settlement:
     return Settlement(job.id, job.claim_version, State.COMPLETED, "completed", result, last_stage=last)
 
 
-def stages_unfinished(job: Job, last_stage: str) -> Settlement:
+def stages_unfinished(job: JobRow, last_stage: str) -> Settlement:
     """The handler returned before its job had walked the stages that its type declares: the next try would, too."""
     message = f"it returned in stage {job.current_stage!r}; a job of this type completes from {last_stage!r} only"
     return _ended(job, State.FAILED, Failure(Category.PERMANENT, message, code="illegal_transition"))
 
 
-def _settle_failure(job: Job, failure: Failure, rng: Random, by: By) -> Settlement:
+def _settle_failure(job: JobRow, failure: Failure, rng: Random, by: By) -> Settlement:
     if failure.category is Category.CANCELLED:
         return _ended(job, State.CANCELLED, failure)
     if failure.give_up:
@@ -131,7 +131,7 @@ def _settle_failure(job: Job, failure: Failure, rng: Random, by: By) -> Settleme
     )
 
 
-def _delay_us(job: Job, policy: RetryPolicy, failure: Failure, rng: Random) -> int:
+def _delay_us(job: JobRow, policy: RetryPolicy, failure: Failure, rng: Random) -> int:
     try:
         return policy.delay_us(failure, job.attempt_count, rng)
     except UnusableDelay as error:
@@ -141,7 +141,7 @@ def _delay_us(job: Job, policy: RetryPolicy, failure: Failure, rng: Random) -> i
         return RetryPolicy(policy.backoff.stand_in()).delay_us(failure, job.attempt_count, rng)
 
 
-def _settle_release(job: Job, rng: Random, by: By) -> Settlement:
+def _settle_release(job: JobRow, rng: Random, by: By) -> Settlement:
     if job.release_count >= MAX_RELEASES:
         # A job that is only ever handed back would circle for ever; from here on it pays for its attempts.
         failure = Failure(Category.SYSTEM, f"released {MAX_RELEASES} times without an end", code="released_too_often")
@@ -149,7 +149,7 @@ def _settle_release(job: Job, rng: Random, by: By) -> Settlement:
     return Settlement(job.id, job.claim_version, State.SCHEDULED, "released", refund=True)
 
 
-def _ended(job: Job, state: State, failure: Failure) -> Settlement:
+def _ended(job: JobRow, state: State, failure: Failure) -> Settlement:
     return Settlement(
         job.id,
         job.claim_version,
@@ -159,24 +159,24 @@ def _ended(job: Job, state: State, failure: Failure) -> Settlement:
     )
 
 
-def _error_json(job: Job, failure: Failure, *, retryable: bool) -> str:
+def _error_json(job: JobRow, failure: Failure, *, retryable: bool) -> str:
     return msgspec.json.encode(failure.as_error(job.attempt_count, retryable=retryable)).decode()
 
 
-def taken_away(job: Job, state: State, failure: Failure, by: By) -> Settlement:
+def taken_away(job: JobRow, state: State, failure: Failure, by: By) -> Settlement:
     """Lifetime and forced cancel: the job ends here and its claim, if any, is fenced off."""
     check_move(job.state, state, by)
     ended = _ended(job, state, failure)
     return msgspec.structs.replace(ended, take_away=job.state is State.RUNNING)
 
 
-def unprocessable_row(job: Job, columns: Sequence[str]) -> Settlement:
+def unprocessable_row(job: JobRow, columns: Sequence[str]) -> Settlement:
     """A claimed job whose row cannot be read is not handed to anybody: it ends, and says why."""
     check_move(State.RUNNING, State.DEAD_LETTER, By.WORKER)
     return _ended(job, State.DEAD_LETTER, unprocessable(f"{', '.join(columns)} cannot be read"))
 
 
-def exhausted(job: Job) -> Settlement:
+def exhausted(job: JobRow) -> Settlement:
     """A waiting retry whose budget is gone (someone lowered it)."""
     check_move(job.state, State.DEAD_LETTER, By.SWEEP)
     return _ended(job, State.DEAD_LETTER, BUDGET_SPENT)

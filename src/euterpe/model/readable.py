@@ -9,12 +9,12 @@ import msgspec
 
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.http_url import BadUrl, parse_http_url
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 
 UNDELIVERABLE: Final = "invalid:"
 """The origin of an event whose URL cannot be read: the dispatcher refuses it, and says why."""
 
-_READERS: Final[dict[str, Callable[[Job], Any]]] = {
+_READERS: Final[dict[str, Callable[[JobRow], Any]]] = {
     "tags": lambda job: job.tags,
     "stages": lambda job: job.stages,
     "retry_policy": lambda job: job.retry,
@@ -22,7 +22,7 @@ _READERS: Final[dict[str, Callable[[Job], Any]]] = {
 }
 
 
-def unreadable_columns(job: Job) -> list[str]:
+def unreadable_columns(job: JobRow) -> list[str]:
     """The columns, by name, that would stop a program that needs them."""
     found = []
     for column, read in _READERS.items():
@@ -40,7 +40,7 @@ def origin_of(url: str) -> str:
         return UNDELIVERABLE
 
 
-def columns_not_json(job: Job) -> list[str]:
+def columns_not_json(job: JobRow) -> list[str]:
     """The columns, by name, that say they are JSON and are not: they cannot be a part of a JSON answer."""
     found = []
     if job.payload_format == "json" and not is_json(job.payload):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from euterpe.model.document import rfc3339, tags_of
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import TRACE_TAG
 
 
-def status_report(job: Job) -> dict[str, Any]:
+def status_report(job: JobRow) -> dict[str, Any]:
     """What the row of the job tells, without payload, result and error."""
     return {
         "job_id": job.id,

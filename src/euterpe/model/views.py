@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import State
 
 PAGE_BYTES: Final = 8_000_000
@@ -26,10 +26,10 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = PAGE_BYTES
 
 
-class Page(msgspec.Struct, frozen=True):
+class SearchPage(msgspec.Struct, frozen=True):
     """Jobs, newest first; `cursor` is None on the last page. A page of large jobs is shorter than its limit."""
 
-    jobs: list[Job]
+    jobs: list[JobRow]
     cursor: str | None
 
 
@@ -42,7 +42,7 @@ class QueueDepth(msgspec.Struct, frozen=True):
     oldest_age_us: int
 
 
-class Stats(msgspec.Struct, frozen=True):
+class StoreStats(msgspec.Struct, frozen=True):
     """Counts by state, queue and type; oldest waiting ages by queue; ends per minute."""
 
     by_state: dict[str, int]

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.outcome import Outcome
 from euterpe.model.state import State
 
@@ -57,7 +57,7 @@ class Settled(msgspec.Struct, frozen=True):
     has_callback: bool = False
     is_plain: bool = True
     """Whether nothing hangs on its end: no dependent, no callback, no concurrency key."""
-    job: Job | None = None
+    job: JobRow | None = None
     """As it ran; None where a brief statement completed it, which tells no more."""
     delay_us: int = 0
     """How long a retry waits."""

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from euterpe.model.batch import Draft, Receipt, Unit
 from euterpe.model.changes import Changes
-from euterpe.model.job import Attempt, Job, Lease
+from euterpe.model.job import AttemptRow, JobRow, Lease
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.model.views import Page, QueueDepth, Search, Stats
+from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.ports.claims import Claims
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.outbox import OutboxStore
@@ -141,11 +141,11 @@ class Store(Claims, Protocol):
         """Cancel a waiting job, ask a running one to stop, or, by force, take it from its worker."""
         ...
 
-    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> Job:
+    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
         """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
         ...
 
-    async def replay(self, job_id: str, key: str) -> Receipt | Job:
+    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
         """As `retry`, answered with the receipt of the new job, which says whether the key had made it before."""
         ...
 
@@ -157,7 +157,7 @@ class Store(Claims, Protocol):
         """Throw dead letters away, all or none; returns the ids that were there."""
         ...
 
-    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> Job:
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
         """Change priority (while it waits), tags, correlation id or callback URL."""
         ...
 
@@ -173,19 +173,19 @@ class Store(Claims, Protocol):
 
     # --- readers ------------------------------------------------------------------------------------
 
-    async def get(self, job_id: str, requester_id: str | None = None) -> Job: ...
+    async def get(self, job_id: str, requester_id: str | None = None) -> JobRow: ...
 
-    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[Attempt]: ...
+    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]: ...
 
-    async def search(self, query: Search) -> Page: ...
+    async def search(self, query: Search) -> SearchPage: ...
 
-    async def stats(self, requester_id: str | None = None) -> Stats: ...
+    async def stats(self, requester_id: str | None = None) -> StoreStats: ...
 
     async def depths(self) -> list[QueueDepth]:
         """The live jobs of every queue by state."""
         ...
 
-    async def peek(self, queues: Sequence[str], limit: int) -> list[Job]:
+    async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:
         """What a worker that knows every type would claim next."""
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 
 OUTBOX_CHANNEL = "*outbox"
 """Announced like a queue when events were written; no queue can have this name by accident."""
@@ -47,7 +47,7 @@ Address = tuple[str, str]
 class MessageTransport(Protocol):
     """Wakeups whose messages stand for jobs: each stays pending until its job ended, or went back to wait."""
 
-    async def messages_of(self, jobs: Sequence[Job]) -> list[Address | None]:
+    async def messages_of(self, jobs: Sequence[JobRow]) -> list[Address | None]:
         """The messages of jobs that were just claimed; None where the transport does not answer."""
         ...
 

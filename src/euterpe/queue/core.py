@@ -16,7 +16,7 @@ from euterpe.model.batch import Receipt
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.exchange import SettleResult
-from euterpe.model.job import Claim, Job
+from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_CEILING, Submission
 from euterpe.ports import Clock, Store, Wakeups
@@ -126,13 +126,13 @@ class QueueCore:
 
     # --- jobs ---------------------------------------------------------------------------------------
 
-    async def get(self, job_id: str) -> Job:
+    async def get(self, job_id: str) -> JobRow:
         return await self.store.get(job_id)
 
     async def cancel(self, job_id: str, force: bool) -> State:
         return await self.store.cancel(job_id, force=force)
 
-    async def retry(self, job_id: str) -> Job:
+    async def retry(self, job_id: str) -> JobRow:
         row = await self.store.retry(job_id)
         self.wakeups.announce([row.queue])
         return row
@@ -161,7 +161,7 @@ class QueueCore:
             returns=self._returns(receipt.type),
         )
 
-    def handle_of_row(self, row: Job) -> JobHandle[Any]:
+    def handle_of_row(self, row: JobRow) -> JobHandle[Any]:
         return handle_of_row(self, row, self._returns(row.type))
 
     def _returns(self, job_type: str) -> Any:

@@ -11,9 +11,7 @@ import msgspec
 
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import UnprocessableRow
-from euterpe.model.job import Attempt as AttemptRow
-from euterpe.model.job import Job as JobRow
-from euterpe.model.job import read_error
+from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.job_error import JobError, error_of
 from euterpe.model.priority import Priority
 from euterpe.model.state import TERMINAL, State

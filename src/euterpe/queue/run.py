@@ -22,7 +22,7 @@ from euterpe.queue.core import QueueCore
 from euterpe.queue.cron import keep_time
 from euterpe.queue.submitter import Submitter
 from euterpe.webhook.service import WebhookService
-from euterpe.worker.attempt import Attempt
+from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import PROMOTE_S, Sweeper
@@ -54,7 +54,7 @@ class Controls(NamedTuple):
     drain: Callable[[], None]
     release: Callable[[], None]
     is_stopping: Callable[[], bool]
-    running: Callable[[], Collection[Attempt]]
+    running: Callable[[], Collection[AttemptRun]]
 
 
 async def run_worker(

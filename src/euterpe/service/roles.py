@@ -32,8 +32,7 @@ from euterpe.service.outbox import deliver
 from euterpe.service.readiness import until_ready
 from euterpe.service.sampling import sample_forever
 from euterpe.service.signals import Stop
-from euterpe.service.transcoding import Part as TranscodingPart
-from euterpe.service.transcoding import transcoding
+from euterpe.service.transcoding import TranscodingPart, transcoding
 from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import sweep_forever
 

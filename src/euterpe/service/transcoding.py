@@ -24,7 +24,7 @@ class TranscodingUnavailable(EuterpeError):
     """The configuration asks for transcoding, and this installation cannot."""
 
 
-class Part(Protocol):
+class TranscodingPart(Protocol):
     """What a role does with transcoding."""
 
     def routes(self, quotas: Any) -> Sequence[Any]: ...
@@ -51,7 +51,9 @@ def has_ffmpeg() -> bool:
 
 
 @asynccontextmanager
-async def transcoding(config: Config, queue: Queue, metrics: Metrics, *, works: bool) -> AsyncIterator[Part | None]:
+async def transcoding(
+    config: Config, queue: Queue, metrics: Metrics, *, works: bool
+) -> AsyncIterator[TranscodingPart | None]:
     """On an open queue. With `works`, its workers transcode as well. None: nobody asked for it, and it cannot run."""
     from euterpe.transcode.media.errors import MediaError
     from euterpe.transcode.media.tools import find_tools

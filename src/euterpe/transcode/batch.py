@@ -19,14 +19,14 @@ import msgspec
 
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.errors import EuterpeError
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL
 from euterpe.queue.queue import Queue, core_of
 from euterpe.transcode.checking import read_outputs
 from euterpe.transcode.job import Transcoder, register
 from euterpe.transcode.locations import LocalDestination, LocalSource
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.tools import find_tools
 from euterpe.transcode.outputs import Output
 from euterpe.transcode.own_files import NoCredentials, NoUploads
@@ -68,7 +68,7 @@ async def transcode_files(batch: Batch, tell: Tell) -> list[dict[str, Any]]:
         queue = Queue(f"sqlite:///{folder}/jobs.db")
         transcoder = Transcoder(
             tools=tools,
-            limits=Limits(),
+            limits=MediaLimits(),
             workspaces=Workspaces(Path(folder) / "work"),
             places=Places(EgressPolicy(), out, NoUploads(), source_root=Path("/")),
             credentials_of=lambda _attempt: NoCredentials(),
@@ -131,7 +131,7 @@ async def _submit(queue: Queue, path: Path, outputs: tuple[Output, ...]) -> tupl
     return path, job.id
 
 
-async def _follow(queue: Queue, job_id: str, name: str, tell: Tell) -> Job:
+async def _follow(queue: Queue, job_id: str, name: str, tell: Tell) -> JobRow:
     while True:
         job = await core_of(queue).get(job_id)
         done = job.state in TERMINAL
@@ -141,7 +141,7 @@ async def _follow(queue: Queue, job_id: str, name: str, tell: Tell) -> Job:
         await asyncio.sleep(LOOK_S)
 
 
-def _document(path: Path, job: Job, out: Path) -> dict[str, Any]:
+def _document(path: Path, job: JobRow, out: Path) -> dict[str, Any]:
     returned = msgspec.json.decode(job.result) if job.result is not None else {}
     outputs = [{"path": str(out / output["key"]), **output} for output in returned.get("outputs", [])]
     error = None if job.error is None or outputs else job.error_document

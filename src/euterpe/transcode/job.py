@@ -26,13 +26,13 @@ from euterpe.transcode.media.encode import encode
 from euterpe.transcode.media.errors import MediaError
 from euterpe.transcode.media.exit_codes import after_crash
 from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.probe import probe
 from euterpe.transcode.media.results import EncodedOutput
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.outputs import Output
 from euterpe.transcode.places import CredentialsOf, JobCredentials, Places
-from euterpe.transcode.progress import Reporter
+from euterpe.transcode.progress import ProgressReporter
 from euterpe.transcode.request import (
     CALLBACK_EVENTS,
     DEFAULT_MAX_ATTEMPTS,
@@ -42,7 +42,7 @@ from euterpe.transcode.request import (
     payload_of,
 )
 from euterpe.transcode.storage.errors import Stage, StorageError
-from euterpe.transcode.storage.ports import Attempt, Fetched
+from euterpe.transcode.storage.ports import Fetched, UploadAttempt
 from euterpe.transcode.uploading import Uploads
 from euterpe.transcode.workspace import Workspaces
 from euterpe.worker.context import Context
@@ -60,7 +60,7 @@ class Transcoder:
     """What attempts share in one process. `slots` bounds how many encode at the same time."""
 
     tools: Tools
-    limits: Limits
+    limits: MediaLimits
     workspaces: Workspaces
     places: Places
     credentials_of: CredentialsOf
@@ -119,8 +119,8 @@ class _Attempt:
         self._with = transcoder
         self._ctx = ctx
         self._payload = payload
-        self._attempt = Attempt(ctx.job_id, ctx.claim_version)
-        self._reporter = Reporter(ctx.progress)
+        self._attempt = UploadAttempt(ctx.job_id, ctx.claim_version)
+        self._reporter = ProgressReporter(ctx.progress)
         self._noted: dict[str, Any] = {}
         self.stage = TRANSCODE_STAGES[0]
 

@@ -29,7 +29,7 @@ from euterpe.transcode.locations import (
     SourceLocation,
     without_query,
 )
-from euterpe.transcode.reading import Problem, escaped, read
+from euterpe.transcode.reading import FieldProblem, escaped, read
 
 T = TypeVar("T", bound=Struct)
 
@@ -87,12 +87,12 @@ class Read:
 
     locations: Locations | None
     credentials: CredentialSet
-    problems: tuple[Problem, ...]
+    problems: tuple[FieldProblem, ...]
 
 
 def read_locations(body: Mapping[str, object], policy: EgressPolicy, now_s: float) -> Read:
     """`source`, `destination`, `credentials`, and the `put_url` of each of the `outputs`; nothing else is looked at."""
-    found: list[Problem] = []
+    found: list[FieldProblem] = []
     source, source_url = _read_source(body.get("source"), found, policy, now_s)
     outputs = body.get("outputs")
     put_urls = _read_put_urls(outputs if isinstance(outputs, list) else [], found, policy, now_s)
@@ -111,7 +111,7 @@ def read_locations(body: Mapping[str, object], policy: EgressPolicy, now_s: floa
 
 
 def _read_source(
-    raw: object, found: list[Problem], policy: EgressPolicy, now_s: float
+    raw: object, found: list[FieldProblem], policy: EgressPolicy, now_s: float
 ) -> tuple[SourceLocation | None, SignedUrl | None]:
     kind = _kind(raw, _SOURCES, "/source", found)
     if kind is None:
@@ -134,7 +134,7 @@ def _read_source(
     return None, None
 
 
-def _read_destination(raw: object, found: list[Problem], policy: EgressPolicy) -> DestinationLocation | None:
+def _read_destination(raw: object, found: list[FieldProblem], policy: EgressPolicy) -> DestinationLocation | None:
     kind = _kind(raw, _DESTINATIONS, "/destination", found)
     if kind is None:
         return None
@@ -144,12 +144,12 @@ def _read_destination(raw: object, found: list[Problem], policy: EgressPolicy) -
     if isinstance(said, S3Destination | LocalDestination) and said.prefix:
         _check_name(said.prefix.rstrip("/") or "/", "/destination/prefix", found, what="prefix")
         if not said.prefix.endswith("/"):
-            found.append(Problem("/destination/prefix", "invalid", "a prefix ends with a slash"))
+            found.append(FieldProblem("/destination/prefix", "invalid", "a prefix ends with a slash"))
     return said if isinstance(said, S3Destination | LocalDestination) else None
 
 
 def _read_put_urls(
-    outputs: Sequence[object], found: list[Problem], policy: EgressPolicy, now_s: float
+    outputs: Sequence[object], found: list[FieldProblem], policy: EgressPolicy, now_s: float
 ) -> dict[str, SignedUrl]:
     urls: dict[str, SignedUrl] = {}
     for index, output in enumerate(outputs):
@@ -158,7 +158,7 @@ def _read_put_urls(
             continue
         place = f"/outputs/{index}/put_url"
         if output.get("kind") == "hls":
-            found.append(Problem(place, "unsupported", "HLS has many files: it needs a destination with a prefix"))
+            found.append(FieldProblem(place, "unsupported", "HLS has many files: it needs a destination with a prefix"))
             continue
         said = _Url(url=raw) if isinstance(raw, str) else read(raw, _Url, found, place)
         if said is not None:
@@ -168,16 +168,18 @@ def _read_put_urls(
 
 
 def _of_put_urls(
-    destination: object, urls: Mapping[str, SignedUrl], outputs: object, found: list[Problem]
+    destination: object, urls: Mapping[str, SignedUrl], outputs: object, found: list[FieldProblem]
 ) -> PutUrlDestination | None:
     if destination is not None:
-        found.append(Problem("/destination", "conflict", "outputs have a put_url each, or all go to one destination"))
+        found.append(
+            FieldProblem("/destination", "conflict", "outputs have a put_url each, or all go to one destination")
+        )
     if not urls:
-        found.append(Problem("/destination", "missing", "a destination is required, or a put_url for each output"))
+        found.append(FieldProblem("/destination", "missing", "a destination is required, or a put_url for each output"))
         return None
     for index, output in enumerate(outputs if isinstance(outputs, list) else []):
         if isinstance(output, dict) and output.get("put_url") is None:
-            found.append(Problem(f"/outputs/{index}/put_url", "missing", "the other outputs have one"))
+            found.append(FieldProblem(f"/outputs/{index}/put_url", "missing", "the other outputs have one"))
     return PutUrlDestination(urls={name: signed.place for name, signed in urls.items()})
 
 
@@ -185,32 +187,32 @@ def _read_credentials(
     raw: object,
     source: SourceLocation | None,
     destination: DestinationLocation | None,
-    found: list[Problem],
+    found: list[FieldProblem],
     now_s: float,
 ) -> dict[str, AccessKeys]:
     if raw is not None and not isinstance(raw, dict):
-        found.append(Problem("/credentials", "invalid", "an object is expected"))
+        found.append(FieldProblem("/credentials", "invalid", "an object is expected"))
         return {}
     said: dict[str, object] = raw or {}
     needs = {"source": isinstance(source, S3Source), "destination": isinstance(destination, S3Destination)}
     keys: dict[str, AccessKeys] = {}
     for name in said:
         if name not in needs:
-            found.append(Problem(f"/credentials/{escaped(name)}", "unknown_field", "there is no such option"))
+            found.append(FieldProblem(f"/credentials/{escaped(name)}", "unknown_field", "there is no such option"))
     for name, needed in needs.items():
         place = f"/credentials/{name}"
         given = said.get(name)
         if given is None or given == {}:
             if needed:
-                found.append(Problem(place, "missing", f"a {name} of type s3 needs access keys"))
+                found.append(FieldProblem(place, "missing", f"a {name} of type s3 needs access keys"))
         elif not needed:
-            found.append(Problem(place, "unexpected", f"this {name} takes no access keys"))
+            found.append(FieldProblem(place, "unexpected", f"this {name} takes no access keys"))
         elif (one := _access_keys(given, place, found, now_s)) is not None:
             keys[name] = one
     return keys
 
 
-def _access_keys(raw: object, place: str, found: list[Problem], now_s: float) -> AccessKeys | None:
+def _access_keys(raw: object, place: str, found: list[FieldProblem], now_s: float) -> AccessKeys | None:
     before = len(found)
     said = read(raw, _Keys, found, place)
     if said is None or len(found) > before:
@@ -218,9 +220,9 @@ def _access_keys(raw: object, place: str, found: list[Problem], now_s: float) ->
     for name in ("access_key_id", "secret_access_key", "session_token"):
         value = getattr(said, name)
         if value and not _SECRET.fullmatch(value):
-            found.append(Problem(f"{place}/{name}", "invalid", "printable ASCII without spaces is expected"))
+            found.append(FieldProblem(f"{place}/{name}", "invalid", "printable ASCII without spaces is expected"))
         elif not value and name != "session_token":
-            found.append(Problem(f"{place}/{name}", "missing", "it is empty"))
+            found.append(FieldProblem(f"{place}/{name}", "missing", "it is empty"))
     return AccessKeys(
         access_key_id=said.access_key_id,
         secret_access_key=said.secret_access_key,
@@ -229,7 +231,7 @@ def _access_keys(raw: object, place: str, found: list[Problem], now_s: float) ->
     )
 
 
-def _expiry(text: str | None, place: str, found: list[Problem], now_s: float) -> int | None:
+def _expiry(text: str | None, place: str, found: list[FieldProblem], now_s: float) -> int | None:
     if not text:
         return None
     try:
@@ -237,89 +239,93 @@ def _expiry(text: str | None, place: str, found: list[Problem], now_s: float) ->
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        found.append(Problem(place, "invalid", "an RFC 3339 time with its offset is expected"))
+        found.append(FieldProblem(place, "invalid", "an RFC 3339 time with its offset is expected"))
         return None
     if at.timestamp() < now_s + MIN_TTL_S:
-        found.append(Problem(place, "expires_too_soon", f"at least {MIN_TTL_S} seconds from now are needed"))
+        found.append(FieldProblem(place, "expires_too_soon", f"at least {MIN_TTL_S} seconds from now are needed"))
     return int(at.timestamp())
 
 
 def _signed(
-    said: _Url, place: str, found: list[Problem], policy: EgressPolicy, now_s: float, at_url: str = "/url"
+    said: _Url, place: str, found: list[FieldProblem], policy: EgressPolicy, now_s: float, at_url: str = "/url"
 ) -> SignedUrl:
     base, mark, query = said.url.partition("?")
     _check_endpoint(base, f"{place}{at_url}", found, policy)
     if mark and (len(query) > MAX_QUERY or not _QUERY.fullmatch(query)):
         found.append(
-            Problem(f"{place}{at_url}", "invalid", f"its query must be percent-encoded, up to {MAX_QUERY} characters")
+            FieldProblem(
+                f"{place}{at_url}", "invalid", f"its query must be percent-encoded, up to {MAX_QUERY} characters"
+            )
         )
     if len(said.headers) > MAX_HEADERS:
-        found.append(Problem(f"{place}/headers", "too_many", f"at most {MAX_HEADERS} headers"))
+        found.append(FieldProblem(f"{place}/headers", "too_many", f"at most {MAX_HEADERS} headers"))
     for name, value in said.headers.items():
         try:
             check_headers({name: value})
         except EgressRefused:
-            found.append(Problem(f"{place}/headers/{escaped(name)}", "invalid", "this header cannot be set"))
+            found.append(FieldProblem(f"{place}/headers/{escaped(name)}", "invalid", "this header cannot be set"))
     return SignedUrl(
         url=said.url, headers=said.headers, expires_at=_expiry(said.expires_at, f"{place}/expires_at", found, now_s)
     )
 
 
-def _check_s3(said: S3Source | S3Destination, place: str, found: list[Problem], policy: EgressPolicy) -> None:
+def _check_s3(said: S3Source | S3Destination, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
     if not _BUCKET.fullmatch(said.bucket) or ".." in said.bucket:
-        found.append(Problem(f"{place}/bucket", "invalid", "a bucket has 3 to 63 letters, digits, dots or dashes"))
+        found.append(FieldProblem(f"{place}/bucket", "invalid", "a bucket has 3 to 63 letters, digits, dots or dashes"))
     if not _REGION.fullmatch(said.region):
-        found.append(Problem(f"{place}/region", "invalid", "a region has lower-case letters, digits and dashes"))
+        found.append(FieldProblem(f"{place}/region", "invalid", "a region has lower-case letters, digits and dashes"))
     if said.endpoint is None:
         if said.region == "auto":
-            found.append(Problem(f"{place}/endpoint", "missing", "give an endpoint, or the AWS region of the bucket"))
+            found.append(
+                FieldProblem(f"{place}/endpoint", "missing", "give an endpoint, or the AWS region of the bucket")
+            )
         return
     if said.endpoint.count("/") > 2 or "?" in said.endpoint:
-        found.append(Problem(f"{place}/endpoint", "invalid", "an endpoint is https://host or https://host:port"))
+        found.append(FieldProblem(f"{place}/endpoint", "invalid", "an endpoint is https://host or https://host:port"))
     else:
         _check_endpoint(said.endpoint, f"{place}/endpoint", found, policy)
 
 
-def _check_endpoint(url: str, place: str, found: list[Problem], policy: EgressPolicy) -> None:
+def _check_endpoint(url: str, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
     try:
         target = parse_http_url(url)
         check_url(url, policy)
     except BadUrl as bad:
-        found.append(Problem(place, "invalid", f"the URL {bad}"))
+        found.append(FieldProblem(place, "invalid", f"the URL {bad}"))
     except EgressRefused as refusal:
-        found.append(Problem(place, str(refusal.reason), str(refusal)))
+        found.append(FieldProblem(place, str(refusal.reason), str(refusal)))
     else:
         inside = policy.allow_loopback or policy.allow_private or policy.names(target.host, target.port)
         if not target.is_tls and not inside:
-            found.append(Problem(place, "insecure", "only https is taken: credentials travel with the request"))
+            found.append(FieldProblem(place, "insecure", "only https is taken: credentials travel with the request"))
 
 
-def _check_name(name: str, place: str, found: list[Problem], *, what: str) -> None:
+def _check_name(name: str, place: str, found: list[FieldProblem], *, what: str) -> None:
     """Of a key, a path or a prefix. Dots are refused everywhere: what lies between us and a store may resolve them."""
     parts = name.split("/")
     if not name or len(name.encode(errors="replace")) > _MAX_KEY_BYTES:
-        found.append(Problem(place, "invalid", f"a {what} has 1 to {_MAX_KEY_BYTES} bytes"))
+        found.append(FieldProblem(place, "invalid", f"a {what} has 1 to {_MAX_KEY_BYTES} bytes"))
     elif any(part in (".", "..", "") for part in parts):
-        found.append(Problem(place, "invalid", f"a {what} has no empty, . or .. part and begins with no slash"))
+        found.append(FieldProblem(place, "invalid", f"a {what} has no empty, . or .. part and begins with no slash"))
     elif any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in name):
-        found.append(Problem(place, "invalid", f"a {what} has no control characters"))
+        found.append(FieldProblem(place, "invalid", f"a {what} has no control characters"))
 
 
-def _check_pins(said: S3Source | SignedUrlSource | LocalSource, found: list[Problem]) -> None:
+def _check_pins(said: S3Source | SignedUrlSource | LocalSource, found: list[FieldProblem]) -> None:
     if said.sha256 is not None and not _SHA256.fullmatch(said.sha256):
-        found.append(Problem("/source/sha256", "invalid", "64 lower-case hexadecimal digits are expected"))
+        found.append(FieldProblem("/source/sha256", "invalid", "64 lower-case hexadecimal digits are expected"))
     etag = None if isinstance(said, LocalSource) else said.etag
     if etag is not None and not _ETAG.fullmatch(etag):
-        found.append(Problem("/source/etag", "invalid", "a strong entity tag is expected"))
+        found.append(FieldProblem("/source/etag", "invalid", "a strong entity tag is expected"))
 
 
-def _kind(raw: object, kinds: Mapping[str, type[Struct]], place: str, found: list[Problem]) -> str | None:
+def _kind(raw: object, kinds: Mapping[str, type[Struct]], place: str, found: list[FieldProblem]) -> str | None:
     if raw is None:
-        found.append(Problem(place, "missing", "this option is required"))
+        found.append(FieldProblem(place, "missing", "this option is required"))
         return None
     kind = raw.get("type") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
         at = f"{place}/type" if isinstance(raw, dict) else place
-        found.append(Problem(at, "invalid", f"the type is one of: {', '.join(kinds)}"))
+        found.append(FieldProblem(at, "invalid", f"the type is one of: {', '.join(kinds)}"))
         return None
     return kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from euterpe.model.failure import Category
 from euterpe.transcode.storage.errors import Stage, StorageError
-from euterpe.transcode.storage.ports import Attempt, OpenUpload, Reason, Scope, Versioned, VersionedUrl
+from euterpe.transcode.storage.ports import OpenUpload, Reason, Scope, UploadAttempt, Versioned, VersionedUrl
 
 
 class NoCredentials:
@@ -31,11 +31,11 @@ class NoCredentials:
 class NoUploads:
     """A ledger where nothing is uploaded in parts."""
 
-    async def opened(self, attempt: Attempt, upload: OpenUpload) -> None:
+    async def opened(self, attempt: UploadAttempt, upload: OpenUpload) -> None:
         """Nobody asks later."""
 
-    async def closed(self, attempt: Attempt, upload: OpenUpload) -> None:
+    async def closed(self, attempt: UploadAttempt, upload: OpenUpload) -> None:
         """Likewise."""
 
-    async def left_by_others(self, attempt: Attempt) -> list[OpenUpload]:  # noqa: ARG002  # the port's
+    async def left_by_others(self, attempt: UploadAttempt) -> list[OpenUpload]:  # noqa: ARG002  # the port's
         return []

@@ -19,7 +19,7 @@ from euterpe.transcode.locations import (
 )
 from euterpe.transcode.storage.local import LocalReader, LocalWriter
 from euterpe.transcode.storage.local_root import LocalRoot
-from euterpe.transcode.storage.ports import Attempt, Credentials, Destination, Source, UploadLedger
+from euterpe.transcode.storage.ports import Credentials, Destination, Source, UploadAttempt, UploadLedger
 from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
 from euterpe.transcode.storage.signed_url import PutUrlWriter, SignedUrlReader
 
@@ -30,7 +30,7 @@ class JobCredentials(Credentials, Protocol):
     async def close(self) -> None: ...
 
 
-CredentialsOf = Callable[[Attempt], JobCredentials]
+CredentialsOf = Callable[[UploadAttempt], JobCredentials]
 
 
 class Places:
@@ -54,7 +54,9 @@ class Places:
             case LocalSource():
                 return LocalReader(location, self._source_root)
 
-    def destination(self, location: DestinationLocation, attempt: Attempt, credentials: Credentials) -> Destination:
+    def destination(
+        self, location: DestinationLocation, attempt: UploadAttempt, credentials: Credentials
+    ) -> Destination:
         match location:
             case S3Destination():
                 return S3Writer(location, attempt, credentials, self._ledger, self._connect)

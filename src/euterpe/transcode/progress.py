@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from euterpe.transcode.media.progress import Progress
+from euterpe.transcode.media.progress import MediaProgress
 
 SHARES: Final = {"fetching": (0.0, 10.0), "processing": (10.0, 90.0), "uploading": (90.0, 100.0)}
 """From and to, in percent of the whole."""
@@ -18,7 +18,7 @@ _TEXT: Final = re.compile(r"(?:(?P<speed>[0-9.]+)x)?(?:, )?(?:(?P<eta>[0-9.]+) s
 Tell = Callable[[float, str], object]
 
 
-class Reporter:
+class ProgressReporter:
     """Tells now and then; a stage never goes back."""
 
     def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,7 +27,7 @@ class Reporter:
         self._next = 0.0
         self.percent = 0.0
 
-    def encoding(self, progress: Progress) -> None:
+    def encoding(self, progress: MediaProgress) -> None:
         self._say("processing", progress.percent / 100, progress_text(progress.speed, progress.eta_seconds))
 
     def moved(self, stage: str, done: int, total: int | None) -> None:

@@ -15,18 +15,18 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldProblem:
     pointer: str
     """RFC 6901; empty for the document itself."""
     code: str
     message: str
 
-    def under(self, prefix: str) -> Problem:
-        return Problem(prefix + self.pointer, self.code, self.message)
+    def under(self, prefix: str) -> FieldProblem:
+        return FieldProblem(prefix + self.pointer, self.code, self.message)
 
 
 def read(
-    raw: object, into: type[T], problems: list[Problem], pointer: str = "", ignore: Collection[str] = ()
+    raw: object, into: type[T], problems: list[FieldProblem], pointer: str = "", ignore: Collection[str] = ()
 ) -> T | None:
     """The struct, good for use where no problem was added, else good for finding more of them.
 
@@ -34,11 +34,13 @@ def read(
     somebody else reads.
     """
     if not isinstance(raw, dict):
-        problems.append(Problem(pointer, "invalid", "an object is expected"))
+        problems.append(FieldProblem(pointer, "invalid", "an object is expected"))
         return None
     fields = {field.encode_name: field for field in msgspec.structs.fields(into)}
     unknown = [key for key in raw if key not in fields and key not in ignore and not _is_tag(into, key)]
-    problems.extend(Problem(f"{pointer}/{escaped(key)}", "unknown_field", "there is no such option") for key in unknown)
+    problems.extend(
+        FieldProblem(f"{pointer}/{escaped(key)}", "unknown_field", "there is no such option") for key in unknown
+    )
     values: dict[str, object] = {}
     for name, field in fields.items():
         place = f"{pointer}/{escaped(name)}"
@@ -48,7 +50,7 @@ def read(
             if len(problems) == before or value is not None:
                 values[field.name] = value
         elif field.required:
-            problems.append(Problem(place, "missing", "this option is required"))
+            problems.append(FieldProblem(place, "missing", "this option is required"))
         if field.required and field.name not in values:
             if not _is_text(field.type):
                 return None
@@ -68,7 +70,7 @@ def _is_tag(into: type[msgspec.Struct], key: object) -> bool:
     return key == into.__struct_config__.tag_field
 
 
-def _value(raw: object, kind: typing.Any, problems: list[Problem], pointer: str) -> object:  # types are not typed
+def _value(raw: object, kind: typing.Any, problems: list[FieldProblem], pointer: str) -> object:  # types are not typed
     struct, optional = _struct_in(kind)
     if struct is not None:
         return None if optional and raw is None else read(raw, struct, problems, pointer)
@@ -83,7 +85,7 @@ def _value(raw: object, kind: typing.Any, problems: list[Problem], pointer: str)
 
 
 def _items(
-    raw: list[object], kind: typing.Any, item: type[msgspec.Struct], problems: list[Problem], pointer: str
+    raw: list[object], kind: typing.Any, item: type[msgspec.Struct], problems: list[FieldProblem], pointer: str
 ) -> tuple[msgspec.Struct, ...]:
     read_ones = [read(each, item, problems, f"{pointer}/{index}") for index, each in enumerate(raw)]
     try:  # the length alone: what is in the items was just looked at
@@ -99,11 +101,11 @@ def _of_anything(kind: typing.Any) -> typing.Any:
     return tuple[typing.Any, ...]
 
 
-def _problem(error: msgspec.ValidationError, pointer: str) -> Problem:
+def _problem(error: msgspec.ValidationError, pointer: str) -> FieldProblem:
     """msgspec ends its message with "- at `$[0]`" where the fault lies deeper; that becomes part of the pointer."""
     message, _, path = str(error).partition(" - at `")
     indexes = re.findall(r"\[(\d+)\]", path)
-    return Problem(pointer + "".join(f"/{index}" for index in indexes), "invalid", message)
+    return FieldProblem(pointer + "".join(f"/{index}" for index in indexes), "invalid", message)
 
 
 def _struct_in(kind: typing.Any) -> tuple[type[msgspec.Struct] | None, bool]:

@@ -30,7 +30,7 @@ from euterpe.transcode.locations import (
     SourceLocation,
 )
 from euterpe.transcode.outputs import Output
-from euterpe.transcode.reading import Problem, escaped, read
+from euterpe.transcode.reading import FieldProblem, escaped, read
 
 JOB_TYPE: Final = "transcode"
 CALLBACK_EVENTS: Final = "transcode.*"
@@ -87,7 +87,7 @@ class TranscodeRequest:
 class RequestInvalid(Exception):
     """Nothing was stored; `problems` are all that was found."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FieldProblem]) -> None:
         super().__init__(f"{len(problems)} problems: {', '.join(problem.pointer for problem in problems)}")
         self.problems = tuple(problems)
 
@@ -146,7 +146,7 @@ def read_request(
 
 def invalid(error: InvalidInput) -> RequestInvalid:
     """What the queue says of a job, in the words of the request."""
-    return RequestInvalid([Problem(_pointer(error.field), "invalid", error.reason)])
+    return RequestInvalid([FieldProblem(_pointer(error.field), "invalid", error.reason)])
 
 
 def payload_of(raw: Mapping[str, Any]) -> TranscodePayload:
@@ -161,7 +161,7 @@ def _index(index: int | None) -> str:
     return "" if index is None else f"/{index}"
 
 
-def _check_urls(options: _Options, policy: EgressPolicy, problems: list[Problem]) -> None:
+def _check_urls(options: _Options, policy: EgressPolicy, problems: list[FieldProblem]) -> None:
     for name in ("status_webhook_url", "refresh_url"):
         url = getattr(options, name)
         if url is None:
@@ -169,10 +169,10 @@ def _check_urls(options: _Options, policy: EgressPolicy, problems: list[Problem]
         try:
             check_url(url, policy)
         except EgressRefused as refusal:
-            problems.append(Problem(f"/{name}", str(refusal.reason), str(refusal)))
+            problems.append(FieldProblem(f"/{name}", str(refusal.reason), str(refusal)))
 
 
-def _moment(text: str | None, problems: list[Problem]) -> int | None:
+def _moment(text: str | None, problems: list[FieldProblem]) -> int | None:
     if text is None:
         return None
     try:
@@ -180,24 +180,26 @@ def _moment(text: str | None, problems: list[Problem]) -> int | None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None or at.timestamp() < 0:
-        problems.append(Problem("/not_before", "invalid", "an RFC 3339 time with its offset is expected"))
+        problems.append(FieldProblem("/not_before", "invalid", "an RFC 3339 time with its offset is expected"))
         return None
     return int(at.timestamp() * 1_000_000)
 
 
-def _several_files(destination: DestinationLocation, outputs: Sequence[Output]) -> list[Problem]:
+def _several_files(destination: DestinationLocation, outputs: Sequence[Output]) -> list[FieldProblem]:
     if not isinstance(destination, PutUrlDestination):
         return []
     return [
-        Problem(f"/outputs/{index}/put_url", "unsupported", "this output has several files, and a put_url takes one")
+        FieldProblem(
+            f"/outputs/{index}/put_url", "unsupported", "this output has several files, and a put_url takes one"
+        )
         for index, output in enumerate(outputs)
         if len(names_of(output)) > 1
     ]
 
 
-def _once_each(problems: Sequence[Problem]) -> list[Problem]:
+def _once_each(problems: Sequence[FieldProblem]) -> list[FieldProblem]:
     """One a place; `put_url` of an output is read by two readers."""
-    by_place: dict[str, Problem] = {}
+    by_place: dict[str, FieldProblem] = {}
     for problem in problems:
         by_place.setdefault(problem.pointer, problem)
     return list(by_place.values())

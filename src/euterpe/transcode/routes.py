@@ -25,7 +25,7 @@ from euterpe.server.traceparent import traceparent_of, with_parent
 from euterpe.transcode import wire
 from euterpe.transcode.credentials.repository import CredentialStore, forget
 from euterpe.transcode.credentials.update import CredentialsRefused, UpdateInvalid, update_credentials
-from euterpe.transcode.reading import Problem
+from euterpe.transcode.reading import FieldProblem
 from euterpe.transcode.request import RequestInvalid, TranscodeRequest, invalid, read_request
 from euterpe.transcode.status import Statuses
 
@@ -201,7 +201,7 @@ def _job_id(said: str) -> str:
     return job_id
 
 
-def _refused(problems: Sequence[Problem]) -> Refusal:
-    first = problems[0] if problems else Problem("", "invalid", "the body cannot be used")
+def _refused(problems: Sequence[FieldProblem]) -> Refusal:
+    first = problems[0] if problems else FieldProblem("", "invalid", "the body cannot be used")
     errors = [FieldError(problem.pointer, problem.code, problem.message) for problem in problems]
     return Refusal(422, "invalid_input", first.message, pointer=first.pointer, errors=errors)

@@ -27,14 +27,14 @@ from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPo
 from euterpe.transcode.credentials.refresh import RefreshCalls
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads
 from euterpe.transcode.job import Transcoder, register
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.places import Places
 from euterpe.transcode.routes import TranscodeRoutes, transcode_routes
 from euterpe.transcode.samples import make_sample
 from euterpe.transcode.storage.local import remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from euterpe.transcode.workspace import Workspaces
 from euterpe.webhook.settings import egress_policy, secrets_when_needed
 
@@ -123,7 +123,7 @@ class Transcoding:
     def credentials(self) -> CredentialStore:
         return CredentialStore(database_of(core_of(self._queue).store), self._keys)
 
-    def _credentials_of(self, attempt: Attempt) -> CredentialProvider:
+    def _credentials_of(self, attempt: UploadAttempt) -> CredentialProvider:
         policy = RefreshPolicy(ceiling=self._config.transcode.refresh_attempts)
         return CredentialProvider(attempt, self.credentials, self._calls, policy, count=self._count)
 
@@ -163,9 +163,9 @@ class _KeyFile:
         return self._keyring.unwrap(kek_id, wrapped, associated_data)
 
 
-def limits_of(config: Config) -> Limits:
+def limits_of(config: Config) -> MediaLimits:
     said = config.transcode
-    return Limits(
+    return MediaLimits(
         max_source_bytes=said.max_source_bytes,
         max_output_bytes=said.max_output_bytes,
         max_duration_s=said.max_duration_us / 1e6,

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.errors import JobNotFound
-from euterpe.model.job import Job, read_error
+from euterpe.model.job import JobRow, read_error
 from euterpe.model.status_report import status_report
 from euterpe.ports import Store
 from euterpe.transcode.credentials.repository import CredentialStore, StoredCredentials
@@ -39,7 +39,7 @@ class Statuses:
         return status_document(job, stored, webhook)
 
 
-def status_document(job: Job, stored: StoredCredentials | None, webhook: dict[str, int]) -> dict[str, Any]:
+def status_document(job: JobRow, stored: StoredCredentials | None, webhook: dict[str, int]) -> dict[str, Any]:
     returned = _object(job.result)
     return {
         **status_report(job),
@@ -59,7 +59,7 @@ def _error(stored: str) -> dict[str, Any]:
     return {name: value for name, value in dict(read_error(stored)).items() if name != "stack"}
 
 
-def _checkpoint(job: Job) -> bytes | None:
+def _checkpoint(job: JobRow) -> bytes | None:
     return job.checkpoint[1:] if job.checkpoint and job.checkpoint[:1] == b"j" else None
 
 

@@ -17,10 +17,10 @@ from typing import Any, Final
 from euterpe.model.errors import StaleLease, Unsupported
 from euterpe.transcode.locations import DestinationLocation, PutUrlDestination, S3Destination
 from euterpe.transcode.media.results import EncodedFile, EncodedOutput
-from euterpe.transcode.progress import Reporter
+from euterpe.transcode.progress import ProgressReporter
 from euterpe.transcode.storage.errors import StorageError
 from euterpe.transcode.storage.local import LocalWriter
-from euterpe.transcode.storage.ports import Attempt, Destination, Fence, Stored
+from euterpe.transcode.storage.ports import Destination, Fence, Stored, UploadAttempt
 
 log = logging.getLogger("euterpe.transcode")
 
@@ -38,9 +38,9 @@ class Uploads:
         self,
         destination: Destination,
         location: DestinationLocation,
-        attempt: Attempt,
+        attempt: UploadAttempt,
         fence: Fence,
-        reporter: Reporter,
+        reporter: ProgressReporter,
     ) -> None:
         self._destination = destination
         self._location = location

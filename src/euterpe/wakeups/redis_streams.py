@@ -20,7 +20,7 @@ from typing import Final
 from redis.exceptions import ResponseError
 
 from euterpe.model.errors import EuterpeError
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.ports import OUTBOX_CHANNEL
@@ -29,8 +29,8 @@ from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.runtime.wait import happens_within
 from euterpe.wakeups.local import LocalWakeups
 from euterpe.wakeups.stream_book import MessageBook
-from euterpe.wakeups.stream_messages import Address, Arrived, Held, Note, StreamMessages
-from euterpe.wakeups.stream_ports import Beside, Ready, WaitingJobs
+from euterpe.wakeups.stream_messages import Address, Arrived, HeldMessage, Note, StreamMessages
+from euterpe.wakeups.stream_ports import Beside, JobsToAnnounce, Ready
 
 log = logging.getLogger("euterpe.transport")
 
@@ -59,7 +59,7 @@ class StreamWakeups:
     def __init__(
         self,
         redis_url: str,
-        jobs: WaitingJobs,
+        jobs: JobsToAnnounce,
         *,
         beside: Beside | None = None,
         prefix: str = "euterpe",
@@ -183,14 +183,14 @@ class StreamWakeups:
 
     # --- messages of claims -----------------------------------------------------------------------------
 
-    async def messages_of(self, jobs: Sequence[Job]) -> list[Address | None]:
+    async def messages_of(self, jobs: Sequence[JobRow]) -> list[Address | None]:
         """Where the message of each of these claimed jobs lies; made where none is known. None: Redis is away."""
         with suppress(*TROUBLE):
             async with asyncio.timeout(ADDRESS_S):
                 return [*await self._addresses(jobs)]
         return [None] * len(jobs)
 
-    async def _addresses(self, jobs: Sequence[Job]) -> list[Address]:
+    async def _addresses(self, jobs: Sequence[JobRow]) -> list[Address]:
         if any(self._book.address_of(job.id) is None for job in jobs):
             await self._send_some()  # Also waits for what is being sent.
             while self._unsent:
@@ -286,7 +286,9 @@ class StreamWakeups:
     def _take(self, arrived: Arrived) -> None:
         fresh = self._book.take(arrived.held)
         # Nobody waits for garbage: the next look drops it.
-        self._book.take(Held(name, message_id, Note("", 0, "", MAX_HOPS), 0.0) for name, message_id in arrived.garbage)
+        self._book.take(
+            HeldMessage(name, message_id, Note("", 0, "", MAX_HOPS), 0.0) for name, message_id in arrived.garbage
+        )
         if fresh:
             self._local.announce({message.note.queue for message in fresh})
         if fresh or arrived.garbage:
@@ -354,7 +356,7 @@ class StreamWakeups:
             self._ended.popleft()
         return len(gone)
 
-    def _let_go(self, messages: Iterable[Held]) -> None:
+    def _let_go(self, messages: Iterable[HeldMessage]) -> None:
         self._book.let_go([message.key for message in messages])
         if len(self._book.waiting) < HELD_LIMIT:
             self._room.set()

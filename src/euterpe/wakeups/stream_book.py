@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-from euterpe.wakeups.stream_messages import Address, Held
+from euterpe.wakeups.stream_messages import Address, HeldMessage
 
 KNOWN_LIMIT: Final = 20_000
 RUNNING_LIMIT: Final = 10_000
@@ -17,17 +17,17 @@ class MessageBook:
     """Messages of jobs that wait, of jobs that run, and the last known address of a job's message."""
 
     def __init__(self) -> None:
-        self.waiting: dict[Address, Held] = {}
-        self.running: dict[Address, Held] = {}
+        self.waiting: dict[Address, HeldMessage] = {}
+        self.running: dict[Address, HeldMessage] = {}
         self._addresses: OrderedDict[str, Address] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self.waiting or self.running)
 
-    def all(self) -> list[Held]:
+    def all(self) -> list[HeldMessage]:
         return [*self.waiting.values(), *self.running.values()]
 
-    def take(self, messages: Iterable[Held]) -> list[Held]:
+    def take(self, messages: Iterable[HeldMessage]) -> list[HeldMessage]:
         """Returns those that were not in hand already."""
         fresh = [m for m in messages if m.key not in self.waiting and m.key not in self.running]
         for message in fresh:
@@ -49,13 +49,13 @@ class MessageBook:
         held = self.waiting.get(address) or self.running.get(address)
         return held is not None and held.note.job_id == job_id
 
-    def runs(self, messages: Iterable[Held]) -> None:
+    def runs(self, messages: Iterable[HeldMessage]) -> None:
         """Their jobs were claimed: the messages stay pending until those end."""
         for message in messages:
             if self.waiting.pop(message.key, None) is not None and len(self.running) < RUNNING_LIMIT:
                 self.running[message.key] = message
 
-    def waits_again(self, messages: Iterable[Held], now: float) -> None:
+    def waits_again(self, messages: Iterable[HeldMessage], now: float) -> None:
         """Their jobs came back: they wake somebody once more."""
         for message in messages:
             if self.running.pop(message.key, None) is not None:

@@ -37,7 +37,7 @@ class Note(NamedTuple):
     hops: int = 0
 
 
-class Held(NamedTuple):
+class HeldMessage(NamedTuple):
     """A message that was read and not acknowledged yet."""
 
     stream: str
@@ -57,7 +57,7 @@ Address = tuple[str, str]
 class Arrived(NamedTuple):
     """What a read brought: messages, and what only looks like one."""
 
-    held: list[Held]
+    held: list[HeldMessage]
     garbage: list[Address]
 
 
@@ -193,7 +193,7 @@ class StreamMessages:
             pipe.xdel(name, *ids)
         await pipe.execute()
 
-    async def hand_on(self, held: Sequence[Held]) -> None:
+    async def hand_on(self, held: Sequence[HeldMessage]) -> None:
         """Put messages back for another process: a copy in and the original out, together."""
         if not held:
             return
@@ -227,7 +227,7 @@ class StreamMessages:
                 job_id = (fields or {}).get("job_id", "").lower()
                 if len(job_id) == ID_LENGTH and job_id.isascii():
                     note = Note(queue, priority, job_id, _hops(fields.get("hops", "0")))
-                    arrived.held.append(Held(name, message_id, note, now))
+                    arrived.held.append(HeldMessage(name, message_id, note, now))
                 else:
                     arrived.garbage.append((name, message_id))
         return arrived

@@ -8,7 +8,7 @@ from typing import Protocol
 from euterpe.model.state import State
 
 
-class WaitingJobs(Protocol):
+class JobsToAnnounce(Protocol):
     """The truth; `store.announcing.WaitingJobs` is the one."""
 
     async def states_of(self, job_ids: Collection[str]) -> dict[str, State]:

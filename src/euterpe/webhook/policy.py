@@ -6,16 +6,16 @@ from random import Random
 from typing import Final
 
 from euterpe.egress.client import EgressReply
-from euterpe.egress.errors import EgressError, EgressRefused, Failure, Refusal
+from euterpe.egress.errors import EgressError, EgressFailure, EgressRefusal, EgressRefused
 from euterpe.model.backoff import SECOND_US, Backoff
 from euterpe.model.http_error import retry_after_us
 from euterpe.model.outbox import Delivery, OutboxEvent
 
 ANSWER_LIMIT: Final = 1024
 LOST: Final = "lost_lease"
-TOO_LARGE: Final = str(Refusal.ANSWER_TOO_LARGE)
-BLOCKED: Final = frozenset(map(str, Refusal)) - {TOO_LARGE}
-UNREACHABLE: Final = frozenset(map(str, Failure))
+TOO_LARGE: Final = str(EgressRefusal.ANSWER_TOO_LARGE)
+BLOCKED: Final = frozenset(map(str, EgressRefusal)) - {TOO_LARGE}
+UNREACHABLE: Final = frozenset(map(str, EgressFailure))
 DELIVERY_BACKOFF: Final = Backoff(initial_us=5 * SECOND_US, max_us=3600 * SECOND_US)
 
 

@@ -32,7 +32,7 @@ CANCELLED_INSIDE: Final = Failure(
 UNSTORED_CHILD: Final = Failure(Category.SYSTEM, "a spawned job could not be stored in time", "spawn_unfinished")
 
 
-class Interruption(StrEnum):
+class HandlerInterruption(StrEnum):
     """Why a running attempt is stopped from outside."""
 
     TIMEOUT = "timeout"
@@ -50,10 +50,10 @@ class Means(msgspec.Struct, frozen=True):
     delivered: Callable[[Claim], Awaitable[BaseException | None]]
     is_spawning: Callable[[Claim], bool]
     result_limit: int
-    over: Callable[[Attempt], None] = lambda _attempt: None
+    over: Callable[[AttemptRun], None] = lambda _attempt: None
 
 
-class Attempt:
+class AttemptRun:
     """A claim being executed. `interrupt` stops it; `outcome` is set when it is over, None for a lost lease."""
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Attempt:
         self.context = context
         self.started = started
         self.stops_at = stops_at
-        self.interruption: Interruption | None = None
+        self.interruption: HandlerInterruption | None = None
         self.interrupted_at = 0.0
         self.outcome: Outcome | None = None
         self.took_s = 0.0
@@ -79,21 +79,23 @@ class Attempt:
         self.task: asyncio.Task[None] | None = None
         """Runs this attempt; an interruption reaches the handler through it."""
 
-    def interrupt(self, why: Interruption) -> None:
+    def interrupt(self, why: HandlerInterruption) -> None:
         """Stop the handler. A cancel request only tells a thread or a process, which may look and tidy up; everything
         else cancels a coroutine, kills a process and leaves a thread behind. At shutdown a thread is only told as well:
         its job must not be given to others while it still runs."""
-        if self.outcome is not None or self.interruption not in (None, Interruption.CANCEL):
+        if self.outcome is not None or self.interruption not in (None, HandlerInterruption.CANCEL):
             return
         first = self.interruption is None
-        if first or why is Interruption.LOST_LEASE:
+        if first or why is HandlerInterruption.LOST_LEASE:
             # A cancelled job that is then stopped for another reason stays cancelled.
             self.interruption = why
         if first:
             self.interrupted_at = time.monotonic()
             self.context.ask_to_stop()
         mode = self.handler.mode
-        told_is_enough = why is Interruption.CANCEL or (first and why is Interruption.SHUTDOWN and mode == "thread")
+        told_is_enough = why is HandlerInterruption.CANCEL or (
+            first and why is HandlerInterruption.SHUTDOWN and mode == "thread"
+        )
         if not told_is_enough or (first and mode == "async"):
             self.cancel()
 
@@ -185,7 +187,7 @@ class Attempt:
                 break  # The job's end is worth more than its last progress.
             except asyncio.CancelledError:
                 # Stopped while only the news was left: what the handler did stands, if the job is still ours.
-                if self.interruption is Interruption.LOST_LEASE:
+                if self.interruption is HandlerInterruption.LOST_LEASE:
                     return None
                 patience_s = LAST_NEWS_S
         return Failed(UNSTORED_CHILD) if isinstance(outcome, Success) and means.is_spawning(self.claim) else outcome
@@ -194,8 +196,8 @@ class Attempt:
         """Whether what the handler returned is no result: it was told to stop, and knew it."""
         if self.interruption is None:
             return False
-        only_told = self.interruption is Interruption.CANCEL or (
-            self.interruption is Interruption.SHUTDOWN and self.handler.mode == "thread"
+        only_told = self.interruption is HandlerInterruption.CANCEL or (
+            self.interruption is HandlerInterruption.SHUTDOWN and self.handler.mode == "thread"
         )
         return not only_told or self._knew()
 
@@ -205,12 +207,12 @@ class Attempt:
     def interrupted(self) -> Outcome | None:
         """What the interruption means for the job; None when it is no longer ours to say."""
         match self.interruption:
-            case Interruption.TIMEOUT:
+            case HandlerInterruption.TIMEOUT:
                 message = f"the execution timeout of {self.stops_at - self.started:g} s is over"
                 return Failed(Failure(Category.TIMEOUT, message, "timeout"))
-            case Interruption.CANCEL:
+            case HandlerInterruption.CANCEL:
                 return Cancelled()
-            case Interruption.SHUTDOWN:
+            case HandlerInterruption.SHUTDOWN:
                 return Released()
             case _:
                 return None

@@ -16,7 +16,7 @@ from euterpe.model.job import Claim
 from euterpe.model.outcome import Released
 from euterpe.model.submission import OVERRUN_US
 from euterpe.ports import Trace
-from euterpe.worker.attempt import Attempt, Interruption, Means
+from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
 from euterpe.worker.context import Context
 from euterpe.worker.execution.processes import Processes
 from euterpe.worker.execution.threads import Threads
@@ -66,11 +66,11 @@ class RunningAttempts:
             self._ran,
         )
         self._table: LeaseTable | None = None
-        self._uncancellable: set[Attempt] = set()
+        self._uncancellable: set[AttemptRun] = set()
         self._no_slot_left = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self.running: set[Attempt] = set()
-        self.ended: list[Attempt] = []
+        self.running: set[AttemptRun] = set()
+        self.ended: list[AttemptRun] = []
         """Over, and not yet taken by anyone to be written."""
         self.unwritten = 0
         """Over, and not yet written."""
@@ -95,7 +95,7 @@ class RunningAttempts:
         attempt = self._admit(claim, lease_ttl_us)
         timeout_s = attempt.stops_at - attempt.started
         if timeout_s * 1_000_000 <= PRECISE_TIMEOUT_US:
-            attempt.alarm = self._loop.call_later(timeout_s, attempt.interrupt, Interruption.TIMEOUT)
+            attempt.alarm = self._loop.call_later(timeout_s, attempt.interrupt, HandlerInterruption.TIMEOUT)
         run = attempt.run(self._means) if self._trace is None else self._traced(attempt, self._trace)
         attempt.task = self._loop.create_task(run)
         self._tasks.add(attempt.task)
@@ -106,7 +106,7 @@ class RunningAttempts:
         attempt.outcome = Released()
         self._over(attempt)
 
-    def _admit(self, claim: Claim, lease_ttl_us: int) -> Attempt:
+    def _admit(self, claim: Claim, lease_ttl_us: int) -> AttemptRun:
         job = claim.job
         handler = self._handlers.by_type[job.type]
         timeout_us = min(job.execution_timeout_us, handler.timeout_us or job.execution_timeout_us)
@@ -114,11 +114,11 @@ class RunningAttempts:
         stops_at = now + timeout_us / 1_000_000
         ttl_us = min(lease_ttl_us, job.visibility_us)
         slot = self.table.hold(claim.lease, stops_at + KEEP_AFTER_DEADLINE_S, ttl_us)
-        attempt = Attempt(claim, handler, Context(claim, self._reporter, stops_at), now, stops_at, slot)
+        attempt = AttemptRun(claim, handler, Context(claim, self._reporter, stops_at), now, stops_at, slot)
         self.running.add(attempt)
         return attempt
 
-    async def _traced(self, attempt: Attempt, trace: Trace) -> None:
+    async def _traced(self, attempt: AttemptRun, trace: Trace) -> None:
         try:
             opened = trace(attempt.claim)
         except Exception as error:  # a job does not wait for its span
@@ -131,7 +131,7 @@ class RunningAttempts:
             finally:
                 span.set_outcome(outcome_name(attempt.outcome))
 
-    def _ran(self, attempt: Attempt) -> None:
+    def _ran(self, attempt: AttemptRun) -> None:
         """The last word of an attempt's task."""
         if attempt.task is not None:
             self._tasks.discard(attempt.task)
@@ -141,7 +141,7 @@ class RunningAttempts:
             self._uncancellable.discard(attempt)
             self._on_change()
 
-    def _over(self, attempt: Attempt) -> None:
+    def _over(self, attempt: AttemptRun) -> None:
         """The handler is through, or given up on: its slot is free, its outcome waits to be written."""
         self.running.discard(attempt)
         attempt.took_s = time.monotonic() - attempt.started
@@ -158,15 +158,15 @@ class RunningAttempts:
             log.warning("the lease was lost to another claim; this attempt's work is dropped", extra=extra)
         self._on_change()
 
-    def take_ended(self) -> list[Attempt]:
+    def take_ended(self) -> list[AttemptRun]:
         ended, self.ended = self.ended, []
         return ended
 
-    def give_back_ended(self, ended: list[Attempt]) -> None:
+    def give_back_ended(self, ended: list[AttemptRun]) -> None:
         """They could not be written this time."""
         self.ended = ended + self.ended
 
-    def dismiss(self, attempts: list[Attempt]) -> None:
+    def dismiss(self, attempts: list[AttemptRun]) -> None:
         """Written, or given up: their leases are no longer ours to keep."""
         self.unwritten -= len(attempts)
         release = self.table.release
@@ -177,19 +177,19 @@ class RunningAttempts:
 
     def lose(self, job_id: str, claim_version: int) -> None:
         if (attempt := self._find(job_id, claim_version)) is not None:
-            attempt.interrupt(Interruption.LOST_LEASE)
+            attempt.interrupt(HandlerInterruption.LOST_LEASE)
 
     def cancel(self, job_id: str, claim_version: int) -> None:
         if (attempt := self._find(job_id, claim_version)) is not None:
-            attempt.interrupt(Interruption.CANCEL)
+            attempt.interrupt(HandlerInterruption.CANCEL)
             if attempt.handler.mode == "process":
                 self._processes.ask_to_stop(attempt.claim)
 
     def release_all(self) -> None:
         for attempt in tuple(self.running):
-            attempt.interrupt(Interruption.SHUTDOWN)
+            attempt.interrupt(HandlerInterruption.SHUTDOWN)
 
-    def _find(self, job_id: str, claim_version: int) -> Attempt | None:
+    def _find(self, job_id: str, claim_version: int) -> AttemptRun | None:
         for attempt in self.running:
             lease = attempt.claim.lease
             if lease.claim_version == claim_version and lease.job_id == job_id:
@@ -201,7 +201,7 @@ class RunningAttempts:
         now = time.monotonic()
         for attempt in tuple(self.running):
             if now >= attempt.stops_at:
-                attempt.interrupt(Interruption.TIMEOUT)
+                attempt.interrupt(HandlerInterruption.TIMEOUT)
             if attempt.interruption is not None and now >= attempt.interrupted_at + UNCANCELLABLE_S:
                 self._insist(attempt)
         self._look_at_lingering()
@@ -218,7 +218,7 @@ class RunningAttempts:
         else:
             log.warning("a slot is free again: %d handlers that were told to stop still run", held)
 
-    def _insist(self, attempt: Attempt) -> None:
+    def _insist(self, attempt: AttemptRun) -> None:
         """It was asked to stop and does not: kill a process, leave a coroutine to itself; a thread may go on if the
         request was only a cancel."""
         if attempt.handler.mode == "process":
@@ -229,10 +229,10 @@ class RunningAttempts:
             extra = {**job_keys(attempt.claim.job), "error_code": str(attempt.interruption)}
             log.warning("a handler does not let itself be cancelled; its job is settled without it", extra=extra)
             self._over(attempt)
-        elif attempt.interruption is Interruption.SHUTDOWN:
+        elif attempt.interruption is HandlerInterruption.SHUTDOWN:
             self._leave_behind(attempt)
 
-    def _leave_behind(self, attempt: Attempt) -> None:
+    def _leave_behind(self, attempt: AttemptRun) -> None:
         """A thread that does not stop when the worker does. To give its job back would let it run twice at once, so
         nothing is written: its lease runs out by itself, some time after this process has ended."""
         extra = job_keys(attempt.claim.job)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from euterpe.model.errors import InvalidInput
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.worker.failures import BadPayload, UnstorableResult, text_of
 from euterpe.worker.signature import Signature, read_signature
 
@@ -45,7 +45,7 @@ class Handler:
     def has_argument(self, name: str) -> bool:
         return self.signature.has_argument(name)
 
-    def arguments_of(self, job: Job) -> dict[str, Any]:
+    def arguments_of(self, job: JobRow) -> dict[str, Any]:
         """The keyword arguments of a stored call. BadPayload: it does not fit this version of the handler."""
         try:
             if job.payload_format == "bytes":

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 
 from euterpe.model.exchange import Report, SettleResult
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.outcome import Cancelled, Failed, Outcome
 from euterpe.model.state import State
 
 log = logging.getLogger("euterpe.worker")
 
 
-def job_keys(job: Job) -> dict[str, str | int | None]:
+def job_keys(job: JobRow) -> dict[str, str | int | None]:
     """The keys of a log line about a running job."""
     return {
         "job_id": job.id,
@@ -29,7 +29,7 @@ def report_end(finished: Report, verdict: SettleResult) -> None:
     report_attempt(finished.claim.job, finished.outcome, verdict.state, verdict.delay_us, finished.took_s)
 
 
-def report_attempt(job: Job, outcome: Outcome, state: State | None, delay_us: int, took_s: float) -> None:
+def report_attempt(job: JobRow, outcome: Outcome, state: State | None, delay_us: int, took_s: float) -> None:
     """Message and stack of the error are in the database: they may quote a payload."""
     keys = {**job_keys(job), "state": state, "duration_ms": round(took_s * 1000)}
     if isinstance(outcome, Cancelled):

@@ -24,7 +24,7 @@ from euterpe.model.submission import RESULT_LIMIT
 from euterpe.ports import Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
-from euterpe.worker.attempt import Attempt
+from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
@@ -106,7 +106,7 @@ class WorkerLoop:
     # --- life ---------------------------------------------------------------------------------------
 
     @property
-    def running(self) -> Collection[Attempt]:
+    def running(self) -> Collection[AttemptRun]:
         """The attempts whose handlers are at work."""
         return self._attempts.running
 
@@ -231,7 +231,7 @@ class WorkerLoop:
             lease_ttl_us=settings.lease_ttl_us,
         )
 
-    async def _turn(self, ended: list[Attempt], request: ClaimRequest | None) -> None:
+    async def _turn(self, ended: list[AttemptRun], request: ClaimRequest | None) -> None:
         finished = [attempt.finished() for attempt in ended]
         try:
             verdicts, claims = await self._claims.turn(finished, request)
@@ -271,7 +271,7 @@ class WorkerLoop:
             for claim in claims[at : at + SLICE]:
                 begin(claim, self._settings.lease_ttl_us)
 
-    def _written(self, ended: list[Attempt], finished: list[Report], verdicts: Sequence[SettleResult]) -> None:
+    def _written(self, ended: list[AttemptRun], finished: list[Report], verdicts: Sequence[SettleResult]) -> None:
         if any(verdict.locked for verdict in verdicts):
             self._settle_locked([a for a, verdict in zip(ended, verdicts, strict=True) if verdict.locked])
             written = [i for i, verdict in enumerate(verdicts) if not verdict.locked]
@@ -290,13 +290,13 @@ class WorkerLoop:
             if f.claim.job.has_dependents or verdict.state is State.SCHEDULED:
                 self._should_claim = True
 
-    def _settle_locked(self, locked: list[Attempt]) -> None:
+    def _settle_locked(self, locked: list[AttemptRun]) -> None:
         """Somebody holds their rows. They are settled apart from the turns, which must not wait for that."""
         task = self._loop.create_task(self._settle_when_free(locked))
         self._locked.add(task)
         task.add_done_callback(self._locked.discard)
 
-    async def _settle_when_free(self, locked: list[Attempt]) -> None:
+    async def _settle_when_free(self, locked: list[AttemptRun]) -> None:
         finished = [attempt.finished() for attempt in locked]
         try:
             verdicts = await self._claims.settle(finished)
@@ -307,14 +307,14 @@ class WorkerLoop:
             self._written(locked, finished, verdicts)
         self._wake()
 
-    async def _settle_apart(self, ended: list[Attempt], error: Exception) -> None:
+    async def _settle_apart(self, ended: list[AttemptRun], error: Exception) -> None:
         """Something in a batch cannot be written: find it, so that the others are."""
         kept = [attempt for attempt in ended if not await self._settle_alone(attempt)]
         self._attempts.give_back_ended(kept)
         if kept:
             await self._sit_out(error)
 
-    async def _settle_alone(self, attempt: Attempt) -> bool:
+    async def _settle_alone(self, attempt: AttemptRun) -> bool:
         """Whether it is done with. Only an outcome that is itself refused is replaced, by a failure that says so;
         everything else passes, and what the handler did is kept for another try."""
         finished = attempt.finished()
@@ -328,7 +328,7 @@ class WorkerLoop:
             return self._given_up(attempt, error)
         return True
 
-    async def _settle_as_refused(self, attempt: Attempt, refused: Exception) -> bool:
+    async def _settle_as_refused(self, attempt: AttemptRun, refused: Exception) -> bool:
         why = str(refused) if isinstance(refused, EuterpeError) else type(refused).__name__
         reason = f"the outcome cannot be written: {why}"
         failed = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))
@@ -342,12 +342,12 @@ class WorkerLoop:
         log.error("an outcome cannot be written", extra={**job_keys(attempt.claim.job), "error_code": code})
         return True
 
-    async def _write_one(self, attempt: Attempt, finished: Report) -> None:
+    async def _write_one(self, attempt: AttemptRun, finished: Report) -> None:
         verdicts = await self._claims.settle([finished])
         self._refusals.pop(attempt.claim.lease, None)
         self._written([attempt], [finished], verdicts)
 
-    def _given_up(self, attempt: Attempt, error: Exception) -> bool:
+    def _given_up(self, attempt: AttemptRun, error: Exception) -> bool:
         """A few tries; then its lease is let go, and a sweep has the job run again."""
         lease = attempt.claim.lease
         tries = self._refusals.pop(lease, 0) + 1

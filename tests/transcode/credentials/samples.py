@@ -18,7 +18,7 @@ from euterpe.transcode.locations import (
     SignedUrl,
     SignedUrlSource,
 )
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from tests.conformance.acts import taken
 
 CANARY = "canary-7c1f9a-of-a-secret"
@@ -63,7 +63,7 @@ async def running_job(
     sealed: CredentialSet | None = None,
     refresh_url: str | None = REFRESH_URL,
     locations: Locations = S3_PLACES,
-) -> tuple[Claim, Attempt]:
+) -> tuple[Claim, UploadAttempt]:
     claim = await taken(jobs)
     await credentials.create(claim.job.id, claim.job.requester_id, locations, sealed or secrets(), refresh_url)
-    return claim, Attempt(claim.job.id, claim.job.claim_version)
+    return claim, UploadAttempt(claim.job.id, claim.job.claim_version)

@@ -21,7 +21,7 @@ from euterpe.transcode.credentials.repository import CredentialStore
 from euterpe.transcode.credentials.update import Updated, update_credentials
 from euterpe.transcode.locations import CredentialSet
 from euterpe.transcode.storage.errors import Stage, StorageError
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from tests.conformance.acts import release, take_one
 from tests.conformance.engines import Opened
 from tests.transcode.credentials.conftest import keyring
@@ -87,7 +87,7 @@ class Refreshing:
         )
 
     def provider(
-        self, attempt: Attempt, policy: RefreshPolicy = QUICK, credentials: CredentialStore | None = None
+        self, attempt: UploadAttempt, policy: RefreshPolicy = QUICK, credentials: CredentialStore | None = None
     ) -> CredentialProvider:
         return CredentialProvider(
             attempt,
@@ -262,7 +262,7 @@ async def test_the_calls_of_a_job_have_a_ceiling_over_all_its_attempts(flow: Ref
     await provider.close()
     await release(jobs, claim)
     again = await take_one(jobs)
-    provider = flow.provider(Attempt(again.job.id, again.job.claim_version))
+    provider = flow.provider(UploadAttempt(again.job.id, again.job.claim_version))
     with pytest.raises(StorageError) as caught:
         await provider.renew("source", 1, "expired")
     assert caught.value.code == "credentials.refresh_exhausted"

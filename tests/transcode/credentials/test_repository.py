@@ -14,7 +14,7 @@ from euterpe.model.failure import Category
 from euterpe.stores.sql.store import SqlStore
 from euterpe.transcode.credentials import repository
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads, claim_fence
-from euterpe.transcode.storage.ports import Attempt, OpenUpload
+from euterpe.transcode.storage.ports import OpenUpload, UploadAttempt
 from tests.conformance.acts import complete, fail, release, take_one, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened
@@ -184,7 +184,7 @@ async def test_a_real_keyring_does_not_open_what_was_planted_in_plain(
 
 async def test_the_fence_is_the_claim_itself(jobs: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(jobs)
-    fence = claim_fence(jobs.engine, Attempt(claim.job.id, claim.job.claim_version))
+    fence = claim_fence(jobs.engine, UploadAttempt(claim.job.id, claim.job.claim_version))
     await fence()
     await release(jobs, claim)
     with pytest.raises(StaleLease):
@@ -196,7 +196,7 @@ async def test_the_fence_is_the_claim_itself(jobs: SqlStore, clock: FrozenClock)
 
 async def test_uploads_of_older_claims_are_known_to_the_next_one(jobs: SqlStore) -> None:
     claim = await taken(jobs)
-    old, uploads = Attempt(claim.job.id, claim.job.claim_version), SqlUploads(jobs.engine)
+    old, uploads = UploadAttempt(claim.job.id, claim.job.claim_version), SqlUploads(jobs.engine)
     await uploads.opened(old, OpenUpload("out/a", "u1"))
     await uploads.opened(old, OpenUpload("out/b", "u2"))
     await uploads.closed(old, OpenUpload("out/b", "u2"))
@@ -205,7 +205,7 @@ async def test_uploads_of_older_claims_are_known_to_the_next_one(jobs: SqlStore)
     with pytest.raises(StaleLease):
         await uploads.opened(old, OpenUpload("out/c", "u3"))
     again = await take_one(jobs)
-    new = Attempt(again.job.id, again.job.claim_version)
+    new = UploadAttempt(again.job.id, again.job.claim_version)
     assert await uploads.left_by_others(new) == [OpenUpload("out/a", "u1")]
     await uploads.closed(new, OpenUpload("out/a", "u1"))
     assert await uploads.left_by_others(new) == []

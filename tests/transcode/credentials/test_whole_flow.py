@@ -19,7 +19,7 @@ from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads
 from euterpe.transcode.credentials.update import update_credentials
 from euterpe.transcode.locations import AccessKeys, CredentialSet, Locations, S3Destination, S3Source
 from euterpe.transcode.places import Places
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from euterpe.transcode.storage.s3 import S3Writer, connecting
 from tests.conformance.acts import release, take_one, taken
 from tests.servers.s3 import RcloneServer
@@ -68,7 +68,7 @@ async def test_a_job_is_fetched_and_uploaded_with_credentials_that_run_out_twice
         secrets = CredentialSet(source=first, destination=first)
         await credentials.create(claim.job.id, REQUESTER, locations, secrets, receiver.url)
 
-        attempt = Attempt(claim.job.id, claim.job.claim_version)
+        attempt = UploadAttempt(claim.job.id, claim.job.claim_version)
         calls = RefreshCalls(egress, receiver.secrets_of, lambda job_id: f"https://api.example/transcode/{job_id}")
         provider = CredentialProvider(attempt, credentials, calls, RefreshPolicy(poll_s=0.01, retry_s=0.01))
         uploads = SqlUploads(jobs.engine)
@@ -80,7 +80,7 @@ async def test_a_job_is_fetched_and_uploaded_with_credentials_that_run_out_twice
         stored = await destination.put(tmp_path / "source", "a.flac", content_type="audio/flac", fence=fence)
         assert fetched.sha256 == stored.sha256 == expected == sha256_of(rclone.data / bucket / "out/a.flac")
         assert [call["credential_version"] for call in receiver.calls] == [1, 2]
-        assert await uploads.left_by_others(Attempt(claim.job.id, 99)) == []
+        assert await uploads.left_by_others(UploadAttempt(claim.job.id, 99)) == []
         for one in (source, destination, provider):
             await one.close()
 
@@ -99,7 +99,7 @@ async def test_a_worker_that_lost_its_job_in_the_middle_of_an_upload_leaves_the_
         await credentials.create(claim.job.id, REQUESTER, locations, CredentialSet(source=keys, destination=keys), None)
         calls = RefreshCalls(egress, receiver.secrets_of, lambda job_id: job_id)
 
-        def writer(attempt: Attempt) -> S3Writer:
+        def writer(attempt: UploadAttempt) -> S3Writer:
             provider = CredentialProvider(attempt, credentials, calls)
             assert isinstance(locations.destination, S3Destination)
             return S3Writer(
@@ -107,7 +107,7 @@ async def test_a_worker_that_lost_its_job_in_the_middle_of_an_upload_leaves_the_
                 single_put_limit=MIB, part_size=MIB,
             )  # fmt: skip
 
-        old = Attempt(claim.job.id, claim.job.claim_version)
+        old = UploadAttempt(claim.job.id, claim.job.claim_version)
         stale = writer(old)
         gate.hold = held = asyncio.Event()
         gate.held = lambda seen: seen.query.get("partNumber") == "2"
@@ -117,7 +117,7 @@ async def test_a_worker_that_lost_its_job_in_the_middle_of_an_upload_leaves_the_
         gate.hold = None
         await release(jobs, claim)
         again = await take_one(jobs)
-        current = Attempt(again.job.id, again.job.claim_version)
+        current = UploadAttempt(again.job.id, again.job.claim_version)
         fresh = writer(current)
         assert await fresh.discard_leftovers() == 1
         await fresh.put(tmp_path / "new", "a", content_type="x/y", fence=claim_fence(jobs.engine, current))

@@ -9,7 +9,7 @@ import pytest
 
 from euterpe.transcode.checking import read_outputs
 from euterpe.transcode.media.encode import encode
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.results import EncodedOutput
 from euterpe.transcode.media.tools import Tools, find_tools
 from tests.transcode.media.making import Media
@@ -28,8 +28,8 @@ def media(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Media:
 
 
 @pytest.fixture
-def limits() -> Limits:
-    return Limits(timeout_s=60, stall_s=20)
+def limits() -> MediaLimits:
+    return MediaLimits(timeout_s=60, stall_s=20)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def workdir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(tools: Tools, limits: Limits, workdir: Path) -> Encode:
+def run(tools: Tools, limits: MediaLimits, workdir: Path) -> Encode:
     """`await run(source, {"id": ...}, ...)`: the outputs as a request says them."""
 
     async def encoded(source: Path, *outputs: dict[str, object]) -> list[EncodedOutput]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.probe import probe
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.presets import AUDIO_PRESETS
@@ -70,7 +70,7 @@ async def test_lossless_to_lossless_keeps_every_sample(run: Encode, media: Media
 
 
 async def test_the_depth_of_a_source_is_kept_and_a_lower_one_is_dithered(
-    run: Encode, media: Media, tools: Tools, limits: Limits
+    run: Encode, media: Media, tools: Tools, limits: MediaLimits
 ) -> None:
     source = media.tone("hires.flac", "-sample_fmt", "s32", "-ar", "96000", rate=96000)
     names = ["flac", "flac_24", "alac", "wav_24", "wav_16", "mp3_320", "aac_256", "opus_160"]

@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 
 from euterpe.transcode.media import command
-from euterpe.transcode.media.info import Stream
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.info import MediaStream
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.loudness import Correction, Measured
 from euterpe.transcode.media.source import DEMUXERS, input_options
-from euterpe.transcode.media.span import Span
+from euterpe.transcode.media.span import TimeSpan
 from euterpe.transcode.outputs import AudioSettings, Loudness
 from euterpe.transcode.presets import AUDIO_PRESETS, VIDEO_PRESETS
 
-WHOLE = Span(start_ms=0, end_ms=None, length_ms=10_000, exact=True)
-PART = Span(start_ms=1500, end_ms=4000, length_ms=2500, exact=True, fade_in_ms=100, fade_out_ms=500)
+WHOLE = TimeSpan(start_ms=0, end_ms=None, length_ms=10_000, exact=True)
+PART = TimeSpan(start_ms=1500, end_ms=4000, length_ms=2500, exact=True, fade_in_ms=100, fade_out_ms=500)
 
 
-def sound(**more: object) -> Stream:
+def sound(**more: object) -> MediaStream:
     values: dict[str, object] = {"sample_rate": 44100, "channels": 2, "bits": 16, **more}
-    return Stream(index=0, kind="audio", codec="flac", **values)  # type: ignore[arg-type]  # a test's own shorthand
+    return MediaStream(index=0, kind="audio", codec="flac", **values)  # type: ignore[arg-type]  # a test's own shorthand
 
 
-def options(preset: str, source: Stream, span: Span = WHOLE, **settings: int) -> str:
+def options(preset: str, source: MediaStream, span: TimeSpan = WHOLE, **settings: int) -> str:
     return " ".join(command.sound_options(AUDIO_PRESETS[preset], AudioSettings(**settings), source, span))
 
 
@@ -94,10 +94,10 @@ def test_loudness_is_one_gain_where_the_peak_has_room() -> None:
 def test_a_picture_fits_by_its_shorter_side_and_is_even(
     size: tuple[int, int], preset: str, fitted: tuple[int, int]
 ) -> None:
-    stream = Stream(index=0, kind="video", codec="h264", width=size[0], height=size[1])
+    stream = MediaStream(index=0, kind="video", codec="h264", width=size[0], height=size[1])
     assert command.fitted_size(stream, VIDEO_PRESETS[preset].height) == fitted
     assert f"scale={fitted[0]}:{fitted[1]}:" in " ".join(
-        command.picture_options(VIDEO_PRESETS[preset], stream, WHOLE, Limits())
+        command.picture_options(VIDEO_PRESETS[preset], stream, WHOLE, MediaLimits())
     )
 
 

@@ -12,7 +12,7 @@ from euterpe.model.failure import Category
 from euterpe.transcode.checking import read_outputs
 from euterpe.transcode.media.encode import encode
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.tools import Tools
 from tests.transcode.media.canaries import Canaries
 from tests.transcode.media.hostile import blobs, broken, png, scripts
@@ -43,7 +43,7 @@ def canaries(media: Media, tmp_path: Path) -> Iterator[Canaries]:
         yield canaries
 
 
-async def refused(source: Path, workdir: Path, tools: Tools, limits: Limits) -> MediaError:
+async def refused(source: Path, workdir: Path, tools: Tools, limits: MediaLimits) -> MediaError:
     before = listed(source.parent)
     outputs, problems = read_outputs(
         [
@@ -66,7 +66,7 @@ async def refused(source: Path, workdir: Path, tools: Tools, limits: Limits) -> 
 
 @pytest.mark.parametrize("name", [*SCRIPTS, *BLOBS, *BROKEN])
 async def test_a_hostile_file_is_a_typed_error_and_touches_nothing(
-    name: str, canaries: Canaries, spoilt: dict[str, bytes], workdir: Path, tools: Tools, limits: Limits
+    name: str, canaries: Canaries, spoilt: dict[str, bytes], workdir: Path, tools: Tools, limits: MediaLimits
 ) -> None:
     source = canaries.file.parent / name
     everything = {**scripts(canaries.file, canaries.port), **(blobs() if name in BLOBS else {}), **spoilt}
@@ -78,7 +78,7 @@ async def test_a_hostile_file_is_a_typed_error_and_touches_nothing(
 
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_a_script_is_refused_without_an_ffprobe_too(
-    name: str, canaries: Canaries, workdir: Path, tools: Tools, limits: Limits
+    name: str, canaries: Canaries, workdir: Path, tools: Tools, limits: MediaLimits
 ) -> None:
     source = canaries.file.parent / name
     source.write_bytes(scripts(canaries.file, canaries.port)[name])
@@ -96,7 +96,7 @@ def test_the_canaries_sing_when_they_are_touched(canaries: Canaries, media: Medi
 
 @pytest.mark.parametrize("kind", ["link", "link_out", "dangling", "folder", "fifo", "device", "missing"])
 async def test_only_a_plain_file_is_a_source(
-    kind: str, canaries: Canaries, workdir: Path, tools: Tools, limits: Limits
+    kind: str, canaries: Canaries, workdir: Path, tools: Tools, limits: MediaLimits
 ) -> None:
     source = canaries.file.parent / kind
     match kind:
@@ -123,14 +123,14 @@ async def test_only_a_plain_file_is_a_source(
 @pytest.mark.parametrize(
     ("code", "limits"),
     [
-        ("media.too_large", Limits(max_source_bytes=1000)),
-        ("media.too_long", Limits(max_duration_s=1.5)),
-        ("media.too_many_pixels", Limits(max_pixels=1000)),
-        ("media.too_many_streams", Limits(max_streams=1)),
+        ("media.too_large", MediaLimits(max_source_bytes=1000)),
+        ("media.too_long", MediaLimits(max_duration_s=1.5)),
+        ("media.too_many_pixels", MediaLimits(max_pixels=1000)),
+        ("media.too_many_streams", MediaLimits(max_streams=1)),
     ],
 )
 async def test_a_source_beyond_a_limit_is_refused_before_any_work(
-    code: str, limits: Limits, media: Media, workdir: Path, tools: Tools
+    code: str, limits: MediaLimits, media: Media, workdir: Path, tools: Tools
 ) -> None:
     source = media.video("video.mp4")
     for used in (tools, Tools(tools.ffmpeg, None, tools.version)):
@@ -155,7 +155,7 @@ def with_cover(media: Media, target: Path, picture: bytes) -> Path:
     ids=["words", "cut", "empty", "bomb"],
 )
 async def test_sound_with_a_broken_cover_is_still_sound(
-    media: Media, workdir: Path, tmp_path: Path, tools: Tools, limits: Limits, picture: bytes
+    media: Media, workdir: Path, tmp_path: Path, tools: Tools, limits: MediaLimits, picture: bytes
 ) -> None:
     source = with_cover(media, tmp_path / "broken.mp3", picture)
     names = ("mp3_320", "aac_256", "opus_96", "flac", "wav_16")
@@ -167,7 +167,7 @@ async def test_sound_with_a_broken_cover_is_still_sound(
 
 
 async def test_a_wrong_extension_is_no_lie_that_anybody_believes(
-    media: Media, workdir: Path, tmp_path: Path, tools: Tools, limits: Limits
+    media: Media, workdir: Path, tmp_path: Path, tools: Tools, limits: MediaLimits
 ) -> None:
     source = tmp_path / "really_flac.mp3"
     source.write_bytes(media.tone("tone.flac").read_bytes())

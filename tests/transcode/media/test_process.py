@@ -23,9 +23,9 @@ from euterpe.model.failure import Category
 from euterpe.transcode.checking import read_outputs
 from euterpe.transcode.media.encode import encode
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.process import ENVIRONMENT, Watch, run_contained
-from euterpe.transcode.media.progress import Meter, PassMeter, Progress
+from euterpe.transcode.media.progress import MediaProgress, Meter, PassMeter
 from euterpe.transcode.media.results import EncodedOutput
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.outputs import Output
@@ -49,15 +49,15 @@ def endless(media: Media) -> Path:
 
 @asynccontextmanager
 async def running(
-    source: Path, workdir: Path, tools: Tools, limits: Limits
+    source: Path, workdir: Path, tools: Tools, limits: MediaLimits
 ) -> AsyncIterator[tuple[asyncio.Task[list[EncodedOutput]], psutil.Process]]:
     """An encode in the middle, and its ffmpeg."""
     outputs, problems = read_outputs(AUDIO)
     assert not problems
     moved = asyncio.Event()
-    seen: list[Progress] = []
+    seen: list[MediaProgress] = []
 
-    def note(progress: Progress) -> None:
+    def note(progress: MediaProgress) -> None:
         seen.append(progress)
         if progress.speed is not None:
             moved.set()
@@ -86,7 +86,7 @@ def network_of(pid: str) -> Path:
 
 @pytest.mark.timeout(25)
 async def test_a_run_that_stands_still_is_killed(media: Media, workdir: Path, tools: Tools) -> None:
-    async with running(endless(media), workdir, tools, Limits(stall_s=1.0)) as (task, child):
+    async with running(endless(media), workdir, tools, MediaLimits(stall_s=1.0)) as (task, child):
         child.suspend()
         with pytest.raises(MediaError) as caught:
             await task
@@ -98,14 +98,14 @@ async def test_a_run_that_stands_still_is_killed(media: Media, workdir: Path, to
 async def test_a_run_beyond_its_time_is_killed(media: Media, workdir: Path, tools: Tools) -> None:
     outputs, _ = read_outputs(AUDIO)
     with pytest.raises(MediaError) as caught:
-        await encode(endless(media), outputs, workdir, tools=tools, limits=Limits(timeout_s=0.5))
+        await encode(endless(media), outputs, workdir, tools=tools, limits=MediaLimits(timeout_s=0.5))
     assert (caught.value.code, caught.value.category) == ("encode.timeout", Category.TIMEOUT)
     assert [each for each in psutil.Process().children() if each.name().startswith("ffmpeg")] == []
     assert listed(workdir) == []
 
 
 async def test_a_cancelled_encode_leaves_no_process_and_no_file(
-    media: Media, workdir: Path, tools: Tools, limits: Limits
+    media: Media, workdir: Path, tools: Tools, limits: MediaLimits
 ) -> None:
     async with running(endless(media), workdir, tools, limits) as (task, child):
         assert listed(workdir) != []
@@ -118,7 +118,7 @@ async def test_a_cancelled_encode_leaves_no_process_and_no_file(
 
 
 async def test_a_signal_from_outside_is_the_systems_fault_once(
-    media: Media, workdir: Path, tools: Tools, limits: Limits
+    media: Media, workdir: Path, tools: Tools, limits: MediaLimits
 ) -> None:
     async with running(endless(media), workdir, tools, limits) as (task, child):
         child.send_signal(signal.SIGSEGV)
@@ -129,7 +129,7 @@ async def test_a_signal_from_outside_is_the_systems_fault_once(
     assert listed(workdir) == []
 
 
-async def test_the_child_is_contained(media: Media, workdir: Path, tools: Tools, limits: Limits) -> None:
+async def test_the_child_is_contained(media: Media, workdir: Path, tools: Tools, limits: MediaLimits) -> None:
     """Its own group and session, nicer than we are, limits set, nothing of our environment, one descriptor of ours."""
     tight = replace(limits, max_output_bytes=123_456_789, nice=7)
     async with running(endless(media), workdir, tools, tight) as (_, child):
@@ -184,7 +184,7 @@ async def test_an_output_beyond_twice_its_source_is_refused(
 ) -> None:
     """The rule for sources over a gigabyte, with the gigabyte made small."""
     source = media.noise("small.opus", "-b:a", "32k", seconds=3)
-    limits = Limits(ratio_from_bytes=1000)
+    limits = MediaLimits(ratio_from_bytes=1000)
     assert limits.output_bytes(source.stat().st_size) == 2 * source.stat().st_size
     outputs, _ = read_outputs(
         [{"id": "small", "kind": "audio", "preset": "opus_48_speech"}, {"id": "big", "kind": "audio", "preset": preset}]
@@ -198,7 +198,7 @@ async def test_an_output_beyond_twice_its_source_is_refused(
 
 
 def test_the_rule_of_200_percent_holds_above_a_gigabyte_only() -> None:
-    limits = Limits(max_output_bytes=50_000_000_000)
+    limits = MediaLimits(max_output_bytes=50_000_000_000)
     assert limits.output_bytes(1_000_000_000) == 50_000_000_000
     assert limits.output_bytes(1_000_000_001) == 2_000_000_002
     assert limits.output_bytes(40_000_000_000) == 50_000_000_000
@@ -208,7 +208,7 @@ async def test_all_segments_of_a_ladder_count_together(media: Media, workdir: Pa
     source = media.noise("noise9.wav", seconds=9)
     outputs, _ = read_outputs([{"id": "h", "kind": "hls", "segment_seconds": 1, "variants": [{"preset": "aac_256"}]}])
     with pytest.raises(MediaError) as caught:
-        await encode(source, outputs, workdir, tools=tools, limits=Limits(max_output_bytes=100_000))
+        await encode(source, outputs, workdir, tools=tools, limits=MediaLimits(max_output_bytes=100_000))
     assert (caught.value.code, caught.value.output_id) == ("output.too_large", "h")
     assert listed(workdir) == []
 
@@ -221,9 +221,9 @@ async def test_progress_never_goes_back_and_ends_at_a_hundred(media: Media, work
             {"id": "w", "kind": "waveform"},
         ]
     )
-    seen: list[Progress] = []
+    seen: list[MediaProgress] = []
     source = media.noise("noise20.flac", seconds=20)
-    await encode(source, outputs, workdir, tools=tools, limits=Limits(), on_progress=seen.append)
+    await encode(source, outputs, workdir, tools=tools, limits=MediaLimits(), on_progress=seen.append)
     percents = [progress.percent for progress in seen]
     assert percents == sorted(percents)
     assert (percents[0], percents[-1], percents.count(100.0)) == (0.0, 100.0, 1)
@@ -233,7 +233,7 @@ async def test_progress_never_goes_back_and_ends_at_a_hundred(media: Media, work
 
 def test_progress_is_by_the_time_of_the_media_over_all_passes() -> None:
     now = [0.0]
-    said: list[Progress] = []
+    said: list[MediaProgress] = []
     meter = Meter((1.0, 3.0), said.append, clock=lambda: now[0])
     first = meter.begin_pass(0, 10_000)
     now[0] = 1.0
@@ -244,7 +244,7 @@ def test_progress_is_by_the_time_of_the_media_over_all_passes() -> None:
     assert first.feed(b"ZZ\nout_time_us=N/A\nprogress=end\n")
     second = meter.begin_pass(1, 10_000)
     second.feed(b"out_time_us=99000000\nspeed=N/A\nprogress=continue\n")
-    assert said[-1] == Progress(99.0, None, 0.0), "a hundred is only said when all is verified"
+    assert said[-1] == MediaProgress(99.0, None, 0.0), "a hundred is only said when all is verified"
     meter.finish()
     assert [progress.percent for progress in said] == sorted(progress.percent for progress in said)
     assert said[-1].percent == 100.0
@@ -257,7 +257,7 @@ def test_a_source_of_unknown_length_still_shows_that_it_moves() -> None:
     assert not meter.feed(b"out_time_us=2000\nprogress=continue\n")
 
 
-async def test_what_a_child_says_is_kept_to_a_bounded_tail(tmp_path: Path, limits: Limits) -> None:
+async def test_what_a_child_says_is_kept_to_a_bounded_tail(tmp_path: Path, limits: MediaLimits) -> None:
     chatter = "import sys\nfor n in range(40000): sys.stderr.write(f'line {n} ' * 10 + chr(10))\nprint('x' * 3000000)"
     done = await run_contained(
         [sys.executable, "-c", chatter],
@@ -276,13 +276,13 @@ async def test_a_program_that_is_not_there_is_the_systems_fault(media: Media, wo
     outputs, _ = read_outputs(AUDIO)
     gone = Tools(Path("/nonexistent/ffmpeg"), Path("/nonexistent/ffprobe"), "0")
     with pytest.raises(MediaError) as caught:
-        await encode(media.tone("tone.wav"), outputs, workdir, tools=gone, limits=Limits())
+        await encode(media.tone("tone.wav"), outputs, workdir, tools=gone, limits=MediaLimits())
     assert (caught.value.code, caught.value.category) == ("tools.not_started", Category.SYSTEM)
     assert "/nonexistent" not in caught.value.message
 
 
 async def test_wherever_an_encode_is_cancelled_nothing_is_left(
-    media: Media, workdir: Path, tools: Tools, limits: Limits
+    media: Media, workdir: Path, tools: Tools, limits: MediaLimits
 ) -> None:
     """At the first progress, the second, and so on, until one comes to its end."""
     outputs, _ = read_outputs([*AUDIO, {"id": "l", "kind": "audio", "preset": "opus_96", "loudness": {}}])
@@ -300,27 +300,29 @@ async def test_wherever_an_encode_is_cancelled_nothing_is_left(
 
 
 async def _cancelled_at(
-    number: int, source: Path, outputs: Sequence[Output], workdir: Path, tools: Tools, limits: Limits
+    number: int, source: Path, outputs: Sequence[Output], workdir: Path, tools: Tools, limits: MediaLimits
 ) -> None:
     own = asyncio.current_task()
     assert own is not None
     told = itertools.count(1)
 
-    def note(progress: Progress) -> None:
+    def note(progress: MediaProgress) -> None:
         if next(told) == number and progress.percent < 100:
             own.cancel()
 
     await encode(source, outputs, workdir, tools=tools, limits=limits, on_progress=note)
 
 
-def test_it_runs_on_the_loop_that_workers_use(media: Media, workdir: Path, tools: Tools, limits: Limits) -> None:
+def test_it_runs_on_the_loop_that_workers_use(media: Media, workdir: Path, tools: Tools, limits: MediaLimits) -> None:
     outputs, _ = read_outputs(AUDIO)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         made = runner.run(encode(media.tone("tone.wav"), outputs, workdir, tools=tools, limits=limits))
     assert [output.duration_ms for output in made] == [1000, 1000]
 
 
-async def test_a_folder_that_cannot_be_written_is_the_systems_fault(media: Media, tools: Tools, limits: Limits) -> None:
+async def test_a_folder_that_cannot_be_written_is_the_systems_fault(
+    media: Media, tools: Tools, limits: MediaLimits
+) -> None:
     outputs, _ = read_outputs(AUDIO)
     with pytest.raises(MediaError) as caught:
         await encode(media.tone("tone.wav"), outputs, Path("/nonexistent/folder"), tools=tools, limits=limits)

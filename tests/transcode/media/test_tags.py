@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transcode.media.info import Chapter, MediaInfo, Stream
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.info import Chapter, MediaInfo, MediaStream
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.probe import probe
 from euterpe.transcode.media.probe_text import read_ffmetadata
-from euterpe.transcode.media.span import Span
+from euterpe.transcode.media.span import TimeSpan
 from euterpe.transcode.media.tags import Cover, metadata_file, picture_block, wanted_chapters
 from euterpe.transcode.media.tools import Tools
 from euterpe.transcode.outputs import Tags
@@ -39,7 +39,7 @@ SOURCES: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
 }
 
 
-async def found(path: Path, tools: Tools, limits: Limits) -> tuple[dict[str, str], MediaInfo]:
+async def found(path: Path, tools: Tools, limits: MediaLimits) -> tuple[dict[str, str], MediaInfo]:
     info = await probe(path, tools=tools, limits=limits)
     assert info.audio is not None
     return {**info.audio.tags, **info.tags}, info
@@ -47,7 +47,7 @@ async def found(path: Path, tools: Tools, limits: Limits) -> tuple[dict[str, str
 
 @pytest.mark.parametrize("name", SOURCES)
 async def test_nothing_that_a_container_can_carry_is_lost(
-    name: str, run: Encode, media: Media, tools: Tools, limits: Limits
+    name: str, run: Encode, media: Media, tools: Tools, limits: MediaLimits
 ) -> None:
     options, without = SOURCES[name]
     source = media.tagged(name, *options, cover="cover" not in without)
@@ -77,7 +77,7 @@ def _cover(media: Media, path: Path) -> bytes:
 
 
 async def test_pictures_written_as_a_comment_and_chapters_as_tags_can_be_read_as_a_source_again(
-    run: Encode, media: Media, tools: Tools, limits: Limits
+    run: Encode, media: Media, tools: Tools, limits: MediaLimits
 ) -> None:
     """Formats that ffmpeg's own muxers give no cover or no chapters: made by us, then a source themselves."""
     source = media.tagged("mp3.mp3", "-c:a", "libmp3lame")
@@ -92,7 +92,7 @@ async def test_pictures_written_as_a_comment_and_chapters_as_tags_can_be_read_as
 
 
 async def test_tags_are_set_removed_and_stripped_as_asked(
-    run: Encode, media: Media, tools: Tools, limits: Limits
+    run: Encode, media: Media, tools: Tools, limits: MediaLimits
 ) -> None:
     source = media.tagged("mp3.mp3", "-c:a", "libmp3lame")
     changed = {"mode": "copy", "set": {"Title": "New", "genre": ""}}
@@ -114,7 +114,7 @@ async def test_tags_are_set_removed_and_stripped_as_asked(
         assert not info.chapters
 
 
-async def test_chapters_move_with_a_trim(run: Encode, media: Media, tools: Tools, limits: Limits) -> None:
+async def test_chapters_move_with_a_trim(run: Encode, media: Media, tools: Tools, limits: MediaLimits) -> None:
     source = media.tagged("mp3.mp3", "-c:a", "libmp3lame")
     (made,) = await run(
         source, {"id": "a", "kind": "audio", "preset": "flac", "trim": {"start_ms": 300, "end_ms": 900}}
@@ -134,7 +134,7 @@ def test_chapters_outside_a_trim_are_left_out() -> None:
         tags={},
         chapters=(Chapter(0, 300, "a"), Chapter(300, 600, "b"), Chapter(600, 900, "c")),
     )
-    span = Span(start_ms=300, end_ms=650, length_ms=350, exact=True)
+    span = TimeSpan(start_ms=300, end_ms=650, length_ms=350, exact=True)
     assert wanted_chapters(Tags(), info, span) == (Chapter(0, 300, "b"), Chapter(300, 350, "c"))
     assert wanted_chapters(Tags(mode="strip"), info, span) == ()
 
@@ -146,7 +146,7 @@ def test_a_metadata_file_says_any_text_whatever_it_looks_like() -> None:
 
 
 def test_a_picture_block_is_laid_out_as_flac_says() -> None:
-    stream = Stream(index=1, kind="cover", codec="png", width=3, height=2, tags={"comment": "Cover (back)"})
+    stream = MediaStream(index=1, kind="cover", codec="png", width=3, height=2, tags={"comment": "Cover (back)"})
     block = picture_block(Cover(stream, b"DATA"))
     assert block[:8] == bytes([0, 0, 0, 4, 0, 0, 0, 9])
     assert block[8:17] == b"image/png"

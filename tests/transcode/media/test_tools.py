@@ -15,8 +15,8 @@ from euterpe.transcode.checking import read_outputs
 from euterpe.transcode.media.encode import encode
 from euterpe.transcode.media.errors import MediaError
 from euterpe.transcode.media.exit_codes import EXIT_CODES, after_crash, error_for_exit
-from euterpe.transcode.media.info import MediaInfo, Stream
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.info import MediaInfo, MediaStream
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.probe import probe
 from euterpe.transcode.media.tools import Tools, find_tools
 from tests.transcode.media.making import Media
@@ -114,7 +114,9 @@ def test_the_same_signal_twice_is_the_fault_of_the_source() -> None:
     "name",
     ["mp3.mp3", "aac.m4a", "flac.flac", "opus.opus", "wav.wav", "aiff.aiff", "video.mp4", "upright.mp4", "hires.flac"],
 )
-async def test_a_probe_without_ffprobe_says_the_same(name: str, media: Media, tools: Tools, limits: Limits) -> None:
+async def test_a_probe_without_ffprobe_says_the_same(
+    name: str, media: Media, tools: Tools, limits: MediaLimits
+) -> None:
     source = _made(media, name)
     assert tools.ffprobe is not None
     by_ffprobe = await probe(source, tools=tools, limits=limits)
@@ -124,7 +126,7 @@ async def test_a_probe_without_ffprobe_says_the_same(name: str, media: Media, to
 
 
 async def test_every_kind_of_output_can_be_made_without_an_ffprobe(
-    media: Media, tools: Tools, limits: Limits, workdir: Path
+    media: Media, tools: Tools, limits: MediaLimits, workdir: Path
 ) -> None:
     """As installed by the extra: a wheel with ffmpeg alone."""
     outputs, problems = read_outputs(
@@ -182,6 +184,6 @@ def _comparable(info: MediaInfo) -> MediaInfo:
     )
 
 
-def _plain(stream: Stream) -> Stream:
+def _plain(stream: MediaStream) -> MediaStream:
     tags = {name: value for name, value in stream.tags.items() if name != "language"}
     return replace(stream, duration_ms=None, bit_rate=None, frame_rate=None, channel_layout=None, tags=tags)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.probe import probe
 from euterpe.transcode.media.tools import Tools
 from tests.transcode.media.conftest import Encode
@@ -99,7 +99,7 @@ async def test_a_ladder_that_the_source_cannot_fill_at_all_is_an_error(run: Enco
 
 
 async def test_a_video_is_made_smaller_and_never_larger(
-    run: Encode, media: Media, tools: Tools, limits: Limits
+    run: Encode, media: Media, tools: Tools, limits: MediaLimits
 ) -> None:
     source = media.video("ladder.mp4", seconds=5, size="1280x720")
     trim = {"start_ms": 1000, "end_ms": 3000}
@@ -121,7 +121,7 @@ async def test_a_video_is_made_smaller_and_never_larger(
 
 
 async def test_a_picture_that_is_shown_upright_is_measured_as_it_is_shown(
-    run: Encode, media: Media, tools: Tools, limits: Limits
+    run: Encode, media: Media, tools: Tools, limits: MediaLimits
 ) -> None:
     flat = media.video("flat.mp4", size="640x360", seconds=1)
     source = media.make("upright.mp4", "-display_rotation", "90", "-i", str(flat), "-c", "copy")

@@ -13,7 +13,7 @@ import pytest
 from euterpe.egress.target import EgressPolicy
 from euterpe.transcode.locations import AccessKeys, S3Destination, S3Source
 from euterpe.transcode.storage.http import Timing
-from euterpe.transcode.storage.ports import Attempt, Credentials
+from euterpe.transcode.storage.ports import Credentials, UploadAttempt
 from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
 from tests.servers.s3 import MotoServer, RcloneServer
@@ -61,7 +61,7 @@ class S3Place:
     ) -> S3Writer:
         return S3Writer(
             S3Destination(bucket=self.bucket, prefix="out/", endpoint=self.gate.url, region=self.region),
-            Attempt(JOB, version),
+            UploadAttempt(JOB, version),
             credentials or JobCredentials(self.keys),
             MemoryLedger() if ledger is None else ledger,
             connecting(LOOPBACK, timing=self.timing),

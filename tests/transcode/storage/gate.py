@@ -13,7 +13,7 @@ from aiohttp import web
 from yarl import URL
 
 from euterpe.transcode.locations import AccessKeys
-from euterpe.transcode.storage.sigv4 import EMPTY_SHA256, Request, signed_headers
+from euterpe.transcode.storage.sigv4 import EMPTY_SHA256, SignableRequest, signed_headers
 
 ANYBODY = AccessKeys(access_key_id="any", secret_access_key="any")
 NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "expect"}
@@ -135,7 +135,7 @@ class Gate:
     async def _completion_refused(self, request: web.Request, seen: Seen) -> tuple[int, str] | None:
         """AWS holds a completion against If-Match; moto does so for plain puts only."""
         path = request.raw_path.partition("?")[0]
-        head = Request("HEAD", URL(self.upstream).authority, path, (), {}, EMPTY_SHA256)
+        head = SignableRequest("HEAD", URL(self.upstream).authority, path, (), {}, EMPTY_SHA256)
         headers = signed_headers(head, ANYBODY, "us-east-1", "s3", time.time())
         async with (
             aiohttp.ClientSession() as session,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from euterpe.egress.target import EgressPolicy
 from euterpe.transcode.locations import AccessKeys, S3Destination
-from euterpe.transcode.storage.ports import Attempt, OpenUpload
+from euterpe.transcode.storage.ports import OpenUpload, UploadAttempt
 from euterpe.transcode.storage.s3 import S3Writer, connecting
 from tests.transcode.storage.parts import JOB, MIB, Claim, JobCredentials
 
@@ -24,20 +24,20 @@ class FileLedger:
         with self._path.open("a") as file:
             file.write(json.dumps([word, upload.key, upload.upload_id]) + "\n")
 
-    async def opened(self, attempt: Attempt, upload: OpenUpload) -> None:
+    async def opened(self, attempt: UploadAttempt, upload: OpenUpload) -> None:
         self._write("opened", upload)
 
-    async def closed(self, attempt: Attempt, upload: OpenUpload) -> None:
+    async def closed(self, attempt: UploadAttempt, upload: OpenUpload) -> None:
         self._write("closed", upload)
 
-    async def left_by_others(self, attempt: Attempt) -> list[OpenUpload]:
+    async def left_by_others(self, attempt: UploadAttempt) -> list[OpenUpload]:
         return []
 
 
 async def main(endpoint: str, bucket: str, access_key_id: str, secret: str, path: str, ledger: str) -> None:
     writer = S3Writer(
         S3Destination(bucket=bucket, prefix="out/", endpoint=endpoint),
-        Attempt(JOB, 1),
+        UploadAttempt(JOB, 1),
         JobCredentials(AccessKeys(access_key_id=access_key_id, secret_access_key=secret)),
         FileLedger(Path(ledger)),
         connecting(EgressPolicy(allow_loopback=True)),

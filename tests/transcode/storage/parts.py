@@ -14,7 +14,7 @@ from euterpe.model.errors import StaleLease
 from euterpe.model.failure import Category
 from euterpe.transcode.locations import AccessKeys, SignedUrl
 from euterpe.transcode.storage.errors import Stage, StorageError
-from euterpe.transcode.storage.ports import Attempt, OpenUpload, Reason, Scope, Versioned, VersionedUrl
+from euterpe.transcode.storage.ports import OpenUpload, Reason, Scope, UploadAttempt, Versioned, VersionedUrl
 from euterpe.transcode.storage.retrying import Retries
 
 MIB = 1024 * 1024
@@ -61,15 +61,15 @@ class JobCredentials:
 
 @dataclass
 class MemoryLedger:
-    rows: list[tuple[Attempt, OpenUpload]] = field(default_factory=list)
+    rows: list[tuple[UploadAttempt, OpenUpload]] = field(default_factory=list)
 
-    async def opened(self, attempt: Attempt, upload: OpenUpload) -> None:
+    async def opened(self, attempt: UploadAttempt, upload: OpenUpload) -> None:
         self.rows.append((attempt, upload))
 
-    async def closed(self, attempt: Attempt, upload: OpenUpload) -> None:
+    async def closed(self, attempt: UploadAttempt, upload: OpenUpload) -> None:
         self.rows = [row for row in self.rows if row[1] != upload]
 
-    async def left_by_others(self, attempt: Attempt) -> list[OpenUpload]:
+    async def left_by_others(self, attempt: UploadAttempt) -> list[OpenUpload]:
         return [upload for other, upload in self.rows if other.claim_version < attempt.claim_version]
 
 

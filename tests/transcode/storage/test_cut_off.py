@@ -11,7 +11,7 @@ from euterpe.egress.target import EgressPolicy
 from euterpe.transcode.locations import AccessKeys, LocalDestination, S3Destination
 from euterpe.transcode.storage.local import STAGING, LocalWriter
 from euterpe.transcode.storage.local_root import LocalRoot
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from euterpe.transcode.storage.s3 import S3Writer, connecting
 from tests.cancellation.cutting import When, cut_off
 from tests.servers.s3 import RcloneServer
@@ -33,7 +33,7 @@ async def test_an_upload_that_is_cut_off_anywhere_leaves_nothing_half_done(
         ledger = MemoryLedger()
         writer = S3Writer(
             S3Destination(bucket=bucket.name, endpoint=rclone.url),
-            Attempt(JOB, 1),
+            UploadAttempt(JOB, 1),
             JobCredentials(keys),
             ledger,
             connecting(EgressPolicy(allow_loopback=True)),
@@ -60,7 +60,7 @@ async def test_a_local_put_that_is_cut_off_anywhere_leaves_nothing_half_done(tmp
     expected = random_file(tmp_path / "a", 100_000)
     root = tmp_path / "root"
     for point in range(MOST_POINTS):
-        writer = LocalWriter(LocalDestination(prefix="out/"), Attempt(JOB, 1), LocalRoot(root))
+        writer = LocalWriter(LocalDestination(prefix="out/"), UploadAttempt(JOB, 1), LocalRoot(root))
         was_cut = await cut_off(writer.put(tmp_path / "a", "a", content_type="", fence=Claim().fence), point, when)
         there = root / "out/a"
         assert sorted(path.name for path in (root / STAGING / JOB).iterdir()) in ([], ["fence"]), point

@@ -12,7 +12,7 @@ from euterpe.transcode.locations import LocalDestination
 from euterpe.transcode.storage.errors import StorageError
 from euterpe.transcode.storage.local import STAGING, LocalWriter, remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
-from euterpe.transcode.storage.ports import Attempt, Destination
+from euterpe.transcode.storage.ports import Destination, UploadAttempt
 from tests.transcode.storage.conftest import S3Place
 from tests.transcode.storage.gate import Fault, Seen, Token
 from tests.transcode.storage.parts import (
@@ -243,7 +243,7 @@ async def test_stores_and_credentials_without_conditions_still_take_outputs(
 
 
 def local(root: Path, version: int) -> LocalWriter:
-    return LocalWriter(LocalDestination(prefix="out/"), Attempt(JOB, version), LocalRoot(root))
+    return LocalWriter(LocalDestination(prefix="out/"), UploadAttempt(JOB, version), LocalRoot(root))
 
 
 async def test_in_a_folder_the_older_attempt_is_refused_from_the_newer_ones_first_word(tmp_path: Path) -> None:

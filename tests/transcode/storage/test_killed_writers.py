@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transcode.storage.ports import Attempt, OpenUpload
+from euterpe.transcode.storage.ports import OpenUpload, UploadAttempt
 from tests.transcode.storage import killed_writer
 from tests.transcode.storage.conftest import S3Place
 from tests.transcode.storage.gate import Seen
@@ -53,7 +53,7 @@ async def test_a_worker_killed_at_each_step_leaves_nothing_visible(place: S3Plac
     ledger = MemoryLedger()
     for word, key, upload_id in map(json.loads, noted.read_text().splitlines()):
         assert word == "opened"
-        await ledger.opened(Attempt(JOB, 1), OpenUpload(key, upload_id))
+        await ledger.opened(UploadAttempt(JOB, 1), OpenUpload(key, upload_id))
     writer = place.writer(ledger=ledger, version=2)
     assert await writer.discard_leftovers() == (0 if number == 0 else 1)
     stored = await writer.put(tmp_path / "a", "a", content_type="x/y", fence=Claim(2).fence)

@@ -13,7 +13,7 @@ from euterpe.transcode.locations import LocalDestination, LocalSource
 from euterpe.transcode.storage.errors import StorageError
 from euterpe.transcode.storage.local import STAGING, LocalReader, LocalWriter
 from euterpe.transcode.storage.local_root import LocalRoot
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from tests.transcode.storage.parts import JOB, MIB, Claim, random_file, sha256_of
 
 
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def writer(root: Path, prefix: str = "out/") -> LocalWriter:
-    return LocalWriter(LocalDestination(prefix=prefix), Attempt(JOB, 1), LocalRoot(root))
+    return LocalWriter(LocalDestination(prefix=prefix), UploadAttempt(JOB, 1), LocalRoot(root))
 
 
 def reader(root: Path, path: str, sha256: str | None = None) -> LocalReader:

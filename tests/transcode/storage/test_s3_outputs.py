@@ -10,7 +10,7 @@ import pytest
 from euterpe.model.failure import Category
 from euterpe.transcode.storage.errors import StorageError
 from euterpe.transcode.storage.parts import MAX_PARTS, part_size_for
-from euterpe.transcode.storage.ports import Attempt, OpenUpload
+from euterpe.transcode.storage.ports import OpenUpload, UploadAttempt
 from tests.transcode.storage.conftest import S3Place
 from tests.transcode.storage.gate import Fault, Seen, Token
 from tests.transcode.storage.parts import JOB, MIB, Claim, JobCredentials, MemoryLedger, random_file, sha256_of
@@ -171,7 +171,7 @@ async def test_a_cancelled_upload_is_aborted_wherever_it_stands(place: S3Place, 
 
 async def test_the_next_attempt_aborts_what_a_killed_one_began(place: S3Place, tmp_path: Path) -> None:
     ledger = MemoryLedger()
-    old = Attempt(JOB, 1)
+    old = UploadAttempt(JOB, 1)
     for key in ("out/a", "out/b"):
         await ledger.opened(old, OpenUpload(key, "1"))
     writer = place.writer(ledger=ledger, version=2)

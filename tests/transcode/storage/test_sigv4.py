@@ -16,7 +16,7 @@ from euterpe.transcode.locations import AccessKeys
 from euterpe.transcode.storage.sigv4 import (
     EMPTY_SHA256,
     UNSIGNED_PAYLOAD,
-    Request,
+    SignableRequest,
     encoded,
     query_string,
     signed_headers,
@@ -28,7 +28,7 @@ HOST = "examplebucket.s3.amazonaws.com"
 
 
 def test_the_published_example_of_a_ranged_get() -> None:
-    request = Request("GET", HOST, "/test.txt", (), {"Range": "bytes=0-9"}, EMPTY_SHA256)
+    request = SignableRequest("GET", HOST, "/test.txt", (), {"Range": "bytes=0-9"}, EMPTY_SHA256)
     signed = signed_headers(request, KEYS, "us-east-1", "s3", AT.timestamp())
     assert signed["authorization"].endswith(
         "SignedHeaders=host;range;x-amz-content-sha256;x-amz-date, "
@@ -39,7 +39,7 @@ def test_the_published_example_of_a_ranged_get() -> None:
 def test_the_published_example_of_a_put() -> None:
     sha256 = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072"
     headers = {"Date": "Fri, 24 May 2013 00:00:00 GMT", "x-amz-storage-class": "REDUCED_REDUNDANCY"}
-    request = Request("PUT", HOST, f"/{encoded('test$file.text')}", (), headers, sha256)
+    request = SignableRequest("PUT", HOST, f"/{encoded('test$file.text')}", (), headers, sha256)
     signed = signed_headers(request, KEYS, "us-east-1", "s3", AT.timestamp())
     assert signed["authorization"].endswith("98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd")
 
@@ -60,7 +60,7 @@ text = st.text(
 def test_botocore_signs_the_same(method: str, key: str, query: dict[str, str], token: str | None, payload: str) -> None:
     path = f"/bucket/{encoded(key, keep='/')}"
     keys = AccessKeys(access_key_id="AKID", secret_access_key="secret", session_token=token)
-    request = Request(method, "s3.example.com", path, list(query.items()), {"x-amz-meta-a": "b"}, payload)
+    request = SignableRequest(method, "s3.example.com", path, list(query.items()), {"x-amz-meta-a": "b"}, payload)
     ours = signed_headers(request, keys, "auto", "s3", AT.timestamp())
 
     target = f"https://s3.example.com{path}" + (f"?{query_string(list(query.items()))}" if query else "")
@@ -86,6 +86,6 @@ def test_botocore_signs_a_call_to_kms_the_same(token: str | None) -> None:
         patch.object(SigV4Auth, "payload", return_value=sha256),
     ):
         SigV4Auth(Credentials("AKID", "secret", token), "kms", "eu-west-1").add_auth(theirs)
-    request = Request("POST", "kms.eu-west-1.amazonaws.com", "/", (), headers, sha256)
+    request = SignableRequest("POST", "kms.eu-west-1.amazonaws.com", "/", (), headers, sha256)
     ours = signed_headers(request, keys, "eu-west-1", "kms", AT.timestamp())
     assert ours["authorization"] == theirs.headers["Authorization"]

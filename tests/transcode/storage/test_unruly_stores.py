@@ -14,7 +14,7 @@ from euterpe.model.failure import Category
 from euterpe.transcode.locations import AccessKeys, S3Destination
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.http import StorageHttp, Timing
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3 import S3Writer, connecting
 from tests.transcode.storage.parts import JOB, MIB, QUICK, Claim, JobCredentials, MemoryLedger, no_wait, random_file
@@ -31,7 +31,7 @@ def writer(
 ) -> S3Writer:
     return S3Writer(
         S3Destination(bucket="bkt", endpoint=canary.url("")),
-        Attempt(JOB, 1),
+        UploadAttempt(JOB, 1),
         credentials,
         MemoryLedger(),
         connecting(EgressPolicy(allow_loopback=True), timing=timing),

@@ -16,7 +16,7 @@ from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.output import confirm, note, print_json, say, shown_json
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, JOB_ID
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.model.views import Search
 
@@ -35,7 +35,7 @@ class Which:
     queue: str | None
     older_than_us: int | None
 
-    async def find(self, backend: Backend) -> AsyncIterator[Job]:
+    async def find(self, backend: Backend) -> AsyncIterator[JobRow]:
         for job_id in self.ids:
             yield await backend.store.get(job_id)
         cursor = None
@@ -131,7 +131,7 @@ def replay(session: CliSession, chosen: Which, as_json: bool) -> None:
 
 async def replay_once(backend: Backend, job_id: str) -> dict[str, object]:
     receipt = await backend.store.replay(job_id, f"{REPLAY_KEY}{job_id}")
-    if isinstance(receipt, Job):
+    if isinstance(receipt, JobRow):
         return {"job_id": job_id, "state": str(receipt.state), "new_job_id": None, "replayed_before": False}
     return {
         "job_id": job_id,

@@ -16,10 +16,10 @@ from euterpe.cli.values import JOB_ID, PAIR
 from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import EuterpeError, UnprocessableRow
-from euterpe.model.job import Attempt, Job, read_error
+from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.priority import PRIORITY_NAMES, parse_priority
 from euterpe.model.state import State
-from euterpe.model.views import Page, Search
+from euterpe.model.views import Search, SearchPage
 
 STATES = click.Choice([str(state) for state in State])
 
@@ -56,7 +56,7 @@ def list_jobs(
     show_page(session.ask(lambda backend: backend.store.search(criteria)), as_json=as_json)
 
 
-def show_page(page: Page, *, as_json: bool, nothing: str = "No jobs.") -> None:
+def show_page(page: SearchPage, *, as_json: bool, nothing: str = "No jobs.") -> None:
     """A page of jobs as a table or as the API's document."""
     if as_json:
         print_json({"jobs": [job_document(job) for job in page.jobs], "cursor": page.cursor})
@@ -68,7 +68,7 @@ def show_page(page: Page, *, as_json: bool, nothing: str = "No jobs.") -> None:
             note(f"more: add --cursor {page.cursor}")
 
 
-def print_jobs(shown: Sequence[Job]) -> None:
+def print_jobs(shown: Sequence[JobRow]) -> None:
     print_table(
         ("job_id", "type", "state", "attempts", "age"),
         [
@@ -87,7 +87,7 @@ def print_jobs(shown: Sequence[Job]) -> None:
 def show(session: CliSession, job_id: str, as_json: bool) -> None:
     """Show a job with its payload, result and every attempt."""
 
-    async def question(backend: Backend) -> tuple[Job, list[Attempt]]:
+    async def question(backend: Backend) -> tuple[JobRow, list[AttemptRow]]:
         return await backend.store.get(job_id), await backend.store.attempts(job_id)
 
     job, attempts = session.ask(question)
@@ -105,7 +105,7 @@ def show(session: CliSession, job_id: str, as_json: bool) -> None:
         )
 
 
-def print_job(job: Job) -> None:
+def print_job(job: JobRow) -> None:
     """The state of one job, a line for each thing worth knowing."""
     progress = None
     if job.progress is not None and job.state is State.RUNNING:
@@ -149,14 +149,14 @@ def _short(worker_id: str | None) -> str | None:
     return f"{name}:{boot_uuid[:8]}" if colon else worker_id
 
 
-def _took(attempt: Attempt) -> str:
+def _took(attempt: AttemptRow) -> str:
     if attempt.ended_at is None:
         return ""
     seconds = (attempt.ended_at - attempt.started_at) / 1e6
     return f"{seconds:.3f}s" if seconds < 10 else span(attempt.ended_at - attempt.started_at)
 
 
-def _tags(job: Job) -> str | None:
+def _tags(job: JobRow) -> str | None:
     try:
         return " ".join(f"{key}={value}" for key, value in job.tags.items()) or None
     except UnprocessableRow:
@@ -170,7 +170,7 @@ def _message(error: str | None) -> str | None:
     return f"{document.get('message')} ({document.get('code')})"
 
 
-def _body(job: Job) -> str:
+def _body(job: JobRow) -> str:
     return job.payload.decode(errors="replace") if job.payload_format == "json" else f"<{len(job.payload)} bytes>"
 
 

@@ -14,9 +14,9 @@ from euterpe.cli.session import CliSession, database_options, json_option, prepa
 from euterpe.cli.values import NAMES
 from euterpe.config import redact_url
 from euterpe.model.document import job_document
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import State
-from euterpe.model.views import Stats
+from euterpe.model.views import StoreStats
 
 SHOWN = (State.SCHEDULED, State.RUNNING, State.RETRYING, State.DELAYED, State.PENDING)
 ENDED = (State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED)
@@ -29,7 +29,7 @@ ENDED = (State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED)
 def stats(session: CliSession, as_json: bool) -> None:
     """Count jobs by queue and state, with ages and rates."""
 
-    async def question(backend: Backend) -> tuple[Stats, list[tuple[str, str]]]:
+    async def question(backend: Backend) -> tuple[StoreStats, list[tuple[str, str]]]:
         return await backend.store.stats(), [(row[0], row[1]) for row in await backend.store.paused()]
 
     found, paused = session.ask(question)
@@ -48,7 +48,7 @@ def stats(session: CliSession, as_json: bool) -> None:
         say(f"paused: {kind} {name}  (euterpe resume --{kind} {name})")
 
 
-def _print_counts(found: Stats) -> None:
+def _print_counts(found: StoreStats) -> None:
     columns = [str(state) for state in (*SHOWN, *ENDED) if found.by_state.get(state)]
     rows: list[list[object]] = []
     for queue, states in sorted(found.by_queue.items()):
@@ -67,7 +67,7 @@ def peek(session: CliSession, queues: tuple[str, ...] | None, limit: int, as_jso
     """Show what a worker would claim next, without claiming it."""
     wanted = queues or session.config.worker.consume
 
-    async def question(backend: Backend) -> list[Job]:
+    async def question(backend: Backend) -> list[JobRow]:
         return await backend.store.peek(wanted, limit)
 
     found = session.ask(question)

@@ -15,7 +15,7 @@ from euterpe.cli.output import note, print_json, say
 from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
 from euterpe.cli.values import DURATION, INSTANT, JOB_ID, JSON, PAIR
 from euterpe.model.document import job_document
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
@@ -70,7 +70,7 @@ def submit(
 
 async def _submit(
     queue: Queue, job_type: str, payload: Any, options: dict[str, Any], wait_us: int | None
-) -> tuple[JobHandle[Any], Job | None]:
+) -> tuple[JobHandle[Any], JobRow | None]:
     async with queue:
         handle = await queue.submit(job_type, payload, **options)
         if wait_us is None:
@@ -80,7 +80,7 @@ async def _submit(
         return handle, await core_of(queue).get(handle.id)
 
 
-def _show(handle: JobHandle[Any], job: Job | None, *, as_json: bool) -> None:
+def _show(handle: JobHandle[Any], job: JobRow | None, *, as_json: bool) -> None:
     if job is not None:
         print_json(job_document(job)) if as_json else print_job(job)
         if job.state is not State.COMPLETED:
@@ -109,7 +109,7 @@ def _show(handle: JobHandle[Any], job: Job | None, *, as_json: bool) -> None:
 def status(session: CliSession, job_id: str, as_json: bool) -> None:
     """Show how a job is: state, attempt, progress, result or error."""
 
-    async def question(backend: Backend) -> Job:
+    async def question(backend: Backend) -> JobRow:
         return await backend.store.get(job_id)
 
     job = session.ask(question)

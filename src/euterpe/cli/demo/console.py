@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, State
 
 BARS = 9
@@ -25,7 +25,7 @@ WIDTH = 79
 class Picture:
     """The jobs at one moment, with the names that the demo gave them."""
 
-    jobs: Sequence[Job]
+    jobs: Sequence[JobRow]
     names: dict[str, str]
 
     @property
@@ -33,10 +33,10 @@ class Picture:
         return sum(job.state in TERMINAL for job in self.jobs)
 
     @property
-    def running(self) -> list[Job]:
+    def running(self) -> list[JobRow]:
         return sorted((job for job in self.jobs if job.state is State.RUNNING), key=lambda job: job.seq)
 
-    def name(self, job: Job) -> str:
+    def name(self, job: JobRow) -> str:
         return self.names.get(job.id, job.type)
 
 

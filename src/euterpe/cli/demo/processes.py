@@ -37,7 +37,7 @@ class ApiFacts:
 
 
 @dataclass(slots=True)
-class Processes:
+class DemoProcesses:
     """Starts the demo's processes and makes sure that none outlives it."""
 
     folder: Path

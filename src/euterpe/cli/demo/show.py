@@ -10,13 +10,13 @@ from euterpe.cli.demo.app import queue
 from euterpe.cli.demo.checks import PROOFS
 from euterpe.cli.demo.console import open_stage
 from euterpe.cli.demo.media import proofs_of, transcode
-from euterpe.cli.demo.processes import Processes
+from euterpe.cli.demo.processes import DemoProcesses
 from euterpe.cli.demo.steps import STEPS, Steps
 
 
 async def perform(folder: Path, url: str) -> bool:
     """Whether every proof held."""
-    processes = Processes(folder, url)
+    processes = DemoProcesses(folder, url)
     async with queue, AsyncExitStack() as inside:
         try:
             with open_stage() as stage:

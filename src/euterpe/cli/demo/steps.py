@@ -13,11 +13,11 @@ import msgspec
 
 from euterpe.cli.demo.app import flaky, later, nap, prepare, queue, render, summary
 from euterpe.cli.demo.console import DemoConsole, Picture
-from euterpe.cli.demo.processes import LEASE, ApiFacts, Member, Processes
+from euterpe.cli.demo.processes import LEASE, ApiFacts, DemoProcesses, Member
 from euterpe.cli.demo.receiver import Receiver
 from euterpe.model.dependency import Dependency
 from euterpe.model.exchange import ClaimRequest, HeartbeatReply, Report, SettleResult
-from euterpe.model.job import Attempt, Claim, Job
+from euterpe.model.job import AttemptRow, Claim, JobRow
 from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.queue.queue import core_of
@@ -39,7 +39,7 @@ class DemoFailed(Exception):
 class Steps:
     """All that the steps learn from each other."""
 
-    processes: Processes
+    processes: DemoProcesses
     stage: DemoConsole
     names: dict[str, str] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
@@ -56,16 +56,16 @@ class Steps:
     killed_at_us: int = 0
     late_write: SettleResult | None = None
     late_beat: HeartbeatReply | None = None
-    jobs: dict[str, Job] = field(default_factory=dict)
-    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    jobs: dict[str, JobRow] = field(default_factory=dict)
+    attempts: dict[str, list[AttemptRow]] = field(default_factory=dict)
 
-    async def look(self) -> list[Job]:
+    async def look(self) -> list[JobRow]:
         """Every job of the demo as it is now; shown on the stage."""
         jobs = [await core_of(queue).get(job_id) for job_id in self.names]
         self.stage.show(Picture(jobs, self.names))
         return jobs
 
-    async def until(self, condition: Callable[[list[Job]], bool], what: str) -> list[Job]:
+    async def until(self, condition: Callable[[list[JobRow]], bool], what: str) -> list[JobRow]:
         deadline = time.monotonic() + PATIENCE_S
         while not condition(jobs := await self.look()):
             if fallen := self.processes.fallen():
@@ -149,10 +149,10 @@ async def kill_a_worker(play: Steps) -> None:
     victim = next(member for member in play.processes.members if member.name == "worker-a")
     play.victim = victim
 
-    def in_hand(jobs: list[Job]) -> list[str]:
+    def in_hand(jobs: list[JobRow]) -> list[str]:
         return [j.id for j in jobs if j.state is State.RUNNING and (j.worker_id or "").startswith("worker-a:")]
 
-    def in_the_middle(jobs: list[Job]) -> bool:
+    def in_the_middle(jobs: list[JobRow]) -> bool:
         rendered = sum(job.state is State.COMPLETED and job.id in play.parts for job in jobs)
         return rendered >= 2 and any(job_id in play.parts for job_id in in_hand(jobs))
 

@@ -12,11 +12,11 @@ from euterpe.model.accounts import Scope
 from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import JobNotFound
-from euterpe.model.job import Attempt, Job, read_error
+from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.priority import parse_priority
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT
-from euterpe.model.views import Search, Stats
+from euterpe.model.views import Search, StoreStats
 from euterpe.ports import Store, Wakeups
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import Refusal
@@ -175,12 +175,12 @@ def _job_id(request: Request) -> str:
     return job_id
 
 
-def _page(jobs: list[Job], cursor: str | None) -> bytes:
+def _page(jobs: list[JobRow], cursor: str | None) -> bytes:
     encoded = b",".join(msgspec.json.encode(job_document(job)) for job in jobs)
     return b'{"jobs":[' + encoded + b'],"cursor":' + msgspec.json.encode(cursor) + b"}"
 
 
-def _attempt_document(attempt: Attempt) -> AttemptDocument:
+def _attempt_document(attempt: AttemptRow) -> AttemptDocument:
     return AttemptDocument(
         attempt_id=attempt.attempt_id,
         attempt=attempt.attempt,
@@ -192,6 +192,6 @@ def _attempt_document(attempt: Attempt) -> AttemptDocument:
     )
 
 
-def _stats_document(stats: Stats) -> StatsDocument:
+def _stats_document(stats: StoreStats) -> StatsDocument:
     ages = {queue: age_us / 1_000_000 for queue, age_us in stats.oldest_age_us.items()}
     return StatsDocument(stats.by_state, stats.by_queue, stats.by_type, ages, stats.per_minute, stats.outbox)

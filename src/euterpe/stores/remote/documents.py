@@ -12,7 +12,7 @@ import msgspec
 from euterpe.model.backoff import Backoff
 from euterpe.model.duration import LONGEST_US, format_duration
 from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
-from euterpe.model.job import Attempt, Claim, Job, Lease, parse_attempt_id
+from euterpe.model.job import AttemptRow, Claim, JobRow, Lease, parse_attempt_id
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.state import PLAIN_STAGES, State
@@ -39,12 +39,12 @@ class Timed(msgspec.Struct, frozen=True, kw_only=True):
     lease_expires_at: datetime | None = None
 
 
-class ProgressSaid(msgspec.Struct, frozen=True):
+class ProgressReply(msgspec.Struct, frozen=True):
     percent: float
     message: str | None = None
 
 
-class JobDocument(Timed, frozen=True, kw_only=True):
+class JobReply(Timed, frozen=True, kw_only=True):
     """What `GET /jobs/{id}` answers. Payload and result stay the bytes that they were."""
 
     job_id: str
@@ -57,7 +57,7 @@ class JobDocument(Timed, frozen=True, kw_only=True):
     max_attempts: int
     claim_version: int
     worker_id: str | None = None
-    progress: ProgressSaid | None = None
+    progress: ProgressReply | None = None
     tags: dict[str, str] = {}
     correlation_id: str | None = None
     callback_url: str | None = None
@@ -96,7 +96,7 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_format: str = "json"
 
 
-class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptReply(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: str
     attempt: int
     worker_id: str | None
@@ -106,8 +106,8 @@ class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
     error: msgspec.Raw = Blank
 
 
-class JobPage(msgspec.Struct, frozen=True):
-    jobs: list[JobDocument]
+class JobPageReply(msgspec.Struct, frozen=True):
+    jobs: list[JobReply]
     cursor: str | None
 
 
@@ -200,7 +200,7 @@ def _clean(text: str) -> str:
     return text.encode(errors="replace").decode().replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
-def job_of(document: JobDocument) -> Job:
+def job_of(document: JobReply) -> JobRow:
     """A job as far as its document tells; the rest, which only an engine uses, is at its default."""
     d = document
     created_at = microseconds(d.created_at) or 0
@@ -279,9 +279,9 @@ def claim_of(document: ClaimedDocument, worker_id: str) -> Claim:
     return Claim(job, Lease(d.job_id, version, expires_at, d.lease_token))
 
 
-def attempt_of(job_id: str, document: AttemptDocument) -> Attempt:
+def attempt_of(job_id: str, document: AttemptReply) -> AttemptRow:
     _, version = parse_attempt_id(document.attempt_id) or (job_id, 0)
-    return Attempt(
+    return AttemptRow(
         job_id,
         version,
         document.attempt,
@@ -294,7 +294,7 @@ def attempt_of(job_id: str, document: AttemptDocument) -> Attempt:
 
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(Job.__struct_fields__),
+    **dict.fromkeys(JobRow.__struct_fields__),
     "seq": 0,
     "requester_id": "",
     "release_count": 0,
@@ -307,10 +307,10 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "has_dependents": False,
     "transitions": 0,
 }
-_UNTOLD: Final = Job(**_DEFAULTS)
+_UNTOLD: Final = JobRow(**_DEFAULTS)
 
 
-def _job(**told: Any) -> Job:
+def _job(**told: Any) -> JobRow:
     return msgspec.structs.replace(_UNTOLD, **told)
 
 

@@ -29,7 +29,7 @@ NAMELESS: Final = "lease-keeper"
 NO_TOKEN: Final = "none"  # noqa: S105  # a lease without one is refused, which is the answer it deserves
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class TurnEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One attempt of which something is told; only what is said is sent."""
 
     job_id: str
@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     checkpoint_format: str = "json"
 
 
-class Ended(msgspec.Struct, frozen=True):
+class EndedReply(msgspec.Struct, frozen=True):
     """The answer to a completion or a failure."""
 
     ok: bool
@@ -61,14 +61,14 @@ class Kept(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class TurnAnswer(msgspec.Struct, frozen=True):
-    complete: list[Ended]
-    fail: list[Ended]
+class TurnReply(msgspec.Struct, frozen=True):
+    complete: list[EndedReply]
+    fail: list[EndedReply]
     heartbeat: list[Kept]
     jobs: list[ClaimedDocument]
 
 
-_ANSWER: Final = msgspec.json.Decoder(TurnAnswer)
+_ANSWER: Final = msgspec.json.Decoder(TurnReply)
 
 
 class RemoteExchange:
@@ -130,7 +130,7 @@ class RemoteExchange:
                 raise illegal_move(kept.detail)
         return [kept.ok for kept in answer.heartbeat]
 
-    async def _ask(self, said: dict[str, Any], answer_s: float = ANSWER_S) -> TurnAnswer:
+    async def _ask(self, said: dict[str, Any], answer_s: float = ANSWER_S) -> TurnReply:
         return _ANSWER.decode((await self._session.post(TURN, said, answer_s=answer_s)).body)
 
 
@@ -177,19 +177,19 @@ def _wanted(request: ClaimRequest, wait_ms: int) -> dict[str, Any]:
     return wanted
 
 
-def _entry(lease: Lease, **more: Any) -> Entry:
-    return Entry(lease.job_id, lease.attempt_id, lease.token or NO_TOKEN, **more)
+def _entry(lease: Lease, **more: Any) -> TurnEntry:
+    return TurnEntry(lease.job_id, lease.attempt_id, lease.token or NO_TOKEN, **more)
 
 
-def _completed(claim: Claim, outcome: Success) -> Entry:
+def _completed(claim: Claim, outcome: Success) -> TurnEntry:
     lease = claim.lease
     token = lease.token or NO_TOKEN
     if outcome.result is None:
-        return Entry(lease.job_id, lease.attempt_id, token)
-    return Entry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))
+        return TurnEntry(lease.job_id, lease.attempt_id, token)
+    return TurnEntry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))
 
 
-def _failed(claim: Claim, outcome: Outcome) -> Entry:
+def _failed(claim: Claim, outcome: Outcome) -> TurnEntry:
     match outcome:
         case Released():
             return _entry(claim.lease, released=True)
@@ -201,7 +201,7 @@ def _failed(claim: Claim, outcome: Outcome) -> Entry:
             raise TypeError(f"{outcome!r} is no failure")
 
 
-def _news(news: Advance) -> Entry:
+def _news(news: Advance) -> TurnEntry:
     said: dict[str, Any] = {"stage": news.stage}
     if news.progress is not None or news.message is not None:
         said["progress"] = {"percent": news.progress or 0.0, "message": news.message}
@@ -212,7 +212,7 @@ def _news(news: Advance) -> Entry:
     return _entry(news.claim.lease, **said)
 
 
-def _verdicts(finished: Sequence[Report], answer: TurnAnswer) -> list[SettleResult]:
+def _verdicts(finished: Sequence[Report], answer: TurnReply) -> list[SettleResult]:
     completed, failed = iter(answer.complete), iter(answer.fail)
     verdicts = []
     for f in finished:

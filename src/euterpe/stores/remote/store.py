@@ -18,13 +18,13 @@ from euterpe.model.batch import Draft, Receipt, Unit, as_stored, drafts_of
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
-from euterpe.model.job import Attempt, Claim, Job, Lease
+from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
-from euterpe.model.views import Page, QueueDepth, Search, Stats
+from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.ports import Capability, OutboxStore, ServingStore, Telemetry, Wakeups
-from euterpe.stores.remote.documents import AttemptDocument, JobDocument, JobPage, attempt_of, body_of, job_of
+from euterpe.stores.remote.documents import AttemptReply, JobPageReply, JobReply, attempt_of, body_of, job_of
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, with_token
 from euterpe.stores.sql.reads import search as reads_search
@@ -231,21 +231,21 @@ class HttpStore:
 
     # --- look and steer -------------------------------------------------------------------------------
 
-    async def get(self, job_id: str, requester_id: str | None = None) -> Job:
+    async def get(self, job_id: str, requester_id: str | None = None) -> JobRow:
         reply = await self._session.get(_path(job_id), _whose(requester_id), Subject(job_id))
-        return job_of(msgspec.json.decode(reply.body, type=JobDocument))
+        return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
-    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[Attempt]:
+    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
         reply = await self._session.get(_path(job_id, "/attempts"), _whose(requester_id), Subject(job_id))
-        documents = msgspec.json.decode(reply.body, type=dict[str, list[AttemptDocument]])["attempts"]
+        documents = msgspec.json.decode(reply.body, type=dict[str, list[AttemptReply]])["attempts"]
         return [attempt_of(job_id, document) for document in documents]
 
-    async def search(self, query: Search) -> Page:
+    async def search(self, query: Search) -> SearchPage:
         """Pages of the server are put together up to the limit that was asked for."""
         next(
             reads_search.search(query)
         )  # It checks the query before its first statement; the rest of it runs over there.
-        jobs: list[Job] = []
+        jobs: list[JobRow] = []
         params = _whose(query.requester_id)
         for name in ("state", "type", "queue", "cursor"):
             if (value := getattr(query, name)) is not None:
@@ -254,10 +254,10 @@ class HttpStore:
             params["tag"] = ":".join(query.tag)
         while True:
             params["limit"] = str(min(query.limit - len(jobs), PAGE_LIMIT))
-            page = msgspec.json.decode((await self._session.get("/jobs", params)).body, type=JobPage)
+            page = msgspec.json.decode((await self._session.get("/jobs", params)).body, type=JobPageReply)
             jobs += map(job_of, page.jobs)
             if page.cursor is None or len(jobs) >= query.limit:
-                return Page(jobs, page.cursor)
+                return SearchPage(jobs, page.cursor)
             params["cursor"] = page.cursor
 
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
@@ -269,21 +269,21 @@ class HttpStore:
         reply = await self._session.post(_path(job_id, "/dead-letter"), _whose(requester_id), Subject(job_id))
         return State(msgspec.json.decode(reply.body)["state"])
 
-    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> Job:
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
         check_changes(changes)
         said = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
         reply = await self._session.patch(_path(job_id), _whose(requester_id) | said, Subject(job_id))
-        return job_of(msgspec.json.decode(reply.body, type=JobDocument))
+        return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
-    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> Job:
+    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
         headers = {} if key is None else {"Idempotency-Key": key}
         reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id), headers)
-        return job_of(msgspec.json.decode(reply.body, type=JobDocument))
+        return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
-    async def stats(self, requester_id: str | None = None) -> Stats:
+    async def stats(self, requester_id: str | None = None) -> StoreStats:
         said = msgspec.json.decode((await self._session.get("/stats", _whose(requester_id))).body)
         ages = {queue: round(age_s * 1_000_000) for queue, age_s in said["oldest_age_seconds"].items()}
-        return Stats(said["by_state"], said["by_queue"], said["by_type"], ages, said["per_minute"], said["outbox"])
+        return StoreStats(said["by_state"], said["by_queue"], said["by_type"], ages, said["per_minute"], said["outbox"])
 
     # --- what HTTP cannot carry -----------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class HttpStore:
     def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
         _cannot(JOIN)
 
-    async def replay(self, job_id: str, key: str) -> Receipt | Job:
+    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
         return await self.retry(job_id, key=key)
 
     async def purge(self, job_ids: Sequence[str]) -> list[str]:  # noqa: ARG002
@@ -318,7 +318,7 @@ class HttpStore:
     async def depths(self) -> list[QueueDepth]:
         _cannot("tell the depths of all queues; stats() counts your own jobs")
 
-    async def peek(self, queues: Sequence[str], limit: int) -> list[Job]:  # noqa: ARG002
+    async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:  # noqa: ARG002
         _cannot("look into the queues of everybody")
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:  # noqa: ARG002

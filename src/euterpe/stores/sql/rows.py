@@ -9,28 +9,28 @@ from typing import Final
 import msgspec
 
 from euterpe.model.errors import UnprocessableRow
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import CLAIMED, State
 from euterpe.model.submission import OVERRUN_US
 from euterpe.stores.sql.program import Row
 
 _STATES = {str(state): state for state in State}
-_STATE = Job.__struct_fields__.index("state")
-_ID = Job.__struct_fields__.index("id")
-_HAS_DEPENDENTS = Job.__struct_fields__.index("has_dependents")
+_STATE = JobRow.__struct_fields__.index("state")
+_ID = JobRow.__struct_fields__.index("id")
+_HAS_DEPENDENTS = JobRow.__struct_fields__.index("has_dependents")
 
 
-def job_from(row: Row) -> Job:
+def job_from(row: Row) -> JobRow:
     values = list(row)
     try:
         values[_STATE] = _STATES[values[_STATE]]
     except KeyError:
         raise UnprocessableRow(values[_ID], "state") from None
     values[_HAS_DEPENDENTS] = bool(values[_HAS_DEPENDENTS])
-    return Job(*values)
+    return JobRow(*values)
 
 
-def taken_from(row: Row, worker_id: str, lease_ttl_us: int) -> Job:
+def taken_from(row: Row, worker_id: str, lease_ttl_us: int) -> JobRow:
     """A plain job that was just claimed (`taken_columns.sql`): what all such jobs have in common does not travel."""
     (
         seq, id_, requester_id, queue, type_, priority, payload, payload_format, attempt_count, max_attempts,
@@ -39,7 +39,7 @@ def taken_from(row: Row, worker_id: str, lease_ttl_us: int) -> Job:
         dependency, depth, has_dependents, parent_id, replay_of, cancel_version, transitions,
     ) = row  # fmt: skip
     expires_in_us = min(lease_ttl_us, visibility_us, execution_timeout_us + OVERRUN_US)
-    return Job(
+    return JobRow(
         seq, id_, requester_id, queue, type_, State.RUNNING, CLAIMED, priority, payload, payload_format, attempt_count,
         max_attempts, release_count, claim_version, worker_id, started_at + expires_in_us,
         started_at, run_at, created_at, started_at, scheduled_at, started_at, None, expires_at, execution_timeout_us,
@@ -53,11 +53,11 @@ URGENCY: Final = attrgetter("priority", "seq")
 """Sorts jobs as they are claimed: the most urgent first, the oldest first among those."""
 
 
-def jobs_from(rows: Iterable[Row]) -> list[Job]:
+def jobs_from(rows: Iterable[Row]) -> list[JobRow]:
     return [job_from(row) for row in rows]
 
 
-def limit_key_of(job: Job) -> str | None:
+def limit_key_of(job: JobRow) -> str | None:
     """What a concurrency limit counts by: a requester's own key. `limit_key.sql` says the same."""
     return None if job.concurrency_key is None else f"{job.requester_id}\x1f{job.concurrency_key}"
 

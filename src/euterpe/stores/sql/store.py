@@ -17,7 +17,7 @@ from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
 from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.failure import Category
-from euterpe.model.job import Attempt, Claim, Job, Lease
+from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import (
@@ -29,7 +29,7 @@ from euterpe.model.submission import (
     check,
     check_key,
 )
-from euterpe.model.views import Page, QueueDepth, Search, Stats
+from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.ports import EVERYTHING, OUTBOX_CHANNEL, CommitNotice, NotifiesBeforeCommit, Telemetry, Wakeups
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
@@ -305,19 +305,19 @@ class SqlStore:
         self._hint_of_events()
         return state
 
-    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> Job:
+    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
         """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
         again = await self.engine.write(lambda: operator.retry(job_id, requester_id))
-        if isinstance(again, Job):
+        if isinstance(again, JobRow):
             if self.telemetry is not None:
                 self.telemetry.retried(again.queue)
             return again
         receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
         return await self.get(receipt.job_id)
 
-    async def replay(self, job_id: str, key: str) -> Receipt | Job:
+    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
         again = await self.engine.write(lambda: operator.retry(job_id, None))
-        if isinstance(again, Job):
+        if isinstance(again, JobRow):
             return again
         return await self.submit(msgspec.structs.replace(again, idempotency_key=key))
 
@@ -329,7 +329,7 @@ class SqlStore:
         self._hint_of_events()
         return state
 
-    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> Job:
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
         """Change priority (while it waits), tags, correlation id or callback URL; type and payload never change."""
         check_changes(changes)
         return await self.engine.write(lambda: operator.update(job_id, requester_id, changes))
@@ -348,22 +348,22 @@ class SqlStore:
     async def paused(self) -> list[tuple[str, str]]:
         return await self.engine.read(operator.paused)
 
-    async def get(self, job_id: str, requester_id: str | None = None) -> Job:
+    async def get(self, job_id: str, requester_id: str | None = None) -> JobRow:
         return await self.engine.read(lambda: reads_search.get(job_id, requester_id))
 
-    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[Attempt]:
+    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
         return await self.engine.read(lambda: reads_search.attempts(job_id, requester_id))
 
-    async def search(self, query: Search) -> Page:
+    async def search(self, query: Search) -> SearchPage:
         return await self.engine.read(lambda: reads_search.search(query))
 
-    async def stats(self, requester_id: str | None = None) -> Stats:
+    async def stats(self, requester_id: str | None = None) -> StoreStats:
         return await self.engine.read(lambda: reads_search.stats(requester_id))
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
         return await self.engine.read(lambda: reads_search.unknown_types(queues, types))
 
-    async def peek(self, queues: Sequence[str], limit: int) -> list[Job]:
+    async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:
         return await self.engine.read(lambda: peek(queues, limit))
 
     async def depths(self) -> list[QueueDepth]:

@@ -21,7 +21,7 @@ LONG_S: Final = 1.0
 """A write that failed after so long had waited for the database; others may have more time than it had."""
 
 
-class Waiting(NamedTuple):
+class WaitingUnit(NamedTuple):
     unit: Unit
     future: asyncio.Future[Answer]
     deadline: float
@@ -35,7 +35,7 @@ class SubmitBatcher:
     ) -> None:
         self._write = write
         self._patience_s = patience_s
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingUnit] = []
         self._busy = False
 
     async def submit(self, unit: Unit) -> Answer:
@@ -48,7 +48,7 @@ class SubmitBatcher:
             finally:
                 self._next()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append(Waiting(unit, future, deadline))
+        self._waiting.append(WaitingUnit(unit, future, deadline))
         return await future
 
     def _next(self) -> None:
@@ -58,7 +58,7 @@ class SubmitBatcher:
             return
         self._task = asyncio.get_running_loop().create_task(self._write_group(group))
 
-    async def _write_group(self, group: list[Waiting]) -> None:
+    async def _write_group(self, group: list[WaitingUnit]) -> None:
         begun = time.monotonic()
         try:
             answers = await self._write([waiting.unit for waiting in group], group[0].deadline)
@@ -81,7 +81,7 @@ class SubmitBatcher:
         finally:
             self._next()
 
-    async def _write_apart(self, group: list[Waiting], rejected: DataRejected) -> None:
+    async def _write_apart(self, group: list[WaitingUnit], rejected: DataRejected) -> None:
         """The database refuses a value of one of them: the others must not fail with it."""
         for waiting in group:
             if waiting.future.done():

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from euterpe.crypto import InvalidKeyring, MissingKek, SealBroken
 from euterpe.transcode.locations import AccessKeys
-from euterpe.transcode.storage.sigv4 import Request, signed_headers
+from euterpe.transcode.storage.sigv4 import SignableRequest, signed_headers
 
 KMS_PREFIX: Final = "kms:"
 _TIMEOUT_S: Final = 10.0
@@ -113,7 +113,7 @@ class KmsKeys:
     def _call(self, operation: str, kek_id: str, document: Mapping[str, Any]) -> dict[str, Any]:
         body = json.dumps(document).encode()
         headers = {"content-type": "application/x-amz-json-1.1", "x-amz-target": f"TrentService.{operation}"}
-        request = Request("POST", self._endpoint.netloc, "/", (), headers, hashlib.sha256(body).hexdigest())
+        request = SignableRequest("POST", self._endpoint.netloc, "/", (), headers, hashlib.sha256(body).hexdigest())
         signed = signed_headers(request, self._keys, self._region, "kms", self._clock())
         try:
             status, answer = self._post(body, signed)

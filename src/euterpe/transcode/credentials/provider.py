@@ -19,7 +19,7 @@ from euterpe.transcode.credentials.refresh import RefreshCalls, stage_of
 from euterpe.transcode.credentials.repository import CredentialStore, StoredCredentials
 from euterpe.transcode.locations import AccessKeys, CredentialSet, SignedUrl
 from euterpe.transcode.storage.errors import StorageError
-from euterpe.transcode.storage.ports import Attempt, Reason, Scope, Versioned, VersionedUrl
+from euterpe.transcode.storage.ports import Reason, Scope, UploadAttempt, Versioned, VersionedUrl
 
 log = logging.getLogger("euterpe.transcode")
 
@@ -64,7 +64,7 @@ class CredentialProvider:
 
     def __init__(
         self,
-        attempt: Attempt,
+        attempt: UploadAttempt,
         store: CredentialStore,
         calls: RefreshCalls,
         policy: RefreshPolicy | None = None,

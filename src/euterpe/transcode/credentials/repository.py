@@ -13,7 +13,7 @@ from euterpe.model.errors import StaleLease
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.transcode.locations import CredentialSet, LocalDestination, Locations, S3Destination, S3Source
-from euterpe.transcode.storage.ports import Attempt, Fence, OpenUpload
+from euterpe.transcode.storage.ports import Fence, OpenUpload, UploadAttempt
 
 REWRAP_BATCH: Final = 100
 PURGE_BATCH: Final = 200
@@ -105,7 +105,7 @@ class CredentialStore:
         """False for a job that is not known."""
         return await self._engine.read(lambda: job_has_ended(job_id))
 
-    async def count_refresh(self, attempt: Attempt) -> int:
+    async def count_refresh(self, attempt: UploadAttempt) -> int:
         """How many calls were made for this job with this one. Raises StaleLease."""
         counted = await self._engine.write(lambda: count_refresh(attempt))
         if counted is None:
@@ -164,18 +164,18 @@ class SqlUploads:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def opened(self, attempt: Attempt, upload: OpenUpload) -> None:
+    async def opened(self, attempt: UploadAttempt, upload: OpenUpload) -> None:
         if not await self._engine.write(lambda: insert_upload(attempt, upload)):
             raise StaleLease(attempt.job_id, attempt.claim_version)
 
-    async def closed(self, attempt: Attempt, upload: OpenUpload) -> None:
+    async def closed(self, attempt: UploadAttempt, upload: OpenUpload) -> None:
         await self._engine.write(lambda: delete_upload(attempt, upload))
 
-    async def left_by_others(self, attempt: Attempt) -> list[OpenUpload]:
+    async def left_by_others(self, attempt: UploadAttempt) -> list[OpenUpload]:
         return await self._engine.read(lambda: uploads_left(attempt))
 
 
-def claim_fence(engine: Engine, attempt: Attempt) -> Fence:
+def claim_fence(engine: Engine, attempt: UploadAttempt) -> Fence:
     """Asks the database whether this claim still owns its job."""
 
     async def fence() -> None:
@@ -243,7 +243,7 @@ def job_has_ended(job_id: str) -> Program[bool]:
     return bool((yield one("transcode/job_has_ended", job_id=job_id)))
 
 
-def count_refresh(attempt: Attempt) -> Program[int | None]:
+def count_refresh(attempt: UploadAttempt) -> Program[int | None]:
     rows = yield one("transcode/count_refresh", job_id=attempt.job_id, claim_version=attempt.claim_version)
     return rows[0][0] if rows else None
 
@@ -299,7 +299,7 @@ def store_wraps(fresh: Sequence[tuple[StoredCredentials, Sealed]]) -> Program[in
     return changed
 
 
-def insert_upload(attempt: Attempt, upload: OpenUpload) -> Program[bool]:
+def insert_upload(attempt: UploadAttempt, upload: OpenUpload) -> Program[bool]:
     rows = yield one(
         "transcode/insert_upload",
         job_id=attempt.job_id,
@@ -310,16 +310,16 @@ def insert_upload(attempt: Attempt, upload: OpenUpload) -> Program[bool]:
     return bool(rows)
 
 
-def delete_upload(attempt: Attempt, upload: OpenUpload) -> Program[None]:
+def delete_upload(attempt: UploadAttempt, upload: OpenUpload) -> Program[None]:
     yield one("transcode/delete_upload", job_id=attempt.job_id, object_key=upload.key, upload_id=upload.upload_id)
 
 
-def uploads_left(attempt: Attempt) -> Program[list[OpenUpload]]:
+def uploads_left(attempt: UploadAttempt) -> Program[list[OpenUpload]]:
     rows = yield one("transcode/uploads_left", job_id=attempt.job_id, claim_version=attempt.claim_version)
     return [OpenUpload(row[0], row[1]) for row in rows]
 
 
-def claim_is_current(attempt: Attempt) -> Program[bool]:
+def claim_is_current(attempt: UploadAttempt) -> Program[bool]:
     rows = yield one("transcode/claim_is_current", job_id=attempt.job_id, claim_version=attempt.claim_version)
     return bool(rows)
 

@@ -26,7 +26,7 @@ from euterpe.transcode.locations import (
     SignedUrlSource,
     SourceLocation,
 )
-from euterpe.transcode.reading import Problem, escaped
+from euterpe.transcode.reading import FieldProblem, escaped
 
 _IF_MATCH: Final = re.compile(r'\s*"([1-9][0-9]{0,8})"\s*', re.ASCII)
 _REFRESH_ID: Final = re.compile(r"[!-~]{1,128}", re.ASCII)
@@ -65,7 +65,7 @@ class JobEnded(CredentialsRefused):
 class UpdateInvalid(CredentialsRefused):
     http_status, code = 422, "credentials.invalid"
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, problems: tuple[FieldProblem, ...]) -> None:
         super().__init__(f"{len(problems)} problems: {', '.join(problem.pointer for problem in problems)}")
         self.problems = problems
 
@@ -118,11 +118,13 @@ def read_update(body: Mapping[str, object], locations: Locations, policy: Egress
     Raises UpdateInvalid.
     """
     found = [
-        Problem(f"/{escaped(name)}", "unknown_field", "there is no such option") for name in body if name not in _FIELDS
+        FieldProblem(f"/{escaped(name)}", "unknown_field", "there is no such option")
+        for name in body
+        if name not in _FIELDS
     ]
     refresh_id = body.get("refresh_id")
     if refresh_id is not None and not (isinstance(refresh_id, str) and _REFRESH_ID.fullmatch(refresh_id)):
-        found.append(Problem("/refresh_id", "invalid", "1 to 128 printable ASCII characters are expected"))
+        found.append(FieldProblem("/refresh_id", "invalid", "1 to 128 printable ASCII characters are expected"))
     request, put_ids = _as_request(body, locations, found)
     read = read_locations(request, policy, now_s)
     if isinstance(locations.destination, PutUrlDestination) and not put_ids:
@@ -136,12 +138,12 @@ def read_update(body: Mapping[str, object], locations: Locations, policy: Egress
 
 
 def _as_request(
-    body: Mapping[str, object], locations: Locations, found: list[Problem]
+    body: Mapping[str, object], locations: Locations, found: list[FieldProblem]
 ) -> tuple[dict[str, object], list[str]]:
     """As if the job were submitted anew with these credentials, so that the same rules hold."""
     request: dict[str, object] = {"credentials": body.get("credentials"), "outputs": []}
     if isinstance(locations.source, SignedUrlSource) and body.get("source") is None:
-        found.append(Problem("/source", "missing", "the signed URL of the source is required"))
+        found.append(FieldProblem("/source", "missing", "the signed URL of the source is required"))
     request["source"] = _same_kind(body, "source", locations.source, found)
     if not isinstance(locations.destination, PutUrlDestination):
         request["destination"] = _same_kind(body, "destination", locations.destination, found)
@@ -150,11 +152,11 @@ def _as_request(
     given: dict[str, Any] = urls if isinstance(urls, dict) else {}
     known = locations.destination.urls
     found += [
-        Problem(f"/put_urls/{escaped(name)}", "unknown_field", "no output has this id")
+        FieldProblem(f"/put_urls/{escaped(name)}", "unknown_field", "no output has this id")
         for name in sorted(given.keys() - known.keys())
     ]
     found += [
-        Problem(f"/put_urls/{escaped(name)}", "missing", "every output needs its URL")
+        FieldProblem(f"/put_urls/{escaped(name)}", "missing", "every output needs its URL")
         for name in sorted(known)
         if given.get(name) is None
     ]
@@ -165,7 +167,7 @@ def _as_request(
 
 
 def _same_kind(
-    body: Mapping[str, object], name: str, before: SourceLocation | DestinationLocation, found: list[Problem]
+    body: Mapping[str, object], name: str, before: SourceLocation | DestinationLocation, found: list[FieldProblem]
 ) -> object:
     """What was said of this place, or what is known of it; one of another type is not even read."""
     known: dict[str, Any] = msgspec.to_builtins(before)
@@ -173,18 +175,18 @@ def _same_kind(
     if said is None:
         return known
     if not isinstance(said, dict) or said.get("type") != known["type"]:
-        found.append(Problem(f"/{name}", "changed", f"a job's {name} cannot change: submit another job"))
+        found.append(FieldProblem(f"/{name}", "changed", f"a job's {name} cannot change: submit another job"))
         return known
     return said
 
 
-def _changes(now: Locations, before: Locations) -> list[Problem]:
+def _changes(now: Locations, before: Locations) -> list[FieldProblem]:
     """Fresh credentials open the same places."""
     changed = []
     if _unpinned(now.source) != _unpinned(before.source):
-        changed.append(Problem("/source", "changed", "a job's source cannot change: submit another job"))
+        changed.append(FieldProblem("/source", "changed", "a job's source cannot change: submit another job"))
     if now.destination != before.destination:
-        changed.append(Problem("/destination", "changed", "a job's destination cannot change: submit another job"))
+        changed.append(FieldProblem("/destination", "changed", "a job's destination cannot change: submit another job"))
     return changed
 
 
@@ -194,7 +196,7 @@ def _unpinned(source: SourceLocation) -> SourceLocation:
     return msgspec.structs.replace(source, **unpinned)
 
 
-def _moved(problem: Problem, put_ids: list[str]) -> Problem:
+def _moved(problem: FieldProblem, put_ids: list[str]) -> FieldProblem:
     """The pointer into what was sent, where the rules looked at a list of outputs."""
     _, _, rest = problem.pointer.partition("/outputs/")
     index, _, below = rest.partition("/put_url")

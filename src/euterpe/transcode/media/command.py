@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from euterpe.transcode.media.info import MediaInfo, Stream
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.info import MediaInfo, MediaStream
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.loudness import Correction
-from euterpe.transcode.media.span import Span
+from euterpe.transcode.media.span import TimeSpan
 from euterpe.transcode.media.tags import COVER_TYPES, COVERS_AS_STREAMS, MIME, cover_type
 from euterpe.transcode.outputs import AudioSettings
 from euterpe.transcode.presets import AudioPreset, VideoPreset
@@ -19,7 +19,11 @@ STRICT = ("-xerror", "-err_detect", "explode")
 
 
 def sound_options(
-    preset: AudioPreset, settings: AudioSettings, source: Stream, span: Span, correction: Correction | None = None
+    preset: AudioPreset,
+    settings: AudioSettings,
+    source: MediaStream,
+    span: TimeSpan,
+    correction: Correction | None = None,
 ) -> list[str]:
     """Filters, encoder, rate and channels of one audio stream."""
     rate = chosen_rate(preset, settings, source)
@@ -37,7 +41,7 @@ def sound_options(
 
 
 def sound_filters(
-    span: Span, mix_to: int | None = None, correction: Correction | None = None, rate: int = 0
+    span: TimeSpan, mix_to: int | None = None, correction: Correction | None = None, rate: int = 0
 ) -> list[str]:
     filters = cutting_filters(span)
     if correction is not None:
@@ -51,7 +55,7 @@ def sound_filters(
     return filters
 
 
-def cutting_filters(span: Span) -> list[str]:
+def cutting_filters(span: TimeSpan) -> list[str]:
     if span.whole:
         return []
     end = "" if span.end_ms is None else f":end={seconds(span.end_ms)}"
@@ -64,7 +68,7 @@ def mixing_filters(channels: int | None) -> list[str]:
     return [f"aformat=channel_layouts={layout}"] if layout else []
 
 
-def chosen_rate(preset: AudioPreset, settings: AudioSettings, source: Stream) -> int:
+def chosen_rate(preset: AudioPreset, settings: AudioSettings, source: MediaStream) -> int:
     if settings.sample_rate is not None:
         return settings.sample_rate
     known = [rate for rate in preset.codec.sample_rates if rate <= preset.max_sample_rate]
@@ -76,18 +80,18 @@ def chosen_rate(preset: AudioPreset, settings: AudioSettings, source: Stream) ->
     return next(each for each in known if each >= rate)
 
 
-def chosen_channels(preset: AudioPreset, settings: AudioSettings, source: Stream) -> int:
+def chosen_channels(preset: AudioPreset, settings: AudioSettings, source: MediaStream) -> int:
     return settings.channels or min(source.channels or 2, preset.max_channels, preset.codec.max_channels)
 
 
-def chosen_bits(preset: AudioPreset, source: Stream) -> int | None:
+def chosen_bits(preset: AudioPreset, source: MediaStream) -> int | None:
     """Bits of a sample of a lossless output. A lossy source has no depth of its own: 16 are enough for it."""
     if not preset.codec.lossless:
         return None
     return preset.bits or (24 if (source.bits or 16) > 16 else 16)
 
 
-def needs_dither(source: Stream, filters: Sequence[str]) -> bool:
+def needs_dither(source: MediaStream, filters: Sequence[str]) -> bool:
     """Not where 16 bits come in and go out untouched: those stay bit for bit."""
     return bool(filters) or source.bits is None or source.bits > 16
 
@@ -125,7 +129,7 @@ def metadata_options(metadata_input: int | None) -> list[str]:
     return ["-map_metadata", place, "-map_metadata:s", "-1", "-map_chapters", place]
 
 
-def cover_options(muxer: str, covers: Sequence[Stream]) -> list[str]:
+def cover_options(muxer: str, covers: Sequence[MediaStream]) -> list[str]:
     if muxer not in COVERS_AS_STREAMS:
         return []
     options: list[str] = []
@@ -137,7 +141,7 @@ def cover_options(muxer: str, covers: Sequence[Stream]) -> list[str]:
     return options
 
 
-def picture_options(preset: VideoPreset, source: Stream, span: Span, limits: Limits) -> list[str]:
+def picture_options(preset: VideoPreset, source: MediaStream, span: TimeSpan, limits: MediaLimits) -> list[str]:
     """Filters and encoder of one video stream."""
     width, height = fitted_size(source, preset.height)
     filters = []
@@ -150,14 +154,14 @@ def picture_options(preset: VideoPreset, source: Stream, span: Span, limits: Lim
     return [*options, "-threads:v", str(limits.threads)] if limits.threads else options
 
 
-def fitted_size(source: Stream, short_side: int) -> tuple[int, int]:
+def fitted_size(source: MediaStream, short_side: int) -> tuple[int, int]:
     """The shorter side brought to this many pixels and never made larger; both even, as 4:2:0 asks."""
     width, height = source.shown_size
     scale = min(1.0, short_side / max(1, min(width, height)))
     return max(2, round(width * scale / 2) * 2), max(2, round(height * scale / 2) * 2)
 
 
-def is_enlarged(source: Stream, preset: VideoPreset) -> bool:
+def is_enlarged(source: MediaStream, preset: VideoPreset) -> bool:
     return min(source.shown_size) < preset.height
 
 

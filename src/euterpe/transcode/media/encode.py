@@ -17,7 +17,7 @@ from euterpe.transcode.media.errors import MediaError, bad_output
 from euterpe.transcode.media.exit_codes import error_for_system
 from euterpe.transcode.media.finishing import finish, finish_thumbnails
 from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.measuring import measure
 from euterpe.transcode.media.prepared import Prepared, prepare
 from euterpe.transcode.media.probe import probe
@@ -42,7 +42,7 @@ async def encode(
     workdir: Path,
     *,
     tools: Tools,
-    limits: Limits,
+    limits: MediaLimits,
     on_progress: OnProgress = lambda _: None,
     info: MediaInfo | None = None,
 ) -> list[EncodedOutput]:

@@ -9,7 +9,7 @@ StreamKind = Literal["audio", "video", "cover", "subtitle", "other"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class MediaStream:
     index: int
     kind: StreamKind
     codec: str
@@ -48,21 +48,21 @@ class MediaInfo:
     duration_estimated: bool
     """The container does not say how long it lasts; the figure is size by bit rate."""
     bit_rate: int | None
-    streams: tuple[Stream, ...]
+    streams: tuple[MediaStream, ...]
     tags: dict[str, str]
     chapters: tuple[Chapter, ...]
 
-    def of_kind(self, kind: StreamKind) -> tuple[Stream, ...]:
+    def of_kind(self, kind: StreamKind) -> tuple[MediaStream, ...]:
         return tuple(stream for stream in self.streams if stream.kind == kind)
 
     @property
-    def audio(self) -> Stream | None:
+    def audio(self) -> MediaStream | None:
         return next(iter(self.of_kind("audio")), None)
 
     @property
-    def video(self) -> Stream | None:
+    def video(self) -> MediaStream | None:
         return next(iter(self.of_kind("video")), None)
 
     @property
-    def covers(self) -> tuple[Stream, ...]:
+    def covers(self) -> tuple[MediaStream, ...]:
         return self.of_kind("cover")

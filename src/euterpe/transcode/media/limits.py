@@ -8,7 +8,7 @@ GIB = 1024**3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class MediaLimits:
     max_source_bytes: int = 20 * GIB
     max_duration_s: float = 12 * 3600.0
     max_pixels: int = 8192 * 8192

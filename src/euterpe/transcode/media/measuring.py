@@ -11,7 +11,7 @@ from pathlib import Path
 
 from euterpe.transcode.media.command import chosen_channels, chosen_rate, cutting_filters, mixing_filters
 from euterpe.transcode.media.errors import bad_output
-from euterpe.transcode.media.info import Stream
+from euterpe.transcode.media.info import MediaStream
 from euterpe.transcode.media.loudness import MEASURE, MOST_BOOST_DB, Measured, read_measured
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.progress import PassMeter
@@ -42,7 +42,7 @@ async def measure(run: Run, outputs: Sequence[Prepared], meter: PassMeter) -> No
 async def listen(
     run: Run,
     filters: Sequence[str],
-    stream: Stream,
+    stream: MediaStream,
     output_id: str,
     *,
     source: Path | None = None,
@@ -56,13 +56,13 @@ async def listen(
     return measured
 
 
-def _rate(output: Output, source: Stream) -> int:
+def _rate(output: Output, source: MediaStream) -> int:
     if isinstance(output, AudioOutput):
         return chosen_rate(AUDIO_PRESETS[output.preset], output.audio, source)
     return min(48000, source.sample_rate or 48000)
 
 
-def _mixed_to(output: Output, source: Stream) -> int | None:
+def _mixed_to(output: Output, source: MediaStream) -> int | None:
     """How many channels will be heard, where that differs from the source."""
     if not isinstance(output, AudioOutput):
         return 2 if (source.channels or 2) > 2 else None

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from euterpe.transcode.media.command import is_enlarged
 from euterpe.transcode.media.errors import bad_output
-from euterpe.transcode.media.info import Chapter, MediaInfo, Stream
+from euterpe.transcode.media.info import Chapter, MediaInfo, MediaStream
 from euterpe.transcode.media.loudness import Correction, Measured
-from euterpe.transcode.media.span import Span, span_of
+from euterpe.transcode.media.span import TimeSpan, span_of
 from euterpe.transcode.media.tags import wanted_chapters, wanted_tags
 from euterpe.transcode.media.thumbnail import pictured_stream
 from euterpe.transcode.outputs import (
@@ -30,11 +30,11 @@ PICTURES = frozenset({"mjpeg", "png", "bmp", "gif", "webp", "tiff"})
 class Prepared:
     number: int
     output: Output
-    span: Span
+    span: TimeSpan
     warnings: list[str]
     tags: dict[str, str] = field(default_factory=dict)
     chapters: tuple[Chapter, ...] = ()
-    covers: tuple[Stream, ...] = ()
+    covers: tuple[MediaStream, ...] = ()
     variants: tuple[str, ...] = ()
     """Presets of an HLS ladder that this source can fill."""
     measured: Measured | None = None
@@ -65,7 +65,7 @@ def prepare(outputs: Sequence[Output], info: MediaInfo) -> list[Prepared]:
 def _prepare(number: int, output: Output, info: MediaInfo) -> Prepared:
     if isinstance(output, ThumbnailOutput):
         pictured_stream(output, info)
-        return Prepared(number, output, Span(start_ms=0, end_ms=None, length_ms=None, exact=False), [])
+        return Prepared(number, output, TimeSpan(start_ms=0, end_ms=None, length_ms=None, exact=False), [])
     variants, warnings = _ladder(output, info) if isinstance(output, HlsOutput) else ((), [])
     picture = isinstance(output, VideoOutput) or any(name in VIDEO_PRESETS for name in variants)
     if isinstance(output, VideoOutput):

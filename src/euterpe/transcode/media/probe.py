@@ -10,7 +10,7 @@ from euterpe.model.failure import Category
 from euterpe.transcode.media.errors import MediaError, bad_source
 from euterpe.transcode.media.exit_codes import CRASHED, error_for_exit
 from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.probe_json import read_ffprobe
 from euterpe.transcode.media.probe_text import read_ffmpeg
 from euterpe.transcode.media.process import STDOUT_MOST_BYTES, Watch, run_briefly
@@ -21,7 +21,7 @@ ESTIMATED = "Estimating duration from bitrate"
 _INVALID_DATA = 183
 
 
-async def probe(source: Path, *, tools: Tools, limits: Limits) -> MediaInfo:
+async def probe(source: Path, *, tools: Tools, limits: MediaLimits) -> MediaInfo:
     """Raises MediaError `media.*` where it is no media file, or more of one than the limits allow."""
     size = checked_size(source, limits)
     info = await describe(source, size, tools=tools, limits=limits)
@@ -32,7 +32,7 @@ async def probe(source: Path, *, tools: Tools, limits: Limits) -> MediaInfo:
 
 
 async def describe(
-    source: Path, size: int, *, tools: Tools, limits: Limits, demuxers: Sequence[str] = DEMUXERS
+    source: Path, size: int, *, tools: Tools, limits: MediaLimits, demuxers: Sequence[str] = DEMUXERS
 ) -> MediaInfo:
     with opened(source) as fd:
         if tools.ffprobe is None:
@@ -70,7 +70,7 @@ _AS_TEXT = ("-f", "ffmetadata", "pipe:1")
 _AS_JSON = ("-show_format", "-show_streams", "-show_chapters", "-of", "json=compact=1")
 
 
-def _hold_limits(info: MediaInfo, limits: Limits) -> None:
+def _hold_limits(info: MediaInfo, limits: MediaLimits) -> None:
     if not info.of_kind("audio") and not info.of_kind("video"):
         raise bad_source("no_streams", "the source has neither sound nor picture")
     if len(info.streams) > limits.max_streams:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from euterpe.transcode.media.errors import bad_source
-from euterpe.transcode.media.info import Chapter, MediaInfo, Stream, StreamKind
+from euterpe.transcode.media.info import Chapter, MediaInfo, MediaStream, StreamKind
 
 QUARTER_TURNS = (90, 270)
 _NOT_TAGS = frozenset(
@@ -85,9 +85,9 @@ def read_ffprobe(document: bytes, size: int, estimated: bool) -> MediaInfo:
     )
 
 
-def _stream(found: _Stream) -> Stream:
+def _stream(found: _Stream) -> MediaStream:
     sound = found.codec_type == "audio"
-    return Stream(
+    return MediaStream(
         index=found.index,
         kind=kind_of(found.codec_type, attached=bool(found.disposition.attached_pic)),
         codec=found.codec_name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from euterpe.transcode.media.info import Chapter, MediaInfo, Stream
+from euterpe.transcode.media.info import Chapter, MediaInfo, MediaStream
 from euterpe.transcode.media.probe_json import clean_tags, kind_of, tagged_length
 
 _INPUT = re.compile(r"^Input #0, (.+), from 'fd:':$")
@@ -58,7 +58,7 @@ def _input_lines(dump: str) -> Iterator[str]:
             yield line
 
 
-def _streams(lines: list[str]) -> Iterator[Stream]:
+def _streams(lines: list[str]) -> Iterator[MediaStream]:
     starts = [index for index, line in enumerate(lines) if _STREAM.match(line)]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         match = _STREAM.match(lines[start])
@@ -67,13 +67,13 @@ def _streams(lines: list[str]) -> Iterator[Stream]:
         yield _stream(int(number), kind.lower(), codec, rest, lines[start + 1 : end])
 
 
-def _stream(index: int, kind: str, codec: str, rest: str, below: list[str]) -> Stream:
+def _stream(index: int, kind: str, codec: str, rest: str, below: list[str]) -> MediaStream:
     rate = re.search(r", (\d+) Hz", rest)
     layout = re.search(r" Hz, ([^,]+)", rest)
     shown = re.search(r", (\d+)x(\d+)", rest)
     frames = re.search(r", ([\d.]+)(k?) fps", rest)
     tags = _tags_below(below)
-    return Stream(
+    return MediaStream(
         index=index,
         kind=kind_of(kind, attached="(attached pic)" in rest),
         codec=codec,

@@ -17,7 +17,7 @@ from pathlib import Path
 from euterpe.model.failure import Category
 from euterpe.transcode.media import sandbox
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 
 STDERR_TAIL_BYTES = 64 * 1024
 STDOUT_MOST_BYTES = 32 * 1024 * 1024
@@ -76,7 +76,7 @@ class Pipe:
 async def run_contained(
     argv: Sequence[str],
     *,
-    limits: Limits,
+    limits: MediaLimits,
     file_bytes: int,
     cwd: Path,
     watch: Watch,
@@ -94,7 +94,7 @@ async def run_contained(
 
 
 async def run_briefly(
-    argv: Sequence[str], *, limits: Limits, cwd: Path, watch: Watch, pass_fds: Sequence[int] = ()
+    argv: Sequence[str], *, limits: MediaLimits, cwd: Path, watch: Watch, pass_fds: Sequence[int] = ()
 ) -> Finished:
     """For a probe, whose start must be cheap: it writes no file, so its limits can be set from outside."""
     return await _run(argv, cwd=cwd, watch=watch, pass_fds=pass_fds, pipes=(), collect=True, limits=limits)
@@ -108,7 +108,7 @@ async def _run(
     pass_fds: Sequence[int],
     pipes: Sequence[Pipe],
     collect: bool,
-    limits: Limits | None = None,
+    limits: MediaLimits | None = None,
 ) -> Finished:
     process = await _start(argv, cwd, [*pass_fds, *(pipe.write_fd for pipe in pipes)])
     for pipe in pipes:
@@ -146,7 +146,7 @@ async def _start(argv: Sequence[str], cwd: Path, fds: Sequence[int]) -> asyncio.
         raise MediaError("tools.not_started", Category.SYSTEM, "ffmpeg could not be started") from None
 
 
-def _limit(pid: int, limits: Limits, watch: Watch) -> None:
+def _limit(pid: int, limits: MediaLimits, watch: Watch) -> None:
     if sys.platform != "linux":
         return
     seconds = int(watch.deadline - time.monotonic()) + 1

@@ -11,14 +11,14 @@ MOST_BEFORE_THE_END = 99.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MediaProgress:
     percent: float
     speed: float | None = None
     """Seconds of media a second, of the running pass."""
     eta_seconds: float | None = None
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[MediaProgress], None]
 
 
 class Meter:
@@ -42,14 +42,14 @@ class Meter:
 
     def finish(self) -> None:
         self._percent = 100.0
-        self._report(Progress(100.0, None, 0.0))
+        self._report(MediaProgress(100.0, None, 0.0))
 
     def _say(self, done: float, speed: float | None) -> None:
         share = min(1.0, done / self._total)
         self._percent = max(self._percent, min(MOST_BEFORE_THE_END, round(100 * share, 1)))
         spent = self._clock() - self._began
         eta = round(spent * (1 - share) / share, 1) if share > 0.01 else None
-        self._report(Progress(self._percent, speed, eta))
+        self._report(MediaProgress(self._percent, speed, eta))
 
 
 class PassMeter:

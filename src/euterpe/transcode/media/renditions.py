@@ -8,7 +8,7 @@ from pathlib import Path
 
 from euterpe.transcode.media import command, hls
 from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.process import Pipe
 from euterpe.transcode.media.waveform import Peaks, read_peaks
@@ -29,7 +29,9 @@ class Rendition:
     pipe: Pipe | None = None
 
 
-def rendition(prepared: Prepared, info: MediaInfo, metadata_inputs: Mapping[int, int], limits: Limits) -> Rendition:
+def rendition(
+    prepared: Prepared, info: MediaInfo, metadata_inputs: Mapping[int, int], limits: MediaLimits
+) -> Rendition:
     """`metadata_inputs` says which input of the command holds the tags of an output."""
     output = prepared.output
     tagged = command.metadata_options(metadata_inputs.get(prepared.number))
@@ -65,7 +67,9 @@ def _audio(prepared: Prepared, output: AudioOutput, info: MediaInfo, tagged: lis
     return Rendition(prepared, arguments)
 
 
-def _video(prepared: Prepared, output: VideoOutput, info: MediaInfo, tagged: list[str], limits: Limits) -> Rendition:
+def _video(
+    prepared: Prepared, output: VideoOutput, info: MediaInfo, tagged: list[str], limits: MediaLimits
+) -> Rendition:
     assert info.video is not None
     preset = VIDEO_PRESETS[output.preset]
     correction = prepared.correction
@@ -82,7 +86,7 @@ def _video(prepared: Prepared, output: VideoOutput, info: MediaInfo, tagged: lis
     return Rendition(prepared, arguments)
 
 
-def _hls(prepared: Prepared, output: HlsOutput, info: MediaInfo, limits: Limits) -> Rendition:
+def _hls(prepared: Prepared, output: HlsOutput, info: MediaInfo, limits: MediaLimits) -> Rendition:
     arguments: list[str] = []
     for name in prepared.variants:
         video = VIDEO_PRESETS.get(name)

@@ -10,7 +10,7 @@ from pathlib import Path
 from euterpe.transcode.media.command import GLOBAL, STRICT
 from euterpe.transcode.media.exit_codes import error_for_exit
 from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.process import Finished, Pipe, Watch, run_contained
 from euterpe.transcode.media.progress import PassMeter
 from euterpe.transcode.media.source import input_options, opened
@@ -24,7 +24,7 @@ class Run:
     folder: Path
     """Where ffmpeg runs, and where everything is written until it is verified."""
     tools: Tools
-    limits: Limits
+    limits: MediaLimits
     strict: bool = True
     """An error while decoding ends the run."""
     deadline: float = field(init=False)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from euterpe.transcode.media.errors import bad_source
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 
 # What may read a source. Left out on purpose: everything that opens further files or addresses (concat, hls, dash,
 # imf, sdp, ...), pictures, text and devices.
@@ -39,7 +39,7 @@ def opened(source: Path) -> Iterator[int]:
         os.close(fd)
 
 
-def checked_size(source: Path, limits: Limits) -> int:
+def checked_size(source: Path, limits: MediaLimits) -> int:
     with opened(source) as fd:
         size = os.fstat(fd).st_size
     if size == 0:

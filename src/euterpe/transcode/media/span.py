@@ -12,7 +12,7 @@ UNKNOWN_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class TimeSpan:
     start_ms: int
     end_ms: int | None
     """None: to the end, whenever that comes."""
@@ -30,7 +30,7 @@ class Span:
         return self.start_ms == 0 and self.end_ms is None
 
 
-def span_of(trim: Trim, info: MediaInfo, *, picture: bool, output_id: str) -> tuple[Span, tuple[str, ...]]:
+def span_of(trim: Trim, info: MediaInfo, *, picture: bool, output_id: str) -> tuple[TimeSpan, tuple[str, ...]]:
     """`picture` says that the output shows the video, so that the container's length counts and not the sound's."""
     total, exact = _length(info, picture=picture)
     warnings: list[str] = []
@@ -46,7 +46,7 @@ def span_of(trim: Trim, info: MediaInfo, *, picture: bool, output_id: str) -> tu
     if trim.fade_out_ms and not (end is not None or exact):
         warnings.append("fade_out_at_estimated_end")
     return (
-        Span(
+        TimeSpan(
             start_ms=trim.start_ms,
             end_ms=end,
             length_ms=length,

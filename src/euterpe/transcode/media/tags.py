@@ -10,8 +10,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from euterpe.transcode.media.info import Chapter, MediaInfo, Stream
-from euterpe.transcode.media.span import Span
+from euterpe.transcode.media.info import Chapter, MediaInfo, MediaStream
+from euterpe.transcode.media.span import TimeSpan
 from euterpe.transcode.outputs import Tags
 
 CHAPTERS_AS_TAGS = frozenset({"flac", "ogg", "opus"})
@@ -36,7 +36,7 @@ _OF_ONE_STREAM = frozenset({"language"})
 class Cover:
     """A picture as it lay in the source."""
 
-    stream: Stream
+    stream: MediaStream
     data: bytes
 
 
@@ -55,7 +55,7 @@ def wanted_tags(tags: Tags, info: MediaInfo) -> dict[str, str]:
     return wanted
 
 
-def wanted_chapters(tags: Tags, info: MediaInfo, span: Span) -> tuple[Chapter, ...]:
+def wanted_chapters(tags: Tags, info: MediaInfo, span: TimeSpan) -> tuple[Chapter, ...]:
     """Those inside the span, moved to its start."""
     if tags.mode == "strip":
         return ()
@@ -99,11 +99,11 @@ def picture_block(cover: Cover) -> bytes:
     )
 
 
-def front_first(covers: Sequence[Stream]) -> list[Stream]:
+def front_first(covers: Sequence[MediaStream]) -> list[MediaStream]:
     return sorted(covers, key=lambda cover: cover_type(cover) != FRONT)
 
 
-def cover_type(stream: Stream) -> int:
+def cover_type(stream: MediaStream) -> int:
     said = stream.tags.get("comment", "")
     return COVER_TYPES.index(said) if said in COVER_TYPES else FRONT
 

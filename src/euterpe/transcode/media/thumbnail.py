@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from euterpe.transcode.media.command import seconds
 from euterpe.transcode.media.errors import bad_output
-from euterpe.transcode.media.info import MediaInfo, Stream
+from euterpe.transcode.media.info import MediaInfo, MediaStream
 from euterpe.transcode.outputs import ThumbnailOutput
 
 LAST_FRAME_MS = 200
 """So far before the end there is still a frame to be found."""
 
 
-def pictured_stream(output: ThumbnailOutput, info: MediaInfo) -> Stream:
+def pictured_stream(output: ThumbnailOutput, info: MediaInfo) -> MediaStream:
     stream = info.video or next(iter(info.covers), None)
     if stream is None:
         raise bad_output("no_video", "the source has neither video nor a cover", output.id)
@@ -27,7 +27,7 @@ def seek_times(output: ThumbnailOutput, info: MediaInfo) -> tuple[tuple[int, ...
     return tuple(min(at, last) for at in output.at_ms), ("thumbnail_beyond_end",) if late else ()
 
 
-def frame_options(output: ThumbnailOutput, stream: Stream) -> list[str]:
+def frame_options(output: ThumbnailOutput, stream: MediaStream) -> list[str]:
     width, height = output.width, output.height
     options = ["-map", f"0:{stream.index}", "-frames:v", "1"]
     if width or height:

@@ -8,11 +8,11 @@ from pathlib import Path
 from euterpe.model.failure import Category
 from euterpe.transcode.media.errors import MediaError, bad_source
 from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.probe import describe
 from euterpe.transcode.media.source import DEMUXERS
-from euterpe.transcode.media.span import Span
+from euterpe.transcode.media.span import TimeSpan
 from euterpe.transcode.media.tools import Tools
 
 TOLERANCE_MS = 150
@@ -21,7 +21,7 @@ TOLERANCE_SHARE = 0.002
 
 
 async def read_again(
-    path: Path, *, tools: Tools, limits: Limits, output_id: str, demuxers: Sequence[str] = DEMUXERS
+    path: Path, *, tools: Tools, limits: MediaLimits, output_id: str, demuxers: Sequence[str] = DEMUXERS
 ) -> MediaInfo:
     size = _size(path)
     if size == 0:
@@ -36,7 +36,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def check_length(span: Span, length_ms: int | None, output_id: str) -> Iterator[str]:
+def check_length(span: TimeSpan, length_ms: int | None, output_id: str) -> Iterator[str]:
     """Yields warnings; raises where the length is known and wrong."""
     if span.length_ms is None:
         yield "length_unknown"

@@ -45,7 +45,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StorageResponse:
     """A whole answer with a small body."""
 
     status: int
@@ -132,12 +132,12 @@ class StorageHttp:
         body: bytes | Body | None = None,
         size: int = 0,
         wait_for_go: bool = False,
-    ) -> Answer:
+    ) -> StorageResponse:
         """A request with a small answer, of any status."""
         async with self.send(method, target, headers, body=body, size=size, wait_for_go=wait_for_go) as response:
-            return Answer(response.status, response.headers, await small_body(response))
+            return StorageResponse(response.status, response.headers, await small_body(response))
 
-    def refusal(self, place: str, answer: Answer) -> StorageError:
+    def refusal(self, place: str, answer: StorageResponse) -> StorageError:
         wait_us = retry_after_us(answer.headers.get("Retry-After"), time.time())
         return refused(self.stage, place, answer.status, store_code_of(answer.body), wait_us)
 

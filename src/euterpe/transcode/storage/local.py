@@ -24,7 +24,7 @@ from euterpe.model.failure import Category
 from euterpe.transcode.locations import LocalDestination, LocalSource
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.local_root import LocalRoot, split, translated
-from euterpe.transcode.storage.ports import Attempt, Fence, Fetched, Progress, SourceInfo, Stored
+from euterpe.transcode.storage.ports import Fence, Fetched, Progress, SourceInfo, Stored, UploadAttempt
 from euterpe.transcode.storage.threads import Digest, in_thread
 
 STAGING: Final = ".euterpe-staging"
@@ -78,7 +78,7 @@ class LocalReader:
 
 
 class LocalWriter:
-    def __init__(self, location: LocalDestination, attempt: Attempt, root: LocalRoot) -> None:
+    def __init__(self, location: LocalDestination, attempt: UploadAttempt, root: LocalRoot) -> None:
         if not _JOB_ID.fullmatch(attempt.job_id):
             raise InvalidInput("job_id", "cannot name a folder")
         self._prefix = location.prefix
@@ -217,7 +217,7 @@ async def remove_staging_of_ended(root: LocalRoot, has_ended: Callable[[str], Aw
     removed = 0
     for name in names:
         if _UUID.fullmatch(name) and await has_ended(name):
-            await LocalWriter(LocalDestination(), Attempt(name, 0), root).finish()
+            await LocalWriter(LocalDestination(), UploadAttempt(name, 0), root).finish()
             removed += 1
     return removed
 

@@ -16,7 +16,7 @@ from euterpe.model.failure import Category
 from euterpe.transcode.storage.cleanup import LONGEST_S, Cleanup
 from euterpe.transcode.storage.errors import Stage, StorageError, is_error_document, late_failure
 from euterpe.transcode.storage.parts import Cut, Part, stream
-from euterpe.transcode.storage.ports import Attempt, Fence, OpenUpload, Progress, UploadLedger
+from euterpe.transcode.storage.ports import Fence, OpenUpload, Progress, UploadAttempt, UploadLedger
 from euterpe.transcode.storage.publishing import Condition, Look, etag_in, publish
 from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3_client import S3Client
@@ -37,7 +37,7 @@ class MultipartUpload:
         self,
         client: S3Client,
         ledger: UploadLedger,
-        attempt: Attempt,
+        attempt: UploadAttempt,
         key: str,
         content_type: str,
         retries: Retries,

@@ -20,7 +20,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class UploadAttempt:
     """Who writes: a job and the claim under which it runs."""
 
     job_id: str
@@ -124,9 +124,9 @@ class OpenUpload:
 class UploadLedger(Protocol):
     """Which multipart uploads were begun and neither completed nor aborted."""
 
-    async def opened(self, attempt: Attempt, upload: OpenUpload) -> None: ...
+    async def opened(self, attempt: UploadAttempt, upload: OpenUpload) -> None: ...
 
-    async def closed(self, attempt: Attempt, upload: OpenUpload) -> None: ...
+    async def closed(self, attempt: UploadAttempt, upload: OpenUpload) -> None: ...
 
-    async def left_by_others(self, attempt: Attempt) -> list[OpenUpload]:
+    async def left_by_others(self, attempt: UploadAttempt) -> list[OpenUpload]:
         """Of the same job, by older claims."""

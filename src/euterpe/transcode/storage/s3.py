@@ -20,7 +20,6 @@ from euterpe.transcode.storage.http import StorageHttp, Timing
 from euterpe.transcode.storage.multipart import UPLOAD_LOST, MultipartUpload
 from euterpe.transcode.storage.parts import MAX_OBJECT, PART_SIZE, SINGLE_PUT_LIMIT, Cut, cut, part_size_for, stream
 from euterpe.transcode.storage.ports import (
-    Attempt,
     Credentials,
     Fence,
     Fetched,
@@ -28,6 +27,7 @@ from euterpe.transcode.storage.ports import (
     Progress,
     SourceInfo,
     Stored,
+    UploadAttempt,
     UploadLedger,
 )
 from euterpe.transcode.storage.publishing import Condition, etag_in, publish
@@ -76,7 +76,7 @@ class S3Writer:
     def __init__(
         self,
         location: S3Destination,
-        attempt: Attempt,
+        attempt: UploadAttempt,
         credentials: Credentials,
         ledger: UploadLedger,
         connect: Connect,

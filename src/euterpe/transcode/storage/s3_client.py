@@ -14,9 +14,9 @@ from typing import Final, TypeVar
 import aiohttp
 
 from euterpe.transcode.storage.errors import StorageError, access_denied
-from euterpe.transcode.storage.http import Answer, Body, StorageHttp, small_body
+from euterpe.transcode.storage.http import Body, StorageHttp, StorageResponse, small_body
 from euterpe.transcode.storage.ports import Credentials, Reason, Scope, Versioned
-from euterpe.transcode.storage.sigv4 import EMPTY_SHA256, Request, encoded, query_string, signed_headers
+from euterpe.transcode.storage.sigv4 import EMPTY_SHA256, SignableRequest, encoded, query_string, signed_headers
 
 T = TypeVar("T")
 Query = Sequence[tuple[str, str]]
@@ -60,7 +60,7 @@ class S3Client:
         wait_for_go: bool = False,
         expect: frozenset[int] = frozenset({200, 204}),
         may_renew: bool = True,
-    ) -> Answer:
+    ) -> StorageResponse:
         """One request; raises StorageError for a status that is not expected."""
         if isinstance(body, bytes):
             size, sha256 = len(body), hashlib.sha256(body).hexdigest()
@@ -96,7 +96,7 @@ class S3Client:
                 if response.status in expect:
                     yield response
                     return
-                answer = Answer(response.status, response.headers, await small_body(response))
+                answer = StorageResponse(response.status, response.headers, await small_body(response))
             error = self.http.refusal(self.place(key), answer)
             renewed_from = await self._renewed(error, current, renewed_from)
 
@@ -113,14 +113,14 @@ class S3Client:
             raise failed from error
         return current.version
 
-    def _request(self, method: str, key: str, query: Query, headers: Mapping[str, str], sha256: str) -> Request:
+    def _request(self, method: str, key: str, query: Query, headers: Mapping[str, str], sha256: str) -> SignableRequest:
         path = f"/{encoded(self.bucket)}/{encoded(key, keep='/')}"
-        return Request(method, self.http.host, path, query, headers, sha256)
+        return SignableRequest(method, self.http.host, path, query, headers, sha256)
 
-    def _sign(self, request: Request, current: Versioned) -> dict[str, str]:
+    def _sign(self, request: SignableRequest, current: Versioned) -> dict[str, str]:
         return signed_headers(request, current.keys, self._region, "s3", self._clock())
 
     @staticmethod
-    def _target(request: Request) -> str:
+    def _target(request: SignableRequest) -> str:
         query = query_string(request.query)
         return f"{request.path}?{query}" if query else request.path

@@ -16,7 +16,7 @@ from euterpe.model.http_error import retry_after_us
 from euterpe.transcode.locations import PutUrlDestination, SignedUrlSource
 from euterpe.transcode.storage.download import OPENED, Download
 from euterpe.transcode.storage.errors import Stage, StorageError, access_denied, refused, store_code_of
-from euterpe.transcode.storage.http import Answer, StorageHttp, small_body
+from euterpe.transcode.storage.http import StorageHttp, StorageResponse, small_body
 from euterpe.transcode.storage.parts import Part, cut, stream
 from euterpe.transcode.storage.ports import Credentials, Fence, Fetched, Progress, Reason, SourceInfo, Stored
 from euterpe.transcode.storage.publishing import Condition, publish
@@ -62,7 +62,7 @@ class SignedUrlReader:
                 if response.status in OPENED:
                     yield response
                     return
-                answer = Answer(response.status, response.headers, await small_body(response))
+                answer = StorageResponse(response.status, response.headers, await small_body(response))
             error = _refusal(Stage.FETCHING, self._place, answer)
             if not error.asks_for_credentials:
                 raise error
@@ -172,6 +172,6 @@ def _reason(error: StorageError) -> Reason:
     return "denied" if error.http_status == 403 else "expired"
 
 
-def _refusal(stage: Stage, place: str, answer: Answer) -> StorageError:
+def _refusal(stage: Stage, place: str, answer: StorageResponse) -> StorageError:
     wait_us = retry_after_us(answer.headers.get("Retry-After"), time.time())
     return refused(stage, place, answer.status, store_code_of(answer.body), wait_us)

@@ -18,7 +18,7 @@ _ALGORITHM: Final = "AWS4-HMAC-SHA256"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SignableRequest:
     """What is signed. The path is percent-encoded already, the query is not."""
 
     method: str
@@ -29,7 +29,9 @@ class Request:
     payload_sha256: str
 
 
-def signed_headers(request: Request, keys: AccessKeys, region: str, service: str, now_s: float) -> dict[str, str]:
+def signed_headers(
+    request: SignableRequest, keys: AccessKeys, region: str, service: str, now_s: float
+) -> dict[str, str]:
     """The request's headers with date, token and authorization."""
     at = datetime.fromtimestamp(now_s, UTC).strftime("%Y%m%dT%H%M%SZ")
     headers = {name.lower(): " ".join(value.split()) for name, value in request.headers.items()}

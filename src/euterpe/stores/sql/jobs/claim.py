@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Final
 
 from euterpe.model.exchange import ClaimRequest
-from euterpe.model.job import Claim, Job, Lease
+from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.worker_reports import hash_token
 from euterpe.stores.sql.jobs.effects import tell
 from euterpe.stores.sql.program import Program, Row, each, one
@@ -23,7 +23,7 @@ def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Pr
 
     `may_wait` is false in a transaction that may hold the locks of concurrency keys already.
     """
-    taken: list[Job] = []
+    taken: list[JobRow] = []
     held: set[str] = set()
     for queue in request.queues:
         # Again after a batch in which some were parked: the jobs behind them may be free to go.
@@ -71,7 +71,7 @@ def _take_in_steps(request: ClaimRequest, queue: str, limit: int) -> Program[lis
     return rows
 
 
-def _hold_keys(jobs: list[Job], held: set[str], *, may_wait: bool) -> Program[set[str]]:
+def _hold_keys(jobs: list[JobRow], held: set[str], *, may_wait: bool) -> Program[set[str]]:
     """Lock the keys of these jobs; returns those that are busy. Only the first round waits: who waits for a key while
     holding another can wait for ever."""
     wanted = {key for job in jobs if (key := limit_key_of(job)) is not None} - held
@@ -81,13 +81,13 @@ def _hold_keys(jobs: list[Job], held: set[str], *, may_wait: bool) -> Program[se
     return wanted - held
 
 
-def _within_limits(jobs: list[Job], busy: set[str]) -> Program[list[Job]]:
+def _within_limits(jobs: list[JobRow], busy: set[str]) -> Program[list[JobRow]]:
     """Park what is over its key's limit, the youngest first, and leave alone what is busy; neither costs an attempt."""
     keys = sorted({key for job in jobs if (key := limit_key_of(job)) is not None} - busy)
     counted = (yield one("running_by_key", keys=keys)) if keys else []
     running = Counter({row[0]: row[1] for row in counted})
-    kept: list[Job] = []
-    parked: list[Job] = []
+    kept: list[JobRow] = []
+    parked: list[JobRow] = []
     for job in reversed(jobs):
         key, limit = limit_key_of(job), job.concurrency_limit
         if key in busy:
@@ -110,7 +110,7 @@ def _within_limits(jobs: list[Job], busy: set[str]) -> Program[list[Job]]:
     return kept[::-1]
 
 
-def _seal(jobs: list[Job]) -> Program[list[str]]:
+def _seal(jobs: list[JobRow]) -> Program[list[str]]:
     tokens = [secrets.token_urlsafe(32) for _ in jobs]
     yield each(
         "seal_lease",

@@ -15,7 +15,7 @@ from euterpe.model.dependency import Dependency, end_of_dependent, gravest
 from euterpe.model.event import event_of, is_told
 from euterpe.model.event_names import is_told_of
 from euterpe.model.failure import Category, Failure, unprocessable
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import Moved, jobs_from, moved_from
@@ -33,7 +33,7 @@ def follow(rows: Iterable[Row]) -> Program[None]:
     yield from _free_keys(keys)
 
 
-def tell(jobs: Iterable[Job]) -> Program[None]:
+def tell(jobs: Iterable[JobRow]) -> Program[None]:
     """Insert the events of the states these jobs have just entered."""
     told = [job for job in jobs if is_told(job)]
     events = list(map(event_of, told, new_ids(len(told))))

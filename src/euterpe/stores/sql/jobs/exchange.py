@@ -14,7 +14,7 @@ import msgspec
 
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.exchange import ClaimRequest
-from euterpe.model.job import Claim, Job, Lease
+from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.outcome import Settlement
 from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine
@@ -41,7 +41,9 @@ class Exchange:
         self._ends = ends
         self._lines = PlainLines()
 
-    async def take(self, settlements: Sequence[Settlement], jobs: Sequence[Job], request: ClaimRequest | None) -> Turn:
+    async def take(
+        self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
+    ) -> Turn:
         """`jobs` are those of the settlements, as they were claimed. A turn that claims waits for no row that somebody
         holds; one that only settles waits a moment."""
         states, claims = await self._take(settlements, jobs, request)
@@ -60,7 +62,9 @@ class Exchange:
         except StoreUnavailable:
             return LOCKED
 
-    async def _take(self, settlements: Sequence[Settlement], jobs: Sequence[Job], request: ClaimRequest | None) -> Turn:
+    async def _take(
+        self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
+    ) -> Turn:
         plain = all(s.state is State.COMPLETED for s in settlements) and all(has_no_more(job) for job in jobs)
         if not (plain and self._engine.family == "postgres" and self._may_claim_briefly(request)):
             return await self._take_all(settlements, jobs, request, plain=plain)
@@ -78,7 +82,7 @@ class Exchange:
         return [states.get(id(s), s.state) for s in settlements], done.claims + claims
 
     async def _take_all(
-        self, settlements: Sequence[Settlement], jobs: Sequence[Job], request: ClaimRequest | None, *, plain: bool
+        self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None, *, plain: bool
     ) -> Turn:
         family = self._engine.family
         keyed = not plain and any(job.concurrency_key is not None for job in jobs)
@@ -108,7 +112,7 @@ class Brief(msgspec.Struct, frozen=True):
     line_was_plain: bool
 
 
-def has_no_more(job: Job) -> bool:
+def has_no_more(job: JobRow) -> bool:
     """Nothing follows from its end, as far as its claim could tell: dependents may come at any time."""
     return is_plain(job) and not job.has_dependents and job.stages_json is None
 

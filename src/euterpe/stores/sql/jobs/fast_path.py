@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from euterpe.model.exchange import ClaimRequest
-from euterpe.model.job import Claim, Job
+from euterpe.model.job import Claim, JobRow
 
 
-def is_plain(job: Job) -> bool:
+def is_plain(job: JobRow) -> bool:
     """No event to write, no concurrency key to hold."""
     return job.callback_url is None and job.concurrency_key is None
 

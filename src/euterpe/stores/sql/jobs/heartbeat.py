@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from euterpe.model.exchange import Advance, HeartbeatReply
-from euterpe.model.job import Job, Lease
+from euterpe.model.job import JobRow, Lease
 from euterpe.model.readable import unreadable_columns
 from euterpe.model.state import State, check_advance
 from euterpe.stores.sql.jobs.effects import tell
@@ -97,7 +97,7 @@ def _check_stages(staged: Sequence[Advance]) -> Program[dict[str, int]]:
     return {job.id: job.transitions for job in jobs.values()}
 
 
-def _write_news(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[dict[tuple[str, int], Job]]:
+def _write_news(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[dict[tuple[str, int], JobRow]]:
     rows = yield each(
         "advance",
         id=[n.claim.job.id for n in news],

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest, waits_for
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.stores.sql.jobs.effects import dependency_error, follow
 from euterpe.stores.sql.jobs.plan import hold
@@ -33,7 +33,7 @@ def watch_dependencies(limit: int) -> Program[int]:
     return len(rows)
 
 
-def _watch(waiting: list[Job], asked: Mapping[str, set[str]]) -> Program[None]:
+def _watch(waiting: list[JobRow], asked: Mapping[str, set[str]]) -> Program[None]:
     edges = {job.id: set(asked[job.id]) for job in waiting}
     for job_id, depends_on in (yield one("dependencies_of", ids=list(edges))):
         edges[job_id].add(depends_on)
@@ -64,7 +64,7 @@ def _watch(waiting: list[Job], asked: Mapping[str, set[str]]) -> Program[None]:
     yield from follow([(*row[:5], None) for row in moved if row[1] != State.PENDING])
 
 
-def _plan(job: Job, dependencies: Mapping[str, State]) -> tuple[str, int, State, str | None]:
+def _plan(job: JobRow, dependencies: Mapping[str, State]) -> tuple[str, int, State, str | None]:
     kind = Dependency(job.dependency or Dependency.AFTER)
     ended = {d: state for d, state in dependencies.items() if state in TERMINAL}
     bad_end = end_of_dependent(kind, list(ended.values()))

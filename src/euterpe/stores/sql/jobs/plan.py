@@ -18,7 +18,7 @@ from euterpe.model.dependency import (
     waits_for,
 )
 from euterpe.model.errors import DependencyLimit, EuterpeError, InvalidInput, StaleLease, UnknownDependency
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.priority import inherit
 from euterpe.model.state import TERMINAL, State
 from euterpe.stores.sql.jobs.effects import dependency_error
@@ -149,7 +149,7 @@ def hold(
     return known, family
 
 
-def _hold_parent(parent: Parent) -> Program[tuple[Job, tuple[str, ...]]]:
+def _hold_parent(parent: Parent) -> Program[tuple[JobRow, tuple[str, ...]]]:
     job_id, claim_version, token_hash = parent.job_id, parent.claim_version, parent.token_hash
     if token_hash is None:
         rows = yield one("hold_claim", id=job_id, claim_version=claim_version)
@@ -165,7 +165,7 @@ def _plan_unit(
     unit: Unit,
     outside: Mapping[str, Known],
     family: Mapping[str, tuple[str, ...]],
-    parent: Job | None,
+    parent: JobRow | None,
     fan_ins: tuple[str, ...],
 ) -> list[PlannedJob]:
     drafts = {draft.id: draft for draft in unit.drafts}
@@ -187,7 +187,7 @@ def _plan_job(
     draft: Draft,
     known: Mapping[str, Known],
     family: Mapping[str, tuple[str, ...]],
-    parent: Job | None,
+    parent: JobRow | None,
     fan_ins: tuple[str, ...],
     *,
     has_dependents: bool,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.outcome import Settlement, stages_unfinished
 from euterpe.model.state import State
 from euterpe.stores.sql.jobs.effects import follow
@@ -184,7 +184,7 @@ def _close_attempts(
         )
 
 
-def end_waiting(pairs: Sequence[tuple[Job, Settlement]]) -> Program[set[str]]:
+def end_waiting(pairs: Sequence[tuple[JobRow, Settlement]]) -> Program[set[str]]:
     """End jobs that are not running: compare-and-set on the version and state that were seen."""
     if not pairs:
         return set()
@@ -200,7 +200,7 @@ def end_waiting(pairs: Sequence[tuple[Job, Settlement]]) -> Program[set[str]]:
     return {row[0] for row in rows}
 
 
-def take_away(pairs: Sequence[tuple[Job, Settlement]], family: Family) -> Program[set[str]]:
+def take_away(pairs: Sequence[tuple[JobRow, Settlement]], family: Family) -> Program[set[str]]:
     """End jobs wherever they are: running ones are fenced off, waiting ones simply end."""
     running = [s for job, s in pairs if job.state is State.RUNNING]
     waiting = [(job, s) for job, s in pairs if job.state is not State.RUNNING]

@@ -6,7 +6,7 @@ from euterpe.model.batch import as_stored
 from euterpe.model.changes import Changes, changed
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned
 from euterpe.model.failure import Category, Failure
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.outcome import taken_away
 from euterpe.model.state import PLAIN_STAGES, TERMINAL, By, State, check_move
 from euterpe.model.submission import Submission, check_name
@@ -20,7 +20,7 @@ CANCELLED_BY_REQUEST = Failure(Category.CANCELLED, "cancelled on request", code=
 CANCELLED_BY_FORCE = Failure(Category.CANCELLED, "cancelled by force while it ran", code="cancelled")
 
 
-def hold(job_id: str, requester_id: str | None) -> Program[Job]:
+def hold(job_id: str, requester_id: str | None) -> Program[JobRow]:
     """The job, held against other writers; JobNotFound also for another requester's."""
     stored_id = possible_id(job_id)
     rows = yield one("get_jobs_for_update", ids=[stored_id])
@@ -35,7 +35,7 @@ def possible_id(job_id: str) -> str:
     return stored_id
 
 
-def found(rows: list[Row], job_id: str, requester_id: str | None) -> Program[Job]:
+def found(rows: list[Row], job_id: str, requester_id: str | None) -> Program[JobRow]:
     """The job of these rows, or the error that says why there is none for this requester."""
     if rows:
         job = job_from(rows[0])
@@ -66,7 +66,7 @@ def cancel(job_id: str, requester_id: str | None, family: Family, *, force: bool
     return State.CANCELLED
 
 
-def retry(job_id: str, requester_id: str | None) -> Program[Job | Submission]:
+def retry(job_id: str, requester_id: str | None) -> Program[JobRow | Submission]:
     """A failed job with budget left is scheduled again. For every other ended job: the submission that replays it as a
     new one, since terminal stays terminal."""
     job = yield from hold(job_id, requester_id)
@@ -81,7 +81,7 @@ def retry(job_id: str, requester_id: str | None) -> Program[Job | Submission]:
     return replay_of(job)
 
 
-def replay_of(job: Job) -> Submission:
+def replay_of(job: JobRow) -> Submission:
     """The same request again; dependencies are not waited for a second time."""
     return Submission(
         type=job.type,
@@ -106,7 +106,7 @@ def replay_of(job: Job) -> Submission:
     )
 
 
-def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[Job]:
+def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[JobRow]:
     """Change what may be changed; the job as it is then."""
     job = yield from hold(job_id, requester_id)
     after = changed(job, changes)

@@ -11,7 +11,7 @@ from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, one
 
 
-class Waiting(NamedTuple):
+class WaitingJob(NamedTuple):
     """A job that a worker could take now."""
 
     queue: str
@@ -30,7 +30,7 @@ class WaitingJobs:
         possible = sorted(job_id for job_id in job_ids if as_stored(job_id) == job_id)
         return await self._engine.read(lambda: states_of(possible)) if possible else {}
 
-    async def waiting_since(self, queues: Collection[str], age_us: int, limit: int) -> list[Waiting]:
+    async def waiting_since(self, queues: Collection[str], age_us: int, limit: int) -> list[WaitingJob]:
         """Up to `limit` of each queue, the most urgent first."""
         return await self._engine.read(lambda: waiting_since(queues, age_us, limit))
 
@@ -40,9 +40,9 @@ def states_of(job_ids: list[str]) -> Program[dict[str, State]]:
     return {row[0]: State(row[2]) for row in rows}
 
 
-def waiting_since(queues: Collection[str], age_us: int, limit: int) -> Program[list[Waiting]]:
-    found: list[Waiting] = []
+def waiting_since(queues: Collection[str], age_us: int, limit: int) -> Program[list[WaitingJob]]:
+    found: list[WaitingJob] = []
     for queue in queues:
         rows = yield one("waiting_since", queue=queue, age_us=age_us, limit=limit)
-        found += [Waiting(queue, row[1], row[0]) for row in rows]
+        found += [WaitingJob(queue, row[1], row[0]) for row in rows]
     return found

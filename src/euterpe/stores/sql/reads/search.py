@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from euterpe.model.errors import InvalidInput
-from euterpe.model.job import Attempt, Job
+from euterpe.model.job import AttemptRow, JobRow
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT, NAME_LIMIT, check_text
-from euterpe.model.views import Page, QueueDepth, Search, Stats
+from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.stores.sql.maintenance.operator import found, possible_id
 from euterpe.stores.sql.program import One, Program, one
 from euterpe.stores.sql.rows import jobs_from
@@ -23,22 +23,22 @@ LOOKED_AT: Final = 1000
 
 _ALL = [str(state) for state in State]
 _NEWEST = 2**62
-_PAYLOAD = Job.__struct_fields__.index("payload")
+_PAYLOAD = JobRow.__struct_fields__.index("payload")
 
 
-def get(job_id: str, requester_id: str | None) -> Program[Job]:
+def get(job_id: str, requester_id: str | None) -> Program[JobRow]:
     stored_id = possible_id(job_id)
     rows = yield one("get_jobs", ids=[stored_id])
     return (yield from found(rows, stored_id, requester_id))
 
 
-def attempts(job_id: str, requester_id: str | None) -> Program[list[Attempt]]:
+def attempts(job_id: str, requester_id: str | None) -> Program[list[AttemptRow]]:
     """Closed attempts, then the open one, which is read off the job's own row."""
     job = yield from get(job_id, requester_id)
-    closed = [Attempt(*row) for row in (yield one("closed_attempts", id=job.id))]
+    closed = [AttemptRow(*row) for row in (yield one("closed_attempts", id=job.id))]
     if job.state is State.RUNNING:
         closed.append(
-            Attempt(
+            AttemptRow(
                 job.id,
                 job.claim_version,
                 job.attempt_count,
@@ -52,7 +52,7 @@ def attempts(job_id: str, requester_id: str | None) -> Program[list[Attempt]]:
     return closed
 
 
-def search(query: Search) -> Program[Page]:
+def search(query: Search) -> Program[SearchPage]:
     if not 1 <= query.limit <= 1000:
         raise InvalidInput("limit", f"{query.limit} is not between 1 and 1000")
     for field, value in (("requester_id", query.requester_id), ("type", query.type), ("queue", query.queue)):
@@ -72,7 +72,7 @@ def search(query: Search) -> Program[Page]:
         max_bytes=query.max_bytes,
     )
     page = jobs_from(row for row in rows[: query.limit] if row[_PAYLOAD] is not None)
-    return Page(page, str(page[-1].seq) if len(rows) > len(page) else None)
+    return SearchPage(page, str(page[-1].seq) if len(rows) > len(page) else None)
 
 
 def _tag_text(tag: tuple[str, str]) -> str:
@@ -104,7 +104,7 @@ def unknown_types(queues: Sequence[str], types: Sequence[str]) -> Program[dict[s
     return dict(unknown)
 
 
-def stats(requester_id: str | None) -> Program[Stats]:
+def stats(requester_id: str | None) -> Program[StoreStats]:
     """Of all jobs, or of one requester's; then nothing in it tells of anybody else's."""
     counted = yield one("count_jobs", requester_id=requester_id)
     by_state: Counter[str] = Counter()
@@ -124,7 +124,7 @@ def stats(requester_id: str | None) -> Program[Stats]:
         rows = yield _of(requester_id, "recent_ends", "recent_ends_of", state=state, window_us=60_000_000)
         per_minute[str(state)] = rows[0][1] if rows else 0
     outbox = {row[0]: row[1] for row in (yield _of(requester_id, "outbox_depth", "outbox_depth_of"))}
-    return Stats(
+    return StoreStats(
         dict(by_state),
         {queue: dict(states) for queue, states in by_queue.items()},
         {job_type: dict(states) for job_type, states in by_type.items()},

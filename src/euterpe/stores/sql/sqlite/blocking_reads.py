@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from euterpe.model.job import Job
+from euterpe.model.job import JobRow
 from euterpe.model.views import Search
 from euterpe.stores.sql.program import run_sync
 from euterpe.stores.sql.reads.search import search
@@ -10,14 +10,14 @@ from euterpe.stores.sql.sqlite.engine import SqliteEngine, system_clock
 from euterpe.stores.sql.store import SqlStore
 
 
-def all_jobs(store: SqlStore) -> list[Job]:
+def all_jobs(store: SqlStore) -> list[JobRow]:
     """Every job, oldest first, on a connection of its own."""
     engine = store.engine
     assert isinstance(engine, SqliteEngine)
     clock = engine.clock or system_clock
     session = engine.library.connect(engine.path)
     try:
-        jobs: list[Job] = []
+        jobs: list[JobRow] = []
         cursor = None
         while True:
             page = run_sync(search(Search(limit=1000, cursor=cursor)), lambda s: session.execute(s, clock))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from euterpe.model.exchange import ClaimRequest
-from euterpe.model.job import Claim, Job, Lease
+from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.outcome import Success
 from euterpe.model.worker_reports import Settled, TokenReply, TokenReport
 from euterpe.stores.sql.engine import Engine
@@ -85,7 +85,7 @@ def claim_plain(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[lis
     ]
 
 
-def token_of(secret: bytes, job: Job) -> str:
+def token_of(secret: bytes, job: JobRow) -> str:
     """A lease's own token, which nobody can tell from those of its neighbours: the secret of their claim is kept by
     nobody. `claim_for.sql` makes the same one, to store its hash."""
     named = UUID(job.id).bytes + job.claim_version.to_bytes(8, "big")

@@ -15,7 +15,7 @@ import msgspec
 
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.exchange import Advance, ClaimRequest
-from euterpe.model.job import Claim, Job, Lease
+from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.outcome import Released, Settlement, Success
 from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, check_advance
@@ -249,14 +249,14 @@ def _first_answer(report: TokenReport) -> Program[TokenReply]:
     return REFUSED
 
 
-class Held(NamedTuple):
+class HeldLease(NamedTuple):
     """A running job, and whether its deadline is over."""
 
-    job: Job
+    job: JobRow
     is_late: bool
 
 
-def _running(leases: Sequence[tuple[str, bytes]]) -> Program[dict[tuple[str, bytes], Held]]:
+def _running(leases: Sequence[tuple[str, bytes]]) -> Program[dict[tuple[str, bytes], HeldLease]]:
     rows = yield each(
         "claim_by_token", id=[job_id for job_id, _ in leases], token_hash=[token_hash for _, token_hash in leases]
     )
@@ -264,5 +264,5 @@ def _running(leases: Sequence[tuple[str, bytes]]) -> Program[dict[tuple[str, byt
     for row in rows:
         *columns, token_hash, is_late = row
         job = job_from(columns)
-        running[(job.id, bytes(token_hash))] = Held(job, bool(is_late))
+        running[(job.id, bytes(token_hash))] = HeldLease(job, bool(is_late))
     return running
