@@ -11,16 +11,6 @@ _STATEMENTS = "stores/sql/queries/sqlite"
 
 CAMPAIGN_BUGS = (
     Bug(
-        "a_campaign_in_which_the_fence_forgets_the_version",
-        (
-            Edit(f"{_STATEMENTS}/complete.sql", "j.claim_version = i.claim_version", "TRUE"),
-            Edit(f"{_STATEMENTS}/completing.sql", "j.claim_version = i.claim_version", "TRUE"),
-            Edit(f"{_STATEMENTS}/settle.sql", "j.claim_version = :claim_version AND", "TRUE AND"),
-        ),
-        f"{_SHORT}[sqlite]",
-        "BROKEN no write with an old version",
-    ),
-    Bug(
         "a_campaign_in_which_a_key_runs_one_job_too_many",
         (Edit("stores/sql/jobs/claim.py", "and running[key] > limit:", "and running[key] > limit + 1:"),),
         f"{_SHORT}[postgres]",
