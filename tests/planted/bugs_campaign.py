@@ -7,7 +7,6 @@ from tests.planted.planting import Bug, Edit
 _NOT_READY = "tests/cli/test_database_not_ready.py"
 
 _SHORT = "tests/campaign/test_campaign.py::test_a_short_campaign_keeps_every_promise"
-_STATEMENTS = "stores/sql/queries/sqlite"
 
 CAMPAIGN_BUGS = (
     Bug(

@@ -157,14 +157,14 @@ import asyncio, sys
 from pathlib import Path
 from euterpe.transcode.checking import read_outputs
 from euterpe.transcode.media.encode import encode
-from euterpe.transcode.media.limits import Limits
+from euterpe.transcode.media.limits import MediaLimits
 from euterpe.transcode.media.tools import find_tools
 outputs, _ = read_outputs({AUDIO[:1]!r})
 def note(progress):
     if progress.speed is not None:
         print("moving", flush=True)
 source, workdir = Path({str(endless(media))!r}), Path({str(workdir)!r})
-asyncio.run(encode(source, outputs, workdir, tools=find_tools(), limits=Limits(), on_progress=note))
+asyncio.run(encode(source, outputs, workdir, tools=find_tools(), limits=MediaLimits(), on_progress=note))
 """
     )
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as parent:

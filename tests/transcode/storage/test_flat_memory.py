@@ -17,7 +17,7 @@ CODE = """
 import asyncio, json, resource, sys
 from pathlib import Path
 from euterpe.transcode.locations import AccessKeys, S3Destination, S3Source
-from euterpe.transcode.storage.ports import Attempt
+from euterpe.transcode.storage.ports import UploadAttempt
 from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
 from euterpe.egress.target import EgressPolicy
 from tests.transcode.storage.parts import JOB, Claim, JobCredentials, MemoryLedger, random_file
@@ -28,7 +28,7 @@ def peak():
 async def main(url, key_id, secret, folder, size):
     folder, keys = Path(folder), JobCredentials(AccessKeys(access_key_id=key_id, secret_access_key=secret))
     connect = connecting(EgressPolicy(allow_loopback=True))
-    writer = S3Writer(S3Destination(bucket="flat", endpoint=url), Attempt(JOB, 1), keys, MemoryLedger(), connect)
+    writer = S3Writer(S3Destination(bucket="flat", endpoint=url), UploadAttempt(JOB, 1), keys, MemoryLedger(), connect)
     reader = S3SourceReader(S3Source(bucket="flat", key="big", endpoint=url), keys, connect)
     random_file(folder / "small", 100)
     await writer.put(folder / "small", "small", content_type="x/y", fence=Claim().fence)
