@@ -14,9 +14,9 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from euterpe.egress.target import EgressPolicy
-from euterpe.transcode.locations import AccessKeys, S3Destination, S3Source
+from euterpe.transcode.schema.locations import AccessKeys, S3Destination, S3Source
 from euterpe.transcode.storage.ports import UploadAttempt
-from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
+from euterpe.transcode.storage.s3.objects import S3SourceReader, S3Writer, connecting
 from tests.servers.s3 import RcloneServer
 from tests.transcode.storage.parts import JOB, MIB, Claim, JobCredentials, MemoryLedger, random_file
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from euterpe.config import Config, TranscodeConfig
 from euterpe.queue.queue import Queue
-from euterpe.transcode.media.tools import find_tools
+from euterpe.transcode.media.ffmpeg.tools import find_tools
 from euterpe.transcode.setup import Transcoding
 
 ROUNDS = 3

@@ -8,11 +8,11 @@ from random import Random
 from bench.peers.adapter import make_payload
 from bench.raw.probe import Probe
 from euterpe.backends.engines import connect, sqlite_path
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.outcome import Settlement, Success, settle
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Settlement, Success, settle
 from euterpe.model.submission import Submission
-from euterpe.queue.options import encode_payload
+from euterpe.queue.definition.options import encode_payload
 from euterpe.stores.sql.jobs.claim import claim
 from euterpe.stores.sql.jobs.exchange import brief, complete_plain
 from euterpe.stores.sql.postgres.engine import PostgresEngine

@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
-    from euterpe.model.backoff import Backoff, Strategy
     from euterpe.model.dependency import Dependency
     from euterpe.model.duration import DurationLike
     from euterpe.model.errors import (
@@ -37,16 +36,17 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
         UnprocessableRow,
         Unsupported,
     )
-    from euterpe.model.failure import Category
-    from euterpe.model.http_error import HTTPError
-    from euterpe.model.job_error import JobError
+    from euterpe.model.failures.backoff import Backoff, Strategy
+    from euterpe.model.failures.failure import Category
+    from euterpe.model.failures.http_error import HTTPError
+    from euterpe.model.failures.job_error import JobError
     from euterpe.model.priority import Priority
     from euterpe.model.state import State
     from euterpe.ports import Telemetry
+    from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, PreparedJob
+    from euterpe.queue.definition.options import Options, Updates
     from euterpe.queue.handle import JobHandle
     from euterpe.queue.job import Attempt, Job, Page, Progress, Stats
-    from euterpe.queue.job_type import Call, CronDecorator, JobDecorator, JobType, PreparedJob
-    from euterpe.queue.options import Options, Updates
     from euterpe.queue.queue import Queue
     from euterpe.queue.sync import SyncQueue
     from euterpe.queue.worker import RunningAttempt, Worker, WorkerOptions
@@ -56,7 +56,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
 __version__ = "0.1.0"
 
 _HOMES = {
-    "euterpe.model.backoff": "Backoff Strategy",
+    "euterpe.model.failures.backoff": "Backoff Strategy",
     "euterpe.model.dependency": "Dependency",
     "euterpe.model.duration": "DurationLike",
     "euterpe.model.errors": (
@@ -83,16 +83,16 @@ _HOMES = {
         "UnprocessableRow "
         "Unsupported "
     ),
-    "euterpe.model.failure": "Category",
-    "euterpe.model.http_error": "HTTPError",
-    "euterpe.model.job_error": "JobError",
+    "euterpe.model.failures.failure": "Category",
+    "euterpe.model.failures.http_error": "HTTPError",
+    "euterpe.model.failures.job_error": "JobError",
     "euterpe.model.priority": "Priority",
     "euterpe.model.state": "State",
     "euterpe.ports": "Telemetry",
     "euterpe.queue.handle": "JobHandle",
     "euterpe.queue.job": "Attempt Job Page Progress Stats",
-    "euterpe.queue.job_type": "Call CronDecorator JobDecorator JobType PreparedJob",
-    "euterpe.queue.options": "Options Updates",
+    "euterpe.queue.definition.job_type": "Call CronDecorator JobDecorator JobType PreparedJob",
+    "euterpe.queue.definition.options": "Options Updates",
     "euterpe.queue.queue": "Queue",
     "euterpe.queue.sync": "SyncQueue",
     "euterpe.queue.worker": "RunningAttempt Worker WorkerOptions",

@@ -23,16 +23,16 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from euterpe.backends.engines import MEMORY_URL, connect
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
-from euterpe.model.exchange import Advance, ClaimRequest, Report
 from euterpe.model.job import Claim, JobRow
-from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.queue.core import QueueCore
+from euterpe.queue.definition.job_type import Call, JobType, definition_of
 from euterpe.queue.job import Job, job_of
-from euterpe.queue.job_type import Call, JobType, definition_of
 from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.submitter import Submitter
 from euterpe.stores.sql.sqlite.blocking_reads import all_jobs

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from euterpe.model.batch import Draft, new_ids
-from euterpe.model.exchange import Advance, ClaimRequest, Report
-from euterpe.model.failure import Category, Failure
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed, Released, Success
+from euterpe.model.events.outbox import Delivery, OutboxEvent
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.outbox import Delivery, OutboxEvent
-from euterpe.model.outcome import Failed, Released, Success
 from euterpe.model.submission import Submission
 from euterpe.model.views import Search
 from euterpe.stores.sql.store import SqlStore

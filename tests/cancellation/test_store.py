@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore

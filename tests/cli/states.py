@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from euterpe.backends.engines import Backend, connect
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.failure import Category, Failure
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed, Outcome, Success
+from euterpe.model.events.outbox import Delivery
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import JobRow
-from euterpe.model.outbox import Delivery
-from euterpe.model.outcome import Failed, Outcome, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 

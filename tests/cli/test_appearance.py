@@ -21,9 +21,9 @@ import pytest
 
 from euterpe.backends.engines import Backend, sqlite_path
 from euterpe.cli.main import COMMANDS, root
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.failure import Category, Failure
-from euterpe.model.outcome import Failed
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.submission import Submission
 from tests.cli.commands import EUTERPE, Shell
 from tests.cli.states import dead_letters, with_store

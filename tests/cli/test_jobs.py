@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from uuid import uuid4
 
-from euterpe.model.failure import Category, Failure
-from euterpe.model.outcome import Failed
+from euterpe.model.claims.outcome import Failed
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.submission import Submission
 from tests.cli.commands import Shell
 from tests.cli.states import dead_letters, settled

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from euterpe.model.backoff import Backoff
-from euterpe.model.exchange import ClaimRequest, Report, SettleResult
-from euterpe.model.failure import Category, Failure
+from euterpe.model.claims.exchange import ClaimRequest, Report, SettleResult
+from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.failures.backoff import Backoff
+from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim, JobRow
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
-from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.store import SqlStore

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from euterpe.model.backoff import LONGEST_DELAY_US, Backoff, Strategy
-from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy
+from euterpe.model.failures.backoff import LONGEST_DELAY_US, Backoff, Strategy
+from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.state import PLAIN_STAGES
 from euterpe.model.submission import LATEST_US, LONGEST_US, Submission
 from tests.conformance.clock import START_US

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from euterpe.model.claims.exchange import Advance, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import IllegalTransition
-from euterpe.model.exchange import Advance, Report
-from euterpe.model.outcome import Success
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore

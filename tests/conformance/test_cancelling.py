@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from euterpe.model.errors import IllegalTransition, JobNotFound
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import TERMINAL, WAITING, State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore

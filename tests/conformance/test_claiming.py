@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 from collections import Counter
 
-from euterpe.model.exchange import Advance, ClaimRequest, Report
-from euterpe.model.outcome import Released, Success
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.outcome import Released, Success
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
@@ -116,7 +116,7 @@ async def test_the_claimer_chooses_how_long_its_lease_is(store: SqlStore, clock:
 
 
 async def test_a_new_attempt_starts_without_the_progress_of_the_last_one(store: SqlStore, clock: FrozenClock) -> None:
-    from euterpe.model.exchange import Advance
+    from euterpe.model.claims.exchange import Advance
 
     claim = await taken(store, stages=("claimed", "fetching"))
     await store.advance([Advance(claim, stage="fetching", progress=70.0, message="nearly")])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.model.views import Search

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.backoff import Backoff, Strategy, register_custom_delay
-from euterpe.model.retry import RetryPolicy
+from euterpe.model.failures.backoff import Backoff, Strategy, register_custom_delay
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import HOUR, MINUTE, SECOND, fail, state_of, taken

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import UnknownDependency
-from euterpe.model.exchange import Report
-from euterpe.model.failure import Category
-from euterpe.model.outcome import Success
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore

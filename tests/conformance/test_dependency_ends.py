@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 
 from euterpe.model.batch import Draft, new_ids
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Outcome, Success
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import Report
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Outcome, Success
 from euterpe.model.state import State
 from euterpe.model.views import Search
 from euterpe.ports import Capability

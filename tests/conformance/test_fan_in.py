@@ -6,7 +6,7 @@ import pytest
 
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import InvalidInput
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (

@@ -7,7 +7,7 @@ import pytest
 from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import MAX_BREADTH, MAX_DEPTH, Dependency
 from euterpe.model.errors import DependencyCycle, DependencyLimit, InvalidInput, UnknownDependency
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore

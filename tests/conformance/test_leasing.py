@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from euterpe.model.failure import Category
+from euterpe.model.claims.outcome import Cancelled, Outcome, Released, Success
+from euterpe.model.failures.failure import Category
 from euterpe.model.job import Lease
-from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.model.submission import OVERRUN_US
 from euterpe.stores.sql.store import SqlStore

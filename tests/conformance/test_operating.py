@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.errors import IllegalTransition, JobNotFound
-from euterpe.model.failure import Category
-from euterpe.model.retry import RetryPolicy
+from euterpe.model.failures.backoff import Backoff, Strategy
+from euterpe.model.failures.failure import Category
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.state import LIVE, TERMINAL, TRANSCODE_STAGES, State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore

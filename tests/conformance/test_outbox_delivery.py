@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import JobNotFound
-from euterpe.model.outbox import Delivery, OutboxEvent
+from euterpe.model.events.outbox import Delivery, OutboxEvent
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, MINUTE, SECOND, complete, job, take, taken

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from euterpe.model.exchange import Advance, Report
-from euterpe.model.failure import Category
-from euterpe.model.outbox import OutboxEvent
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import Advance, Report
+from euterpe.model.claims.outcome import Success
+from euterpe.model.events.outbox import OutboxEvent
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore

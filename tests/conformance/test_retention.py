@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from euterpe.model.errors import JobNotFound, JobPruned
-from euterpe.model.outbox import Delivery
+from euterpe.model.events.outbox import Delivery
 from euterpe.model.retention import Retention
 from euterpe.model.state import TERMINAL, State
 from euterpe.ports import Capability
@@ -131,8 +131,8 @@ async def test_retention_times_can_be_chosen(store: SqlStore, clock: FrozenClock
 
 
 async def test_pruning_handles_more_than_one_batch(store: SqlStore, clock: FrozenClock, tables: Tables) -> None:
-    from euterpe.model.exchange import Report
-    from euterpe.model.outcome import Success
+    from euterpe.model.claims.exchange import Report
+    from euterpe.model.claims.outcome import Success
 
     await store.submit_many([job() for _ in range(600)])
     await store.settle([Report(claim, Success()) for claim in await take(store, 600)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from euterpe.model.errors import InvalidInput
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 from euterpe.model.views import Search
 from euterpe.ports import Capability

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.failure import Category
-from euterpe.model.outcome import MAX_RELEASES, Cancelled, Outcome, Released, Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import MAX_RELEASES, Cancelled, Outcome, Released, Success
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
@@ -117,7 +117,7 @@ async def test_a_job_is_dead_lettered_after_exactly_max_attempts(store: SqlStore
 
 
 async def test_a_timeout_is_retried_unless_the_job_says_otherwise(store: SqlStore) -> None:
-    from euterpe.model.retry import RetryPolicy
+    from euterpe.model.failures.retry import RetryPolicy
 
     usual, strict = await taken(store, "a"), await taken(store, "b", retry=RetryPolicy(on_timeout=False))
     assert (await fail(store, usual, Category.TIMEOUT)).state is State.RETRYING

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.errors import StaleLease
-from euterpe.model.exchange import Report
-from euterpe.model.failure import LOST_LEASE, Category, Failure
+from euterpe.model.failures.failure import LOST_LEASE, Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore

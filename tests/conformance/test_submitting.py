@@ -8,11 +8,11 @@ import uuid
 import msgspec
 import pytest
 
-from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import InvalidInput, PayloadTooLarge
+from euterpe.model.failures.backoff import Backoff, Strategy
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim
-from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import TRANSCODE_STAGES, State
 from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission
 from euterpe.ports import Capability

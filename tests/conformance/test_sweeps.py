@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from euterpe.model.dependency import Dependency
-from euterpe.model.failure import Category
-from euterpe.model.retry import RetryPolicy
+from euterpe.model.failures.failure import Category
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.state import LIVE, State
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.worker_reports import TokenReport, hash_token
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
-from euterpe.model.worker_reports import TokenReport, hash_token
 from euterpe.observe.logs import AllowList
 from euterpe.observe.metrics import Metrics
 from euterpe.stores.sql.store import SqlStore

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from euterpe.model.exchange import Advance, ClaimRequest, Report
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Cancelled, Outcome, Released, Success
+from euterpe.model.claims.worker_reports import TokenReport, hash_token
 from euterpe.model.document import job_document
 from euterpe.model.errors import UnprocessableRow
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.failure import Category
-from euterpe.model.outcome import Cancelled, Outcome, Released, Success
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.views import Search
-from euterpe.model.worker_reports import TokenReport, hash_token
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from tests.conformance.acts import CALLBACK, HOUR, MINUTE, complete, failure, state_of, submit, take, taken

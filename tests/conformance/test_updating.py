@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from euterpe.model.changes import Changes
+from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound
-from euterpe.model.exchange import Advance
 from euterpe.model.state import WAITING, State
 from euterpe.model.views import Search
 from euterpe.stores.sql.store import SqlStore

@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 
 from euterpe.egress.target import parse_url
 from euterpe.model.batch import Receipt
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.document import job_document
 from euterpe.model.errors import InvalidInput
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import LONGEST_US, Submission
 from euterpe.model.views import Search

@@ -8,14 +8,14 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from euterpe.model.backoff import Backoff, Strategy
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report, SettleResult
+from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, IllegalTransition, StaleLease, StoreUnavailable
-from euterpe.model.exchange import Advance, ClaimRequest, Report, SettleResult
-from euterpe.model.failure import Category, Failure
+from euterpe.model.failures.backoff import Backoff, Strategy
+from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Failed, Outcome, Released, Success
-from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.model.views import Search

@@ -8,10 +8,10 @@ import time
 from collections.abc import Awaitable, Callable
 
 from euterpe.model.batch import Unit, drafts_of
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Success
+from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.exchange import Report
-from euterpe.model.outcome import Success
-from euterpe.model.outcome import settle as decide
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.jobs.settle import settle
 from euterpe.stores.sql.jobs.submit import submit_plain

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from euterpe.model.event_names import TOLD
+from euterpe.model.events.names import TOLD
 from euterpe.model.state import INITIAL, MOVES, TERMINAL, State
 from tests.faults.crew import Crew
 from tests.faults.recorder import rows

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from euterpe.model.batch import Draft, new_ids
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from tests.faults.crew import until

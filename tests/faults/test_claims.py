@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.submission import Submission
 from tests.faults import actors
 from tests.faults.crew import Crew, together

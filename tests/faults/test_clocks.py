@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from tests.faults import breakers

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from tests.faults import actors

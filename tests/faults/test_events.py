@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.failure import Category, Failure
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed, Success
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Failed, Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.store import SqlStore

@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from euterpe.model.batch import Unit, drafts_of
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outbox import Delivery, OutboxEvent
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
+from euterpe.model.events.outbox import Delivery, OutboxEvent
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submission import Submission

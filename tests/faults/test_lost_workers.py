@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.events.outbox import Delivery
 from euterpe.model.job import Claim
-from euterpe.model.outbox import Delivery
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.store import SqlStore

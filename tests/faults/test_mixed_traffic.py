@@ -6,8 +6,8 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.state import TERMINAL
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL
 from euterpe.model.submission import Submission
 from euterpe.stores.sql import store as sql_store

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.exchange import ClaimRequest
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors, breakers

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from euterpe.model.batch import Parent, Unit, drafts_of
 from euterpe.model.changes import Changes
+from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest
+from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
+from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest
-from euterpe.model.failure import Category, Failure
-from euterpe.model.outcome import Failed, Outcome, Released, Success
-from euterpe.model.outcome import settle as decide
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.state import State
 from euterpe.model.submission import DAY_US, Submission
 from euterpe.stores.sql.jobs import claim as jobs_claim

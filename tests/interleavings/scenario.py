@@ -7,15 +7,15 @@ from typing import Any, Final
 
 import asyncpg
 
-from euterpe.model.backoff import Backoff
 from euterpe.model.batch import Unit, drafts_of
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.failure import Category, Failure
+from euterpe.model.events.outbox import Delivery
+from euterpe.model.failures.backoff import Backoff
+from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim
-from euterpe.model.outbox import Delivery
-from euterpe.model.outcome import Failed, Success
-from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine

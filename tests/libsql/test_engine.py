@@ -13,8 +13,8 @@ from typing import Any
 import libsql
 import pytest
 
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import InvalidInput, StoreUnavailable
-from euterpe.model.exchange import ClaimRequest
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.program import MakeProgram, Program, one
 from euterpe.stores.sql.sqlite import library
@@ -186,7 +186,7 @@ async def test_a_lock_that_is_never_let_go_is_named(
 SUBMIT_AND_CLAIM = """
 import asyncio, sys
 from euterpe.model.submission import Submission
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
 from euterpe.stores.sql.store import SqlStore
 

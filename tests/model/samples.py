@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from euterpe.model.failures.retry import RetryPolicy, retry_to_wire
 from euterpe.model.job import JobRow
-from euterpe.model.retry import RetryPolicy, retry_to_wire
 from euterpe.model.state import State
 
 JOB_ID = "0b0e0d0c-1111-4222-8333-444455556666"

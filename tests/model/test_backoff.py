@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from euterpe.model import backoff as module
-from euterpe.model.backoff import (
+from euterpe.model.errors import InvalidInput
+from euterpe.model.failures import backoff as module
+from euterpe.model.failures.backoff import (
     DEFAULT_BACKOFF,
     HOUR_US,
     LONGEST_DELAY_US,
@@ -20,7 +21,6 @@ from euterpe.model.backoff import (
     backoff_to_wire,
     register_custom_delay,
 )
-from euterpe.model.errors import InvalidInput
 
 attempts = st.integers(1, 10_000)
 delays = st.integers(0, LONGEST_DELAY_US)

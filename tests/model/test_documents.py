@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from euterpe.model.document import job_document, rfc3339, status_document
-from euterpe.model.event import event_of, is_told
+from euterpe.model.events.event import event_of, is_told
 from euterpe.model.job import Lease, attempt_id, parse_attempt_id
 from euterpe.model.state import State
 from euterpe.model.submission import LATEST_US

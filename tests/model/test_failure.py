@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from euterpe.model.errors import PermanentError, TemporaryError
-from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, Category, Failure
+from euterpe.model.failures.failure import MESSAGE_LIMIT, STACK_LIMIT, Category, Failure
 
 any_text = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()), max_size=50)
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from euterpe.egress.errors import EgressRefused
 from euterpe.egress.target import parse_url
 from euterpe.model.errors import InvalidInput
-from euterpe.model.http_url import BadUrl, parse_http_url
 from euterpe.model.readable import origin_of
 from euterpe.model.submission import Submission, check
+from euterpe.model.urls.http_url import BadUrl, parse_http_url
 
 MALFORMED = [
     "http://[", "http://]", "http://[::1", "http://[zz]/", "http://[1.2.3.4]/", "https://[::1%25eth0]/", "http://",

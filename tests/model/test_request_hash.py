@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from euterpe.model.backoff import Backoff
 from euterpe.model.dependency import Dependency
-from euterpe.model.retry import RetryPolicy
+from euterpe.model.failures.backoff import Backoff
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.model.submission import Submission, idempotency_scope, request_hash
 

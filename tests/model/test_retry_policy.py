@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from euterpe.model.backoff import LONGEST_DELAY_US, SECOND_US, Backoff, Strategy
-from euterpe.model.failure import Category, Failure, category_of_status
-from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_from_wire, retry_to_wire
+from euterpe.model.failures.backoff import LONGEST_DELAY_US, SECOND_US, Backoff, Strategy
+from euterpe.model.failures.failure import Category, Failure, category_of_status
+from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_from_wire, retry_to_wire
 
 STEADY = RetryPolicy(Backoff(jitter=0.0))
 

@@ -9,10 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from euterpe.model.errors import IllegalTransition
-from euterpe.model.failure import BUDGET_SPENT, LIFETIME_OVER, LOST_LEASE, Category, Failure
-from euterpe.model.job import JobRow
-from euterpe.model.outcome import (
+from euterpe.model.claims.outcome import (
     MAX_RELEASES,
     Cancelled,
     Failed,
@@ -24,7 +21,10 @@ from euterpe.model.outcome import (
     settle,
     taken_away,
 )
-from euterpe.model.retry import RetryPolicy
+from euterpe.model.errors import IllegalTransition
+from euterpe.model.failures.failure import BUDGET_SPENT, LIFETIME_OVER, LOST_LEASE, Category, Failure
+from euterpe.model.failures.retry import RetryPolicy
+from euterpe.model.job import JobRow
 from euterpe.model.state import LIVE, MOVES, TERMINAL, By, State
 from tests.model.samples import JOB_ID, a_job, with_policy
 

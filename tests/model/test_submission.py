@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import DependencyLimit, InvalidInput, PayloadTooLarge, UnknownDependency
-from euterpe.model.retry import DEFAULT_RETRY
+from euterpe.model.failures.retry import DEFAULT_RETRY
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.model.submission import (
     EXECUTION_TIMEOUT_US,

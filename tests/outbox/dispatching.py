@@ -11,10 +11,10 @@ from typing import Any
 from euterpe.backends.engines import Backend
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
-from euterpe.model.backoff import Backoff, Strategy
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outbox import OutboxEvent
-from euterpe.model.outcome import Outcome, Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Outcome, Success
+from euterpe.model.events.outbox import OutboxEvent
+from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.submission import Submission
 from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings

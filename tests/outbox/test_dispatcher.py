@@ -13,8 +13,8 @@ import pytest
 from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import keyring_for
 from euterpe.egress.target import EgressPolicy
-from euterpe.model.failure import Category, Failure
-from euterpe.model.outcome import Failed
+from euterpe.model.claims.outcome import Failed
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.submission import LOCAL_REQUESTER
 from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets

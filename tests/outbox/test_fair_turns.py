@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 import pytest
 
 from euterpe.backends.engines import Backend
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outbox import OutboxEvent
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
+from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.submission import Submission
 from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.webhook import endpoints as endpoints_module

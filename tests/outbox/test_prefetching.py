@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from euterpe.backends.engines import Backend
-from euterpe.model.outbox import OutboxEvent
+from euterpe.model.events.outbox import OutboxEvent
 from euterpe.webhook import prefetched
 from tests.outbox.dispatching import dispatching, make_ended_job, make_ended_jobs, until_settled
 from tests.outbox.receiver import Receiver, receiving

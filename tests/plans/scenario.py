@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from euterpe.model.backoff import Backoff, Strategy
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
+from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import Advance, ClaimRequest, Report
-from euterpe.model.failure import Category, Failure
-from euterpe.model.outbox import Delivery
-from euterpe.model.outcome import Failed, Outcome, Released, Success
+from euterpe.model.events.outbox import Delivery
+from euterpe.model.failures.backoff import Backoff, Strategy
+from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.retention import Retention
-from euterpe.model.retry import RetryPolicy
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.model.views import Search
-from euterpe.model.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 

@@ -17,8 +17,8 @@ from statistics import median
 import asyncpg
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore

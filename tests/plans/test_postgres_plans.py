@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore

@@ -9,8 +9,8 @@ from typing import Any
 import apsw
 import pytest
 
-from euterpe.model.exchange import ClaimRequest, Report
-from euterpe.model.outcome import Success
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.retention import Retention
 from euterpe.model.submission import Submission
 from euterpe.ports import Clock

@@ -34,8 +34,8 @@ TENANTS = "tests/faults/test_concurrency_keys.py::test_a_key_at_its_limit_does_n
 FULL_DISK = (
     "tests/faults/test_sqlite_outages.py::test_a_full_disk_refuses_whole_writes_and_works_again_when_there_is_space"
 )
-TURNS = "tests/service/api/test_worker_turns.py::test_another_report_on_a_closed_attempt_is_refused"
-STRANGERS = "tests/service/api/test_worker_turns.py::test_the_tokens_of_one_claim_are_each_others_strangers"
+TURNS = "tests/server/test_worker_turns.py::test_another_report_on_a_closed_attempt_is_refused"
+STRANGERS = "tests/server/test_worker_turns.py::test_the_tokens_of_one_claim_are_each_others_strangers"
 SQLITE_PLANS = "tests/plans/test_sqlite_plans.py::test_every_hot_statement_goes_by_its_index"
 POSTGRES_PLANS = "tests/plans/test_postgres_plans.py::test_every_hot_statement_goes_by_its_index"
 KEPT_PLANS = (
@@ -255,7 +255,7 @@ BUGS = (
     ),
     Bug(
         "a_release_is_refunded_for_ever",
-        (Edit("model/outcome.py", "if job.release_count >= MAX_RELEASES:", "if False:"),),
+        (Edit("model/claims/outcome.py", "if job.release_count >= MAX_RELEASES:", "if False:"),),
         f"{RELEASES}[sqlite]",
         "<State.SCHEDULED: 'scheduled'> is <State.RETRYING: 'retrying'>",
     ),

@@ -24,7 +24,7 @@ CAMPAIGN_BUGS = (
     Bug(
         "a_frozen_api_keeps_its_locks_past_a_short_lease",
         (Edit("service/roles.py", "    store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)\n", ""),),
-        "tests/system/test_retention.py"
+        "tests/service/test_retention.py"
         "::test_a_frozen_role_of_any_kind_keeps_its_locks_for_half_a_lease_at_most[5s-2.5]",
         "assert 10.0 == 2.5",
     ),

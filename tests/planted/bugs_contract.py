@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 QUERIES = "stores/sql/queries"
-DEADLINES = "tests/service/api/test_execution_timeouts.py"
-SPAWNING = "tests/service/api/test_spawning.py"
-MESSAGES = "tests/transport/test_claim_messages.py"
+DEADLINES = "tests/server/test_execution_timeouts.py"
+SPAWNING = "tests/server/test_spawning.py"
+MESSAGES = "tests/wakeups/test_claim_messages.py"
 OVER_HTTP = "tests/cli/test_worker_over_http.py"
 
 CONTRACT_BUGS = (
@@ -44,7 +44,7 @@ CONTRACT_BUGS = (
     Bug(
         "the_status_of_a_refusal_is_not_looked_at",
         (Edit("server/routes/reports.py", "error.http_status >= FIRST_REFUSAL", "error.http_status < 0"),),
-        "tests/service/api/test_http_errors.py::test_a_status_that_a_worker_tells_is_classed_by_the_table[sqlite-404]",
+        "tests/server/test_http_errors.py::test_a_status_that_a_worker_tells_is_classed_by_the_table[sqlite-404]",
         "State.RETRYING",
     ),
     Bug(
@@ -70,7 +70,7 @@ CONTRACT_BUGS = (
     Bug(
         "a_configured_transport_is_not_used",
         (Edit("service/roles.py", "    use_configured_transport(config, queue)\n    stop", "    stop"),),
-        "tests/system/test_redis_keys.py::test_every_role_uses_the_transport_that_is_configured[api]",
+        "tests/service/test_redis_keys.py::test_every_role_uses_the_transport_that_is_configured[api]",
         "TimeoutError",
     ),
     Bug(

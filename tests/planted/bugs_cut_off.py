@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_CUT = "tests/joining/test_cancelled_submits.py"
+_CUT = "tests/caller/test_cancelled_submits.py"
 _JOINED = "stores/sql/caller/joined.py"
 
 CUT_OFF_BUGS = (

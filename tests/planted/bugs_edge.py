@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-CLIENTS = "tests/service/api/test_hostile_clients.py"
+CLIENTS = "tests/server/test_hostile_clients.py"
 CONNECTIONS = "server/http/connections.py"
-EVENTS = "tests/service/api/test_events.py"
-AUTHORIZATION = "tests/service/api/test_authorization.py"
+EVENTS = "tests/server/test_events.py"
+AUTHORIZATION = "tests/server/test_authorization.py"
 TURNS = "tests/outbox/test_fair_turns.py"
 
 EDGE_BUGS = (
@@ -37,7 +37,7 @@ EDGE_BUGS = (
     ),
     Bug(
         "any_host_is_served_on_loopback",
-        (Edit("model/hosts.py", "if own or is_loopback(bound_to):", "if own:"),),
+        (Edit("model/urls/hosts.py", "if own or is_loopback(bound_to):", "if own:"),),
         f"{CLIENTS}::test_a_server_on_loopback_does_not_answer_to_strange_names",
         "JSONDecodeError",
     ),
@@ -62,13 +62,13 @@ EDGE_BUGS = (
     Bug(
         "a_page_reads_all_that_is_large",
         (Edit("stores/sql/reads/search.py", "        max_bytes=query.max_bytes,", "        max_bytes=2**62,"),),
-        "tests/service/api/test_large_pages.py::test_results_and_checkpoints_count_too",
+        "tests/server/test_large_pages.py::test_results_and_checkpoints_count_too",
         "== (2, True)",
     ),
     Bug(
         "every_group_polls_as_if_it_were_alone",
         (Edit("server/long_poll.py", "idle_s * self._coordinator.pace * ", "idle_s * "),),
-        "tests/service/api/test_many_groups.py::test_many_groups_poll_no_more_than_a_few_do",
+        "tests/server/test_many_groups.py::test_many_groups_poll_no_more_than_a_few_do",
         "as if it were alone",
     ),
     Bug(
@@ -165,7 +165,7 @@ EDGE_BUGS = (
     Bug(
         "a_batch_is_not_held_to_the_quota",
         (Edit("server/routes/jobs.py", "[draft.submission for draft in drafts], key)", "[], key)"),),
-        "tests/service/api/test_quotas.py::test_a_batch_over_the_quota_is_refused_whole",
+        "tests/server/test_quotas.py::test_a_batch_over_the_quota_is_refused_whole",
         "KeyError: 'code'",
     ),
 )

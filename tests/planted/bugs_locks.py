@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _QUERIES = "stores/sql/queries"
-_OPEN = "tests/joining/test_open_transactions.py"
+_OPEN = "tests/caller/test_open_transactions.py"
 _LOCKED = "tests/faults/test_locked_rows.py"
 _KEYS = "tests/conformance/test_concurrency_keys.py"
 
@@ -140,7 +140,7 @@ LOCK_BUGS = (
                 "replies[i] = (yield",
             ),
         ),
-        "tests/service/api/test_held_rows.py"
+        "tests/server/test_held_rows.py"
         "::test_a_report_about_a_held_row_is_answered_503_and_accepted_when_it_is_repeated",
         "assert 409 == 503",
     ),

@@ -13,7 +13,7 @@ MEDIA_BUGS = (
         "a_source_may_name_other_files",
         (
             Edit(
-                "transcode/media/source.py",
+                "transcode/media/ffmpeg/source.py",
                 '*("-protocol_whitelist", "fd", "-format_whitelist", ",".join(demuxers)),',
                 '*("-protocol_whitelist", "fd,file", "-format_whitelist", "hls,wav"),',
             ),
@@ -23,7 +23,7 @@ MEDIA_BUGS = (
     ),
     Bug(
         "a_link_is_followed",
-        (Edit("transcode/media/source.py", " | os.O_NOFOLLOW", ""),),
+        (Edit("transcode/media/ffmpeg/source.py", " | os.O_NOFOLLOW", ""),),
         f"{_MEDIA}/test_hostile.py::test_only_a_plain_file_is_a_source[link]",
         "DID NOT RAISE",
     ),
@@ -37,7 +37,7 @@ MEDIA_BUGS = (
         "exit_0_is_believed_whatever_came_out",
         (
             Edit(
-                "transcode/media/verify.py",
+                "transcode/media/probing/verify.py",
                 "least - tolerance and span.exact:",
                 "least - tolerance and not span.exact:",
             ),
@@ -47,13 +47,13 @@ MEDIA_BUGS = (
     ),
     Bug(
         "a_cut_ogg_is_taken_for_a_short_one",
-        (Edit("transcode/media/probe.py", 'if info.format == "ogg" and', 'if info.format == "ogg:" and'),),
+        (Edit("transcode/media/probing/probe.py", 'if info.format == "ogg" and', 'if info.format == "ogg:" and'),),
         f"{_HOSTILE}[cut.opus]",
         "DID NOT RAISE",
     ),
     Bug(
         "a_standstill_is_not_seen",
-        (Edit("transcode/media/process.py", "readers.moved_at > watch.stall_s:", "readers.moved_at > 9999:"),),
+        (Edit("transcode/media/ffmpeg/process.py", "readers.moved_at > watch.stall_s:", "readers.moved_at > 9999:"),),
         f"{_PROCESS}::test_a_run_that_stands_still_is_killed",
         "Timeout",
     ),
@@ -71,25 +71,25 @@ MEDIA_BUGS = (
     ),
     Bug(
         "ffmpeg_outlives_its_worker",
-        (Edit("transcode/media/sandbox.py", "libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)", "pass"),),
+        (Edit("transcode/media/ffmpeg/sandbox.py", "libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)", "pass"),),
         f"{_PROCESS}::test_ffmpeg_dies_with_the_process_that_started_it",
         "assert not alive",
     ),
     Bug(
         "the_environment_leaks_into_ffmpeg",
-        (Edit("transcode/media/process.py", "            env=ENVIRONMENT,\n", ""),),
+        (Edit("transcode/media/ffmpeg/process.py", "            env=ENVIRONMENT,\n", ""),),
         f"{_PROCESS}::test_the_child_is_contained",
         "child.environ() == ENVIRONMENT",
     ),
     Bug(
         "files_may_grow_without_end",
-        (Edit("transcode/media/sandbox.py", "        resource.RLIMIT_FSIZE: file_bytes,\n", ""),),
+        (Edit("transcode/media/ffmpeg/sandbox.py", "        resource.RLIMIT_FSIZE: file_bytes,\n", ""),),
         f"{_PROCESS}::test_the_child_is_contained",
         "RLIMIT_FSIZE",
     ),
     Bug(
         "a_hundred_percent_is_said_before_anything_is_verified",
-        (Edit("transcode/media/progress.py", "MOST_BEFORE_THE_END = 99.0", "MOST_BEFORE_THE_END = 100.0"),),
+        (Edit("transcode/media/ffmpeg/progress.py", "MOST_BEFORE_THE_END = 99.0", "MOST_BEFORE_THE_END = 100.0"),),
         f"{_PROCESS}::test_progress_is_by_the_time_of_the_media_over_all_passes",
         "a hundred is only said when all is verified",
     ),
@@ -109,7 +109,7 @@ MEDIA_BUGS = (
         "ogg_loses_its_cover",
         (
             Edit(
-                "transcode/media/tags.py",
+                "transcode/media/kinds/tags.py",
                 'COVERS_AS_TAGS = frozenset({"ogg", "opus"})',
                 "COVERS_AS_TAGS: frozenset[str] = frozenset()",
             ),
@@ -119,19 +119,19 @@ MEDIA_BUGS = (
     ),
     Bug(
         "chapters_stay_where_they_were",
-        (Edit("transcode/media/tags.py", "max(0, each.start_ms - span.start_ms)", "max(0, each.start_ms)"),),
+        (Edit("transcode/media/kinds/tags.py", "max(0, each.start_ms - span.start_ms)", "max(0, each.start_ms)"),),
         f"{_MEDIA}/test_tags.py::test_chapters_outside_a_trim_are_left_out",
         "wanted_chapters",
     ),
     Bug(
         "a_limiter_is_not_made_up_for",
-        (Edit("transcode/media/loudness.py", "MOST_BOOST_DB = 6.0", "MOST_BOOST_DB = 0.0"),),
+        (Edit("transcode/media/kinds/loudness.py", "MOST_BOOST_DB = 6.0", "MOST_BOOST_DB = 0.0"),),
         f"{_MEDIA}/test_loudness.py::test_every_output_meets_its_own_target_within_one_unit",
         "loud",
     ),
     Bug(
         "a_file_name_may_climb_out",
-        (Edit("transcode/checking.py", 'any(letter in "/\\\\" for letter in name)', "False"),),
+        (Edit("transcode/schema/checking.py", 'any(letter in "/\\\\" for letter in name)', "False"),),
         "tests/transcode/test_outputs.py::test_a_file_name_is_plain[a/b.mp3]",
         "invalid_filename",
     ),

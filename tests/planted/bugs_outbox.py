@@ -42,7 +42,7 @@ OUTBOX_BUGS = (
                 "            for sql in ():\n",
             ),
         ),
-        "tests/joining/test_cancelled_submits.py"
+        "tests/caller/test_cancelled_submits.py"
         "::test_a_libsql_commit_after_a_failed_undo_raises_until_the_caller_rolls_back",
         "DID NOT RAISE",
     ),

@@ -24,7 +24,7 @@ PLACE_BUGS = (
     ),
     Bug(
         "two_crons_take_each_others_ticks",
-        (Edit("queue/cron.py", "other.identity == cron.identity for", "False for"),),
+        (Edit("queue/definition/cron.py", "other.identity == cron.identity for", "False for"),),
         "tests/queue/test_schedule.py"
         "::test_two_crons_with_one_expression_on_one_type_are_refused_unless_their_names_differ",
         "DID NOT RAISE",

@@ -36,7 +36,7 @@ ROW_BUGS = (
         "one_unreadable_policy_stops_recovery",
         (
             Edit(
-                "model/outcome.py",
+                "model/claims/outcome.py",
                 "policy = job.retry\n    except UnprocessableRow as unreadable:\n",
                 "policy = job.retry\n    except KeyError as unreadable:\n",
             ),
@@ -52,7 +52,7 @@ ROW_BUGS = (
     ),
     Bug(
         "a_custom_backoff_that_raises_stops_recovery",
-        (Edit("model/backoff.py", "except (Exception, SystemExit) as error:", "except KeyError as error:"),),
+        (Edit("model/failures/backoff.py", "except (Exception, SystemExit) as error:", "except KeyError as error:"),),
         f"{_BACKOFFS}::test_lost_jobs_are_recovered_beside_one_whose_backoff_is_of_no_use",
         "ZeroDivisionError",
     ),

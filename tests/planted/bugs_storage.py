@@ -39,7 +39,7 @@ STORAGE_BUGS = (
         "a_failed_upload_is_not_aborted",
         (
             Edit(
-                f"{_STORAGE}/multipart.py",
+                f"{_STORAGE}/s3/multipart.py",
                 "        except StorageError as error:\n            await self._aborted(upload)\n",
                 "        except StorageError as error:\n",
             ),
@@ -51,12 +51,12 @@ STORAGE_BUGS = (
         "an_upload_is_noted_too_late",
         (
             Edit(
-                f"{_STORAGE}/multipart.py",
+                f"{_STORAGE}/s3/multipart.py",
                 "            await self._ledger.opened(self._attempt, upload)\n",
                 "            pass\n",
             ),
             Edit(
-                f"{_STORAGE}/multipart.py",
+                f"{_STORAGE}/s3/multipart.py",
                 "            ours = expected_etag(etags)\n",
                 "            ours = expected_etag(etags)\n"
                 "            await self._ledger.opened(self._attempt, upload)\n",
@@ -69,7 +69,7 @@ STORAGE_BUGS = (
         "a_200_is_believed_before_its_body_is_read",
         (
             Edit(
-                f"{_STORAGE}/multipart.py",
+                f"{_STORAGE}/s3/multipart.py",
                 "            if is_error_document(answer.body):\n"
                 "                raise late_failure(self._client.place(self._key), answer.body)\n",
                 "",
@@ -119,7 +119,7 @@ STORAGE_BUGS = (
         "a_wrong_scope_is_refreshed_for_ever",
         (
             Edit(
-                f"{_STORAGE}/s3_client.py",
+                f"{_STORAGE}/s3/client.py",
                 "        if renewed_from is not None:\n            raise access_denied(error)\n",
                 "",
             ),
@@ -155,7 +155,7 @@ STORAGE_BUGS = (
         "a_failed_attempt_deletes_what_another_has_put",
         (
             Edit(
-                f"{_STORAGE}/s3.py",
+                f"{_STORAGE}/s3/objects.py",
                 "                if await self._look_at(key) != etag:\n",
                 "                if False:\n",
             ),
@@ -179,7 +179,7 @@ STORAGE_BUGS = (
         "the_query_of_a_signed_url_is_part_of_its_place",
         (
             Edit(
-                "transcode/location_rules.py",
+                "transcode/schema/location_rules.py",
                 "SignedUrlSource(url=without_query(said.url)",
                 "SignedUrlSource(url=said.url",
             ),

@@ -11,7 +11,7 @@ TRANSCODE_SERVICE_BUGS = (
         "outputs_are_published_without_a_fence",
         (
             Edit(
-                "transcode/uploading.py",
+                "transcode/handler/uploading.py",
                 "await self._put(file, self._name(output, file), self._fence)",
                 "await self._put(file, self._name(output, file), _in_a_folder_of_its_own)",
             ),
@@ -21,7 +21,7 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "what_was_published_stays_when_the_job_is_cancelled",
-        (Edit("transcode/job.py", "                await uploads.undo()\n", ""),),
+        (Edit("transcode/handler/job.py", "                await uploads.undo()\n", ""),),
         f"{_TESTS}/test_cancelling.py::test_a_cancelled_transcode_leaves_no_files_in_any_stage",
         "AssertionError",
     ),
@@ -29,7 +29,7 @@ TRANSCODE_SERVICE_BUGS = (
         "a_job_that_came_past_the_route_is_not_checked",
         (
             Edit(
-                "transcode/request.py",
+                "transcode/schema/request.py",
                 'outputs, problems = read_outputs(raw.get("outputs"))\n    if problems:',
                 'outputs, problems = read_outputs(raw.get("outputs"))\n    if problems and not outputs:',
             ),
@@ -39,25 +39,31 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "credentials_of_a_replayed_request_are_kept",
-        (Edit("transcode/routes.py", "        if receipt.job_id != job_id:\n", "        if False:\n"),),
+        (Edit("transcode/api/routes.py", "        if receipt.job_id != job_id:\n", "        if False:\n"),),
         f"{_TESTS}/test_http.py::test_a_repeated_request_gets_the_same_answer_byte_for_byte",
         "AssertionError",
     ),
     Bug(
         "a_replay_does_not_say_so",
-        (Edit("transcode/routes.py", "(*headers, REPLAYED) if receipt.replayed else headers", "headers"),),
+        (Edit("transcode/api/routes.py", "(*headers, REPLAYED) if receipt.replayed else headers", "headers"),),
         f"{_TESTS}/test_http.py::test_a_repeated_request_gets_the_same_answer_byte_for_byte",
         "KeyError",
     ),
     Bug(
         "any_job_has_a_transcode_status",
-        (Edit("transcode/status.py", "if job.type != JOB_TYPE:", "if not job.type:"),),
+        (Edit("transcode/api/status.py", "if job.type != JOB_TYPE:", "if not job.type:"),),
         f"{_TESTS}/test_http.py::test_who_may_ask_and_what_a_status_answers",
         "assert 200 == 404",
     ),
     Bug(
         "only_the_first_problem_is_told",
-        (Edit("transcode/request.py", "    return list(by_place.values())", "    return list(by_place.values())[:1]"),),
+        (
+            Edit(
+                "transcode/schema/request.py",
+                "    return list(by_place.values())",
+                "    return list(by_place.values())[:1]",
+            ),
+        ),
         f"{_TESTS}/test_http.py::test_every_problem_of_a_request_is_told_with_its_pointer",
         "AssertionError",
     ),
@@ -65,7 +71,7 @@ TRANSCODE_SERVICE_BUGS = (
         "a_folder_in_use_is_taken_for_abandoned",
         (
             Edit(
-                "transcode/workspace.py",
+                "transcode/handler/workspace.py",
                 "                if _try_lock(descriptor):\n",
                 "                if descriptor:\n",
             ),
@@ -81,7 +87,7 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "a_master_playlist_names_files_that_are_elsewhere",
-        (Edit("transcode/uploading.py", 'else f"{folder}{line}"', "else line"),),
+        (Edit("transcode/handler/uploading.py", 'else f"{folder}{line}"', "else line"),),
         f"{_TESTS}/test_outputs_of_many_files.py"
         "::test_a_ladder_is_published_whole_and_its_master_names_files_that_are_there",
         "AssertionError",
@@ -90,7 +96,7 @@ TRANSCODE_SERVICE_BUGS = (
         "a_job_that_is_given_back_tells_nothing",
         (
             Edit(
-                "model/event_names.py",
+                "model/events/names.py",
                 "TOLD_OF_FAMILY: Final = TOLD | {State.SCHEDULED}",
                 "TOLD_OF_FAMILY: Final = TOLD",
             ),
@@ -108,7 +114,9 @@ TRANSCODE_SERVICE_BUGS = (
         "a_failure_that_gives_up_is_tried_again",
         (
             Edit(
-                "model/outcome.py", "    if failure.give_up:\n", "    if failure.give_up and job.attempt_count > 99:\n"
+                "model/claims/outcome.py",
+                "    if failure.give_up:\n",
+                "    if failure.give_up and job.attempt_count > 99:\n",
             ),
         ),
         f"{_TESTS}/test_event_families.py"
@@ -119,7 +127,7 @@ TRANSCODE_SERVICE_BUGS = (
         "credentials_of_a_job_that_may_be_there_are_forgotten",
         (
             Edit(
-                "transcode/routes.py",
+                "transcode/api/routes.py",
                 "            raise  # The job may be there, and then it needs them.\n",
                 "            await self._forget(job_id)\n            raise\n",
             ),

@@ -9,9 +9,7 @@ KEEPER = "tests/worker/test_one_keeper.py"
 SPAWNS = "tests/worker/test_spawns.py"
 TELLING = "tests/worker/test_telling_of_failures.py"
 SPANS = "tests/worker/test_spans.py"
-REQUESTS = (
-    "tests/service/api/test_request_ids.py::test_a_failed_request_is_logged_under_the_name_that_its_answer_carries"
-)
+REQUESTS = "tests/server/test_request_ids.py::test_a_failed_request_is_logged_under_the_name_that_its_answer_carries"
 STOPPING = "tests/worker/test_stopping.py"
 
 WORKER_BUGS = (

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from euterpe.model.errors import InvalidInput
-from euterpe.queue.job_type import definition_of, payload_of
+from euterpe.queue.definition.job_type import definition_of, payload_of
 from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
 

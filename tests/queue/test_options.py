@@ -9,7 +9,7 @@ import pytest
 
 from euterpe.model.errors import InvalidInput, PayloadTooLarge
 from euterpe.model.submission import PAYLOAD_LIMIT, Submission
-from euterpe.queue.job_type import submission_of_call
+from euterpe.queue.definition.job_type import submission_of_call
 from euterpe.queue.queue import Queue, core_of, submitter_of
 
 ANY_ID = "2f1cf4ac-6b7e-4d7c-9a52-5f2f8e0b3a11"

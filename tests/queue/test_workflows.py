@@ -17,7 +17,7 @@ from euterpe.model.errors import (
     UnknownDependency,
 )
 from euterpe.model.state import State
-from euterpe.queue.job_type import JobType
+from euterpe.queue.definition.job_type import JobType
 from euterpe.queue.queue import Queue, submitter_of
 from tests.worker.inline import working
 

@@ -9,14 +9,14 @@ from random import Random
 from typing import Any, Final
 
 from euterpe.model.batch import drafts_of
-from euterpe.model.exchange import Advance, ClaimRequest, Report
-from euterpe.model.failure import Category
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
+from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
+from euterpe.model.events.outbox import Delivery
+from euterpe.model.failures.failure import Category
 from euterpe.model.job import Lease
-from euterpe.model.outbox import Delivery
-from euterpe.model.outcome import Success
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.model.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore

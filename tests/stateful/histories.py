@@ -8,10 +8,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
 
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
 from euterpe.model.errors import EuterpeError
-from euterpe.model.exchange import Advance, ClaimRequest, Report
+from euterpe.model.events.outbox import Delivery
 from euterpe.model.job import Claim
-from euterpe.model.outbox import Delivery
 from euterpe.model.retention import Retention
 from tests.stateful.agreement import attempts_agree, events_agree, moves_are_legal, nobody_is_early_or_stranded
 from tests.stateful.lockstep import Lockstep

@@ -21,9 +21,9 @@ import psycopg
 import pytest
 
 from euterpe.model import batch
-from euterpe.model.event import Event, event_of
+from euterpe.model.events.event import Event, event_of
+from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.job import JobRow
-from euterpe.model.outbox import OutboxEvent
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import effects
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url

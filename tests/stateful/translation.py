@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from euterpe.model.backoff import Backoff
+from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.dependency import Dependency
-from euterpe.model.failure import Category, Failure
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
-from euterpe.model.retry import RetryPolicy
+from euterpe.model.failures.backoff import Backoff
+from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.submission import Submission
 from tests.stateful.oracle_job import SECOND, OracleJob, Said
 

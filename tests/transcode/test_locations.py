@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from euterpe.egress.target import EgressPolicy
-from euterpe.transcode.location_rules import Read, read_locations
-from euterpe.transcode.locations import (
+from euterpe.transcode.schema.location_rules import Read, read_locations
+from euterpe.transcode.schema.locations import (
     CredentialSet,
     LocalDestination,
     LocalSource,

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from euterpe.transcode.checking import names_of, read_output, read_outputs
-from euterpe.transcode.outputs import AudioOutput, HlsOutput, Output, ThumbnailOutput, kind_of
-from euterpe.transcode.presets import AUDIO_PRESETS, VIDEO_PRESETS
+from euterpe.transcode.schema.checking import names_of, read_output, read_outputs
+from euterpe.transcode.schema.outputs import AudioOutput, HlsOutput, Output, ThumbnailOutput, kind_of
+from euterpe.transcode.schema.presets import AUDIO_PRESETS, VIDEO_PRESETS
 
 EXAMPLE: list[dict[str, Any]] = json.loads("""[
     {"id": "mp3", "kind": "audio", "preset": "mp3_320", "filename": "a.mp3",

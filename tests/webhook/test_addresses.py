@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from euterpe.egress.addresses import Reach, reach_of
-from euterpe.model.http_url import parse_address
+from euterpe.model.urls.http_url import parse_address
 
 CLOSED = {
     "0.0.0.0/8": Reach.NEVER,

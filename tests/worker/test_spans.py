@@ -16,7 +16,7 @@ from euterpe.observe.job_spans import job_spans, tracing_of
 from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
 from tests.observe.test_tracing import PARENT, SPAN, TRACE, Collector, attributes
-from tests.service.api.plane import running_plane
+from tests.server.plane import running_plane
 from tests.worker.floor import in_state
 from tests.worker.inline import AT_ONCE, working
 

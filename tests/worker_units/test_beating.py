@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from euterpe.model.exchange import HeartbeatReply
+from euterpe.model.claims.exchange import HeartbeatReply
 from euterpe.model.job import Lease
 from euterpe.ports import Claims
 from euterpe.worker.heartbeat import renew

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.failure import Failure
+from euterpe.model.failures.failure import Failure
 from euterpe.worker.failures import failure_of
 from tests.worker.hostile import RAISES
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from euterpe.model.exchange import Advance
+from euterpe.model.claims.exchange import Advance
 from euterpe.model.job import Claim
 from euterpe.worker.progress import NewsLine
 

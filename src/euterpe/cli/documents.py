@@ -6,8 +6,8 @@ from typing import Any
 
 from euterpe.model.accounts import KeyRecord
 from euterpe.model.document import job_document, rfc3339
+from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.job import AttemptRow, JobRow, read_error
-from euterpe.model.outbox import OutboxEvent
 from euterpe.model.views import StoreStats
 
 

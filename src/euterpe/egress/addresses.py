@@ -12,7 +12,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_network
 from typing import Final
 
-from euterpe.model.http_url import parse_address
+from euterpe.model.urls.http_url import parse_address
 
 
 class Reach(StrEnum):

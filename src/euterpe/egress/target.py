@@ -9,7 +9,7 @@ from typing import Final
 from euterpe.egress.addresses import Reach, reach_of
 from euterpe.egress.errors import EgressRefusal, EgressRefused
 from euterpe.model.errors import InvalidInput
-from euterpe.model.http_url import MAX_PORT, BadUrl, HttpUrl, check_host, parse_http_url, split_authority
+from euterpe.model.urls.http_url import MAX_PORT, BadUrl, HttpUrl, check_host, parse_http_url, split_authority
 
 # The two standard ports and their two common twins. A list of our own keeps a requester from speaking HTTP at
 # mail servers, databases and caches of third parties through us, whatever their address.

@@ -25,7 +25,7 @@ TemporaryError, PermanentError   raised *by handlers* to say which kind of failu
 
 from __future__ import annotations
 
-from euterpe.model.job_error import JobError
+from euterpe.model.failures.job_error import JobError
 
 
 class EuterpeError(Exception):

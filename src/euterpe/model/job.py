@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.errors import UnprocessableRow
-from euterpe.model.failure import unprocessable
-from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_from_wire
+from euterpe.model.failures.failure import unprocessable
+from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_from_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES, State, status
 
 _TAGS: Final = msgspec.json.Decoder(dict[str, str])

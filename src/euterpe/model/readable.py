@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.errors import UnprocessableRow
-from euterpe.model.http_url import BadUrl, parse_http_url
 from euterpe.model.job import JobRow
+from euterpe.model.urls.http_url import BadUrl, parse_http_url
 
 UNDELIVERABLE: Final = "invalid:"
 """The origin of an event whose URL cannot be read: the dispatcher refuses it, and says why."""

@@ -13,10 +13,10 @@ import msgspec
 
 from euterpe.model.dependency import WAITS, Dependency, check_breadth
 from euterpe.model.errors import InvalidInput, PayloadTooLarge, UnknownDependency
-from euterpe.model.event_names import family_of
-from euterpe.model.http_url import BadUrl, parse_http_url
-from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
+from euterpe.model.events.names import family_of
+from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES
+from euterpe.model.urls.http_url import BadUrl, parse_http_url
 
 MINUTE_US: Final = 60 * 1_000_000
 DAY_US: Final = 24 * 60 * MINUTE_US

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

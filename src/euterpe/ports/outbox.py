@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from euterpe.model.exchange import LEASE_TTL_US
-from euterpe.model.outbox import Delivery, DeliveryRecord, OutboxEvent
+from euterpe.model.claims.exchange import LEASE_TTL_US
+from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
 
 
 class OutboxStore(Protocol):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.worker_reports import News, Renewed, TokenHeartbeat, TokenReply, TokenReport
 from euterpe.model.job import Claim
 from euterpe.model.views import Change, Usage
-from euterpe.model.worker_reports import News, Renewed, TokenHeartbeat, TokenReply, TokenReport
 
 
 class ServingStore(Protocol):

@@ -13,16 +13,16 @@ from weakref import WeakKeyDictionary
 
 from euterpe.backends.engines import Backend, connect
 from euterpe.model.batch import Receipt
+from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
-from euterpe.model.exchange import SettleResult
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_CEILING, Submission
 from euterpe.ports import Clock, Store, Wakeups
-from euterpe.queue.cron import Cron
+from euterpe.queue.definition.cron import Cron
+from euterpe.queue.definition.job_type import Definition
 from euterpe.queue.handle import JobHandle, handle_of_row
-from euterpe.queue.job_type import Definition
 from euterpe.queue.result_wait import Watching
 from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.handlers import Handlers

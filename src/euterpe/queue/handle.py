@@ -11,8 +11,8 @@ import msgspec
 from euterpe.model.document import rfc3339
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import JobFailed, StoreUnavailable, UnprocessableRow
+from euterpe.model.failures.job_error import error_of
 from euterpe.model.job import JobRow
-from euterpe.model.job_error import error_of
 from euterpe.model.state import TERMINAL, State
 from euterpe.queue.job import Job, Progress, job_of
 from euterpe.queue.ports import JobSource

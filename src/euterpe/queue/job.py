@@ -11,8 +11,8 @@ import msgspec
 
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import UnprocessableRow
+from euterpe.model.failures.job_error import JobError, error_of
 from euterpe.model.job import AttemptRow, JobRow, read_error
-from euterpe.model.job_error import JobError, error_of
 from euterpe.model.priority import Priority
 from euterpe.model.state import TERMINAL, State
 

@@ -16,11 +16,11 @@ from euterpe.model.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock
 from euterpe.queue.core import QueueCore
 from euterpe.queue.criteria import pause_target, search_of
-from euterpe.queue.cron import Cron, add_cron
+from euterpe.queue.definition.cron import Cron, add_cron
+from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, register
+from euterpe.queue.definition.options import Options, Updates, changes_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.job import Attempt, Job, Page, Stats, attempt_of, job_of, jobs_of
-from euterpe.queue.job_type import Call, CronDecorator, JobDecorator, JobType, register
-from euterpe.queue.options import Options, Updates, changes_of
 from euterpe.queue.submitter import Submitter
 from euterpe.queue.sync import SyncQueue
 from euterpe.queue.worker import Worker, WorkerOptions

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from euterpe.model.exchange import SettleResult
+from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.state import TERMINAL
 
 

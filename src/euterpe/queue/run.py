@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from euterpe import lease_keeper
+from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.errors import EuterpeError
-from euterpe.model.exchange import SettleResult
 from euterpe.model.state import State
 from euterpe.ports import Capability, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
-from euterpe.queue.cron import keep_time
+from euterpe.queue.definition.cron import keep_time
 from euterpe.queue.submitter import Submitter
 from euterpe.webhook.service import WebhookService
 from euterpe.worker.attempt import AttemptRun

@@ -9,9 +9,9 @@ from euterpe.model.batch import Draft, Unit, drafts_of
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import Submission, check, check_key, check_payload
 from euterpe.queue.core import QueueCore
+from euterpe.queue.definition.job_type import Call, JobType, are_uniform, payload_of, submission_of_call, with_window
+from euterpe.queue.definition.options import Options, encode_payload, submission_of
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.job_type import Call, JobType, are_uniform, payload_of, submission_of_call, with_window
-from euterpe.queue.options import Options, encode_payload, submission_of
 
 
 class Submitter:

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar, Unpack, overload
 from euterpe.model.duration import DurationLike
 from euterpe.model.errors import EuterpeError, OpenedBeforeFork
 from euterpe.model.state import State
+from euterpe.queue.definition.job_type import Call
+from euterpe.queue.definition.options import Options, Updates
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.job import Attempt, Job, Page, Stats
-from euterpe.queue.job_type import Call
-from euterpe.queue.options import Options, Updates
 from euterpe.queue.submitter import Submitter
 
 T = TypeVar("T")

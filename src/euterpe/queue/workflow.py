@@ -10,9 +10,9 @@ from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import Dependency
 from euterpe.model.duration import DurationLike
 from euterpe.model.errors import InvalidInput
+from euterpe.queue.definition.job_type import Call, JobType
+from euterpe.queue.definition.options import Options
 from euterpe.queue.handle import JobHandle
-from euterpe.queue.job_type import Call, JobType
-from euterpe.queue.options import Options
 from euterpe.queue.ports import StoresDrafts
 
 R = TypeVar("R")

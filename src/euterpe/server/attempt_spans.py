@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from euterpe.model.claims.worker_reports import TokenReply, TokenReport
 from euterpe.model.job import Claim, attempt_id
-from euterpe.model.worker_reports import TokenReply, TokenReport
 from euterpe.ports import Span, Trace
 from euterpe.server.http.asgi import Request
 from euterpe.wire.worker import OWN_SPANS

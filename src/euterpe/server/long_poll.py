@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Sequence, Set
 from contextvars import Context  # a task that outlives its request carries none of its keys
 from typing import Final
 
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Released
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.exchange import ClaimRequest, Report
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Released
 from euterpe.ports import Wakeups
 from euterpe.server.http.problems import Refusal
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.errors import EuterpeError
-from euterpe.model.hosts import AllowedHosts
+from euterpe.model.urls.hosts import AllowedHosts
 
 log: Final = logging.getLogger("euterpe.system")
 

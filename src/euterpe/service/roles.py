@@ -17,8 +17,8 @@ from typing import Any, Final, cast
 from euterpe.backends.engines import connect, is_control_plane, make_room, redis_tuning_of, transport_of
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError
-from euterpe.model.hosts import AllowedHosts
 from euterpe.model.retention import Retention
+from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import MessageTransport, Trace

@@ -56,7 +56,7 @@ async def transcoding(
 ) -> AsyncIterator[TranscodingPart | None]:
     """On an open queue. With `works`, its workers transcode as well. None: nobody asked for it, and it cannot run."""
     from euterpe.transcode.media.errors import MediaError
-    from euterpe.transcode.media.tools import find_tools
+    from euterpe.transcode.media.ffmpeg.tools import find_tools
     from euterpe.transcode.setup import Transcoding
 
     try:

@@ -22,19 +22,19 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL
 from euterpe.queue.queue import Queue, core_of
-from euterpe.transcode.checking import read_outputs
-from euterpe.transcode.job import Transcoder, register
-from euterpe.transcode.locations import LocalDestination, LocalSource
+from euterpe.transcode.handler.job import Transcoder, register
+from euterpe.transcode.handler.own_files import NoCredentials, NoUploads
+from euterpe.transcode.handler.places import Places
+from euterpe.transcode.handler.workspace import Workspaces
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.tools import find_tools
-from euterpe.transcode.outputs import Output
-from euterpe.transcode.own_files import NoCredentials, NoUploads
-from euterpe.transcode.places import Places
-from euterpe.transcode.presets import AUDIO_PRESETS, VIDEO_PRESETS
-from euterpe.transcode.request import JOB_TYPE, TranscodePayload
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import find_tools
+from euterpe.transcode.schema.checking import read_outputs
+from euterpe.transcode.schema.locations import LocalDestination, LocalSource
+from euterpe.transcode.schema.outputs import Output
+from euterpe.transcode.schema.presets import AUDIO_PRESETS, VIDEO_PRESETS
+from euterpe.transcode.schema.request import JOB_TYPE, TranscodePayload
 from euterpe.transcode.storage.local import STAGING
-from euterpe.transcode.workspace import Workspaces
 
 LOOK_S: Final = 0.1
 Tell = Callable[[str, float, str], object]

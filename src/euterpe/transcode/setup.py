@@ -22,20 +22,20 @@ from euterpe.model.errors import EuterpeError
 from euterpe.queue.queue import Queue, core_of
 from euterpe.server.http.router import AnyRoute
 from euterpe.server.quotas import Quotas
+from euterpe.transcode.api.routes import TranscodeRoutes, transcode_routes
 from euterpe.transcode.credentials.keys import KMS_VARIABLE, credential_keys
 from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPolicy
 from euterpe.transcode.credentials.refresh import RefreshCalls
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads
-from euterpe.transcode.job import Transcoder, register
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.tools import Tools
-from euterpe.transcode.places import Places
-from euterpe.transcode.routes import TranscodeRoutes, transcode_routes
+from euterpe.transcode.handler.job import Transcoder, register
+from euterpe.transcode.handler.places import Places
+from euterpe.transcode.handler.workspace import Workspaces
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.samples import make_sample
 from euterpe.transcode.storage.local import remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import UploadAttempt
-from euterpe.transcode.workspace import Workspaces
 from euterpe.webhook.settings import egress_policy, secrets_when_needed
 
 log = logging.getLogger("euterpe.transcode")

@@ -17,10 +17,10 @@ import msgspec
 
 from euterpe.egress.client import Egress
 from euterpe.egress.errors import EgressError
-from euterpe.model.backoff import SECOND_US
+from euterpe.model.claims.exchange import LEASE_TTL_US
 from euterpe.model.errors import EuterpeError, StoreUnavailable
-from euterpe.model.exchange import LEASE_TTL_US
-from euterpe.model.outbox import Delivery, OutboxEvent
+from euterpe.model.events.outbox import Delivery, OutboxEvent
+from euterpe.model.failures.backoff import SECOND_US
 from euterpe.ports import OUTBOX_CHANNEL, OutboxStore, Wakeups
 from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.runtime.outage import Outage

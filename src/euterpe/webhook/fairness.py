@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from euterpe.model.errors import EuterpeError
-from euterpe.model.outbox import OutboxEvent
+from euterpe.model.events.outbox import OutboxEvent
 from euterpe.ports import OutboxStore
 from euterpe.webhook.endpoints import Endpoints
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from euterpe.egress.client import EgressReply
 from euterpe.egress.errors import EgressError, EgressFailure, EgressRefusal, EgressRefused
-from euterpe.model.backoff import SECOND_US, Backoff
-from euterpe.model.http_error import retry_after_us
-from euterpe.model.outbox import Delivery, OutboxEvent
+from euterpe.model.events.outbox import Delivery, OutboxEvent
+from euterpe.model.failures.backoff import SECOND_US, Backoff
+from euterpe.model.failures.http_error import retry_after_us
 
 ANSWER_LIMIT: Final = 1024
 LOST: Final = "lost_lease"

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Final
 
-from euterpe.model.outbox import OutboxEvent
+from euterpe.model.events.outbox import OutboxEvent
 
 HELD_AT_MOST_S: Final = 2.0
 

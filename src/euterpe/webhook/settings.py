@@ -19,7 +19,7 @@ from euterpe.config import Config, load_config
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import UnknownSecret
-from euterpe.model.hosts import is_loopback
+from euterpe.model.urls.hosts import is_loopback
 from euterpe.ports import OutboxStore, Store, Wakeups
 from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings, OutboxTelemetry, SecretsOf

@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.exchange import Report
-from euterpe.model.failure import Category, Failure
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.worker.context import Context
 from euterpe.worker.failures import BadPayload, UnstorableResult, failure_of
 from euterpe.worker.handlers import Handler, encode_result

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from euterpe.model.claims.outcome import Released
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Released
 from euterpe.model.submission import OVERRUN_US
 from euterpe.ports import Trace
 from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means

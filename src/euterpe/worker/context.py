@@ -13,8 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import InvalidInput, PayloadTooLarge, PermanentError, StaleLease
-from euterpe.model.exchange import Advance
 from euterpe.model.job import Claim
 from euterpe.model.state import check_advance
 from euterpe.model.submission import RESULT_LIMIT, Submission

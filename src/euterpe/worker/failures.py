@@ -8,7 +8,7 @@ import traceback
 
 from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import PermanentError, StaleLease, TemporaryError, UnprocessableRow
-from euterpe.model.failure import (
+from euterpe.model.failures.failure import (
     MESSAGE_LIMIT,
     STACK_LIMIT,
     UNPROCESSABLE_ROW,
@@ -16,7 +16,7 @@ from euterpe.model.failure import (
     Failure,
     category_of_status,
 )
-from euterpe.model.http_error import HTTPError
+from euterpe.model.failures.http_error import HTTPError
 
 log = logging.getLogger("euterpe.worker")
 

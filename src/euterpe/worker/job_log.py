@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from euterpe.model.exchange import Report, SettleResult
+from euterpe.model.claims.exchange import Report, SettleResult
+from euterpe.model.claims.outcome import Cancelled, Failed, Outcome
 from euterpe.model.job import JobRow
-from euterpe.model.outcome import Cancelled, Failed, Outcome
 from euterpe.model.state import State
 
 log = logging.getLogger("euterpe.worker")

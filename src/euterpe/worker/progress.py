@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from euterpe.model.exchange import Advance
+from euterpe.model.claims.exchange import Advance
 
 Write = Callable[[Advance], Awaitable[None]]
 

@@ -7,8 +7,8 @@ import concurrent.futures
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError
-from euterpe.model.exchange import Advance
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
 from euterpe.worker.context import Sent

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, assert_never
 
-from euterpe.model.exchange import Report, SettleResult
-from euterpe.model.failure import Category
+from euterpe.model.claims.exchange import Report, SettleResult
+from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.ports import Telemetry
 
 

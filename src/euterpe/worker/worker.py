@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
+from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
-from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
-from euterpe.model.failure import Category, Failure
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
-from euterpe.model.outcome import Failed, Success
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
 from euterpe.ports import Claims, Telemetry, Trace, Wakeups

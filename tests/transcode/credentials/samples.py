@@ -8,7 +8,7 @@ from euterpe.model.job import Claim
 from euterpe.model.submission import LOCAL_REQUESTER
 from euterpe.stores.sql.store import SqlStore
 from euterpe.transcode.credentials.repository import CredentialStore
-from euterpe.transcode.locations import (
+from euterpe.transcode.schema.locations import (
     AccessKeys,
     CredentialSet,
     Locations,

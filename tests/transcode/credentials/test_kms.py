@@ -13,7 +13,7 @@ from euterpe.stores.sql.store import SqlStore
 from euterpe.transcode.credentials.keys import KmsAndKeyring, credential_keys
 from euterpe.transcode.credentials.kms import KeyServiceFailed, KmsKeys
 from euterpe.transcode.credentials.repository import CredentialStore
-from euterpe.transcode.locations import AccessKeys
+from euterpe.transcode.schema.locations import AccessKeys
 from tests.servers.s3 import MotoServer
 from tests.transcode.credentials.conftest import keyring
 from tests.transcode.credentials.samples import running_job, secrets

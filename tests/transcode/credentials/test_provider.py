@@ -13,13 +13,13 @@ from euterpe.crypto import Keyring
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.errors import StaleLease
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.stores.sql.store import SqlStore
 from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPolicy, UnreadableCredentials
 from euterpe.transcode.credentials.refresh import RefreshCalls, refresh_id_of
 from euterpe.transcode.credentials.repository import CredentialStore
 from euterpe.transcode.credentials.update import Updated, update_credentials
-from euterpe.transcode.locations import CredentialSet
+from euterpe.transcode.schema.locations import CredentialSet
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.ports import UploadAttempt
 from tests.conformance.acts import release, take_one

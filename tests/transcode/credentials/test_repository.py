@@ -10,7 +10,7 @@ import pytest
 
 from euterpe.crypto import InvalidKeyring, MissingKek, PlaintextKeys, SealBroken
 from euterpe.model.errors import StaleLease
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.stores.sql.store import SqlStore
 from euterpe.transcode.credentials import repository
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads, claim_fence

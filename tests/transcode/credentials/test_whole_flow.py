@@ -17,10 +17,10 @@ from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPo
 from euterpe.transcode.credentials.refresh import RefreshCalls
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads, claim_fence
 from euterpe.transcode.credentials.update import update_credentials
-from euterpe.transcode.locations import AccessKeys, CredentialSet, Locations, S3Destination, S3Source
-from euterpe.transcode.places import Places
+from euterpe.transcode.handler.places import Places
+from euterpe.transcode.schema.locations import AccessKeys, CredentialSet, Locations, S3Destination, S3Source
 from euterpe.transcode.storage.ports import UploadAttempt
-from euterpe.transcode.storage.s3 import S3Writer, connecting
+from euterpe.transcode.storage.s3.objects import S3Writer, connecting
 from tests.conformance.acts import release, take_one, taken
 from tests.servers.s3 import RcloneServer
 from tests.transcode.credentials.requester import requester

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transcode.checking import read_outputs
 from euterpe.transcode.media.encode import encode
-from euterpe.transcode.media.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import Tools, find_tools
 from euterpe.transcode.media.results import EncodedOutput
-from euterpe.transcode.media.tools import Tools, find_tools
+from euterpe.transcode.schema.checking import read_outputs
 from tests.transcode.media.making import Media
 
 Encode = Callable[..., Awaitable[list[EncodedOutput]]]

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.media.ffmpeg.tools import Tools
 
 TONE = "aevalsrc=0.4*sin(440*2*PI*t)|0.3*sin(660*2*PI*t):d={seconds}:s={rate}"
 TAGS = {

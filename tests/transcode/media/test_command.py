@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from euterpe.transcode.media import command
-from euterpe.transcode.media.info import MediaStream
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.loudness import Correction, Measured
-from euterpe.transcode.media.source import DEMUXERS, input_options
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.source import DEMUXERS, input_options
+from euterpe.transcode.media.kinds.loudness import Correction, Measured
+from euterpe.transcode.media.probing.info import MediaStream
 from euterpe.transcode.media.span import TimeSpan
-from euterpe.transcode.outputs import AudioSettings, Loudness
-from euterpe.transcode.presets import AUDIO_PRESETS, VIDEO_PRESETS
+from euterpe.transcode.schema.outputs import AudioSettings, Loudness
+from euterpe.transcode.schema.presets import AUDIO_PRESETS, VIDEO_PRESETS
 
 WHOLE = TimeSpan(start_ms=0, end_ms=None, length_ms=10_000, exact=True)
 PART = TimeSpan(start_ms=1500, end_ms=4000, length_ms=2500, exact=True, fade_in_ms=100, fade_out_ms=500)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.model.failure import Category
-from euterpe.transcode.checking import read_outputs
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.media.encode import encode
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import Tools
+from euterpe.transcode.schema.checking import read_outputs
 from tests.transcode.media.canaries import Canaries
 from tests.transcode.media.hostile import blobs, broken, png, scripts
 from tests.transcode.media.making import Media, listed

@@ -19,16 +19,16 @@ import psutil
 import pytest
 import uvloop
 
-from euterpe.model.failure import Category
-from euterpe.transcode.checking import read_outputs
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.media.encode import encode
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.process import ENVIRONMENT, Watch, run_contained
-from euterpe.transcode.media.progress import MediaProgress, Meter, PassMeter
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.process import ENVIRONMENT, Watch, run_contained
+from euterpe.transcode.media.ffmpeg.progress import MediaProgress, Meter, PassMeter
+from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.media.results import EncodedOutput
-from euterpe.transcode.media.tools import Tools
-from euterpe.transcode.outputs import Output
+from euterpe.transcode.schema.checking import read_outputs
+from euterpe.transcode.schema.outputs import Output
 from tests.transcode.media.making import Media, listed
 
 AUDIO = [{"id": "a", "kind": "audio", "preset": "mp3_320"}, {"id": "w", "kind": "waveform"}]
@@ -155,10 +155,10 @@ def test_ffmpeg_dies_with_the_process_that_started_it(
         f"""
 import asyncio, sys
 from pathlib import Path
-from euterpe.transcode.checking import read_outputs
+from euterpe.transcode.schema.checking import read_outputs
 from euterpe.transcode.media.encode import encode
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.tools import find_tools
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import find_tools
 outputs, _ = read_outputs({AUDIO[:1]!r})
 def note(progress):
     if progress.speed is not None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transcode.media.info import Chapter, MediaInfo, MediaStream
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.probe import probe
-from euterpe.transcode.media.probe_text import read_ffmetadata
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import Tools
+from euterpe.transcode.media.kinds.tags import Cover, metadata_file, picture_block, wanted_chapters
+from euterpe.transcode.media.probing.info import Chapter, MediaInfo, MediaStream
+from euterpe.transcode.media.probing.probe import probe
+from euterpe.transcode.media.probing.probe_text import read_ffmetadata
 from euterpe.transcode.media.span import TimeSpan
-from euterpe.transcode.media.tags import Cover, metadata_file, picture_block, wanted_chapters
-from euterpe.transcode.media.tools import Tools
-from euterpe.transcode.outputs import Tags
+from euterpe.transcode.schema.outputs import Tags
 from tests.transcode.media.conftest import Encode
 from tests.transcode.media.making import CHAPTERS, CUSTOM_TAGS, TAGS, Media
 

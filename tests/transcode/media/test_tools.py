@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.model.failure import Category
-from euterpe.transcode.checking import read_outputs
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.media.encode import encode
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.exit_codes import EXIT_CODES, after_crash, error_for_exit
-from euterpe.transcode.media.info import MediaInfo, MediaStream
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.probe import probe
-from euterpe.transcode.media.tools import Tools, find_tools
+from euterpe.transcode.media.ffmpeg.exit_codes import EXIT_CODES, after_crash, error_for_exit
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import Tools, find_tools
+from euterpe.transcode.media.probing.info import MediaInfo, MediaStream
+from euterpe.transcode.media.probing.probe import probe
+from euterpe.transcode.schema.checking import read_outputs
 from tests.transcode.media.making import Media
 
 
@@ -66,7 +66,7 @@ def test_an_ffprobe_that_cannot_read_descriptors_is_passed_over(tmp_path: Path) 
 
 def test_no_package_that_can_download_programs_is_ever_imported() -> None:
     code = (
-        "import sys; from euterpe.transcode.media.tools import find_tools; find_tools();"
+        "import sys; from euterpe.transcode.media.ffmpeg.tools import find_tools; find_tools();"
         "print([name for name in ('ffmpeg', 'imageio_ffmpeg', 'patoolib', 'requests') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from euterpe.transcode.media.errors import MediaError
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.probe import probe
-from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import Tools
+from euterpe.transcode.media.probing.probe import probe
 from tests.transcode.media.conftest import Encode
 from tests.transcode.media.making import Media, listed
 

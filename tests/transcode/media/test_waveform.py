@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transcode.media.waveform import MOST_COLUMNS, Peaks
+from euterpe.transcode.media.kinds.waveform import MOST_COLUMNS, Peaks
 from tests.transcode.media.conftest import Encode
 from tests.transcode.media.making import Media
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transcode.media.tools import Tools, find_tools
+from euterpe.transcode.media.ffmpeg.tools import Tools, find_tools
 from tests.transcode.media.making import Media
 from tests.transcode.service.studio import Studio, studio_on
 

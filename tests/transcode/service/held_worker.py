@@ -11,7 +11,7 @@ import pytest
 
 from euterpe.config import Config, TranscodeConfig
 from euterpe.queue.queue import Queue
-from euterpe.transcode.media.tools import find_tools
+from euterpe.transcode.media.ffmpeg.tools import find_tools
 from euterpe.transcode.setup import Transcoding
 from tests.transcode.service.holding import hold_attempts
 from tests.transcode.service.studio import environ_for

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.transcode import job, uploading
+from euterpe.transcode.handler import job, uploading
 
 PLACES = ("fetching", "processing", "uploading", "published")
 """The stages, and the moment after the first output is there."""

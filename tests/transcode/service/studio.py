@@ -21,7 +21,7 @@ from euterpe.server.app import create_app
 from euterpe.server.http.serving import serve
 from euterpe.stores.sql.accounts.enrolment import Enrolment
 from euterpe.stores.sql.accounts.keys import ApiKeys
-from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.setup import Transcoding
 from euterpe.webhook.signing import new_secret
 from tests.plain_http import NO_CERTIFICATES

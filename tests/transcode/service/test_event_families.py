@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from euterpe.backends.engines import connect
+from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.errors import InvalidInput
-from euterpe.model.event_names import family_of
-from euterpe.model.exchange import Advance, ClaimRequest, Report
-from euterpe.model.failure import Category, Failure
+from euterpe.model.events.names import family_of
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Failed, Outcome, Released, Success
 from euterpe.model.state import TRANSCODE_STAGES, State
 from euterpe.model.submission import Submission
 from euterpe.stores.sql.store import SqlStore

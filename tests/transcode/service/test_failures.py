@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.media.ffmpeg.tools import Tools
 from tests.servers.s3 import RcloneServer
 from tests.transcode.credentials.requester import Requester, requester
 from tests.transcode.service.conftest import put_source

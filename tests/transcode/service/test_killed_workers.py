@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transcode.media.tools import Tools
+from euterpe.transcode.media.ffmpeg.tools import Tools
 from tests.transcode.service.conftest import put_source
 from tests.transcode.service.holding import PLACES
 from tests.transcode.service.studio import MP3, studio_on

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.transcode import job, uploading
+from euterpe.transcode.handler import job, uploading
 from tests.transcode.service.studio import Studio
 
 

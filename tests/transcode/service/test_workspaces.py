@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.transcode.progress import ProgressReporter, progress_document, progress_text
-from euterpe.transcode.workspace import Workspaces
+from euterpe.transcode.handler.progress import ProgressReporter, progress_document, progress_text
+from euterpe.transcode.handler.workspace import Workspaces
 
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from euterpe.transcode.workspace import Workspaces
+from euterpe.transcode.handler.workspace import Workspaces
 
 async def main():
     async with Workspaces(Path(sys.argv[1])).folder("job") as folder:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from euterpe.egress.target import EgressPolicy
-from euterpe.transcode.locations import AccessKeys, S3Destination, S3Source
+from euterpe.transcode.schema.locations import AccessKeys, S3Destination, S3Source
 from euterpe.transcode.storage.http import Timing
 from euterpe.transcode.storage.ports import Credentials, UploadAttempt
 from euterpe.transcode.storage.retrying import Retries
-from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
+from euterpe.transcode.storage.s3.objects import S3SourceReader, S3Writer, connecting
 from tests.servers.s3 import MotoServer, RcloneServer
 from tests.transcode.storage.gate import Gate, gate_to
 from tests.transcode.storage.parts import JOB, MIB, QUICK, JobCredentials, MemoryLedger

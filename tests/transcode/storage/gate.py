@@ -12,8 +12,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from euterpe.transcode.locations import AccessKeys
-from euterpe.transcode.storage.sigv4 import EMPTY_SHA256, SignableRequest, signed_headers
+from euterpe.transcode.schema.locations import AccessKeys
+from euterpe.transcode.storage.s3.sigv4 import EMPTY_SHA256, SignableRequest, signed_headers
 
 ANYBODY = AccessKeys(access_key_id="any", secret_access_key="any")
 NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "expect"}

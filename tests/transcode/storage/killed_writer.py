@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from euterpe.egress.target import EgressPolicy
-from euterpe.transcode.locations import AccessKeys, S3Destination
+from euterpe.transcode.schema.locations import AccessKeys, S3Destination
 from euterpe.transcode.storage.ports import OpenUpload, UploadAttempt
-from euterpe.transcode.storage.s3 import S3Writer, connecting
+from euterpe.transcode.storage.s3.objects import S3Writer, connecting
 from tests.transcode.storage.parts import JOB, MIB, Claim, JobCredentials
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 
 from euterpe.model.errors import StaleLease
-from euterpe.model.failure import Category
-from euterpe.transcode.locations import AccessKeys, SignedUrl
+from euterpe.model.failures.failure import Category
+from euterpe.transcode.schema.locations import AccessKeys, SignedUrl
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.ports import OpenUpload, Reason, Scope, UploadAttempt, Versioned, VersionedUrl
 from euterpe.transcode.storage.retrying import Retries

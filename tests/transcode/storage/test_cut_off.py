@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from euterpe.egress.target import EgressPolicy
-from euterpe.transcode.locations import AccessKeys, LocalDestination, S3Destination
+from euterpe.transcode.schema.locations import AccessKeys, LocalDestination, S3Destination
 from euterpe.transcode.storage.local import STAGING, LocalWriter
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import UploadAttempt
-from euterpe.transcode.storage.s3 import S3Writer, connecting
+from euterpe.transcode.storage.s3.objects import S3Writer, connecting
 from tests.cancellation.cutting import When, cut_off
 from tests.servers.s3 import RcloneServer
 from tests.transcode.storage.parts import JOB, MIB, QUICK, Claim, JobCredentials, MemoryLedger, random_file, sha256_of

@@ -16,9 +16,9 @@ MOST_GROWTH = 48 * MIB
 CODE = """
 import asyncio, json, resource, sys
 from pathlib import Path
-from euterpe.transcode.locations import AccessKeys, S3Destination, S3Source
+from euterpe.transcode.schema.locations import AccessKeys, S3Destination, S3Source
 from euterpe.transcode.storage.ports import UploadAttempt
-from euterpe.transcode.storage.s3 import S3SourceReader, S3Writer, connecting
+from euterpe.transcode.storage.s3.objects import S3SourceReader, S3Writer, connecting
 from euterpe.egress.target import EgressPolicy
 from tests.transcode.storage.parts import JOB, Claim, JobCredentials, MemoryLedger, random_file
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.model.failure import Category
-from euterpe.transcode.locations import LocalDestination, LocalSource
+from euterpe.model.failures.failure import Category
+from euterpe.transcode.schema.locations import LocalDestination, LocalSource
 from euterpe.transcode.storage.errors import StorageError
 from euterpe.transcode.storage.local import STAGING, LocalReader, LocalWriter
 from euterpe.transcode.storage.local_root import LocalRoot

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.storage.errors import StorageError
-from euterpe.transcode.storage.parts import MAX_PARTS, part_size_for
 from euterpe.transcode.storage.ports import OpenUpload, UploadAttempt
+from euterpe.transcode.storage.s3.parts import MAX_PARTS, part_size_for
 from tests.transcode.storage.conftest import S3Place
 from tests.transcode.storage.gate import Fault, Seen, Token
 from tests.transcode.storage.parts import JOB, MIB, Claim, JobCredentials, MemoryLedger, random_file, sha256_of

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from euterpe.model.failure import Category
-from euterpe.transcode.locations import AccessKeys
+from euterpe.model.failures.failure import Category
+from euterpe.transcode.schema.locations import AccessKeys
 from euterpe.transcode.storage.errors import StorageError
 from euterpe.transcode.storage.http import Timing
 from euterpe.transcode.storage.retrying import Retries

@@ -11,10 +11,10 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from euterpe.model.errors import StaleLease, Unsupported
-from euterpe.model.failure import Category
-from euterpe.transcode.locations import PutUrlDestination, SignedUrl, SignedUrlSource, without_query
+from euterpe.model.failures.failure import Category
+from euterpe.transcode.schema.locations import PutUrlDestination, SignedUrl, SignedUrlSource, without_query
 from euterpe.transcode.storage.errors import StorageError
-from euterpe.transcode.storage.s3 import connecting
+from euterpe.transcode.storage.s3.objects import connecting
 from euterpe.transcode.storage.signed_url import PutUrlWriter, SignedUrlReader
 from tests.transcode.storage.conftest import LOOPBACK, S3Place
 from tests.transcode.storage.gate import Fault

@@ -12,8 +12,8 @@ from botocore.credentials import Credentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from euterpe.transcode.locations import AccessKeys
-from euterpe.transcode.storage.sigv4 import (
+from euterpe.transcode.schema.locations import AccessKeys
+from euterpe.transcode.storage.s3.sigv4 import (
     EMPTY_SHA256,
     UNSIGNED_PAYLOAD,
     SignableRequest,

@@ -10,13 +10,13 @@ from random import Random
 import pytest
 
 from euterpe.egress.target import EgressPolicy
-from euterpe.model.failure import Category
-from euterpe.transcode.locations import AccessKeys, S3Destination
+from euterpe.model.failures.failure import Category
+from euterpe.transcode.schema.locations import AccessKeys, S3Destination
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.http import StorageHttp, Timing
 from euterpe.transcode.storage.ports import UploadAttempt
 from euterpe.transcode.storage.retrying import Retries
-from euterpe.transcode.storage.s3 import S3Writer, connecting
+from euterpe.transcode.storage.s3.objects import S3Writer, connecting
 from tests.transcode.storage.parts import JOB, MIB, QUICK, Claim, JobCredentials, MemoryLedger, no_wait, random_file
 from tests.webhook.canary import Canary, Names, serving
 

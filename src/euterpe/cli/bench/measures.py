@@ -18,7 +18,7 @@ from euterpe.cli.bench.counter import Counter
 from euterpe.cli.bench.disk_probe import probe_disk
 from euterpe.cli.bench.sandbox import own_place
 from euterpe.observe.metrics import Metrics
-from euterpe.queue.job_type import JobType
+from euterpe.queue.definition.job_type import JobType
 from euterpe.queue.queue import Queue, core_of
 
 SUBMITTERS: Final = 64

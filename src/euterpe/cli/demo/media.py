@@ -90,7 +90,7 @@ def proofs_of(media: Media) -> list[Proof]:
 
 
 def _make_sound(path: Path) -> None:
-    from euterpe.transcode.media.tools import find_tools
+    from euterpe.transcode.media.ffmpeg.tools import find_tools
 
     path.parent.mkdir(parents=True)
     sound = f"anoisesrc=d={SECONDS}:c=pink:r=44100:a=0.3:seed=7"

@@ -15,10 +15,10 @@ from euterpe.cli.demo.app import flaky, later, nap, prepare, queue, render, summ
 from euterpe.cli.demo.console import DemoConsole, Picture
 from euterpe.cli.demo.processes import LEASE, ApiFacts, DemoProcesses, Member
 from euterpe.cli.demo.receiver import Receiver
+from euterpe.model.claims.exchange import ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.outcome import Success
 from euterpe.model.dependency import Dependency
-from euterpe.model.exchange import ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.job import AttemptRow, Claim, JobRow
-from euterpe.model.outcome import Success
 from euterpe.model.state import TERMINAL, State
 from euterpe.queue.queue import core_of
 from euterpe.webhooks import VerifiedEvent

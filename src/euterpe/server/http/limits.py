@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.exchange import LEASE_TTL_US
+from euterpe.model.claims.exchange import LEASE_TTL_US
 from euterpe.server.http.problems import Refusal
 from euterpe.server.quotas import Quota
 

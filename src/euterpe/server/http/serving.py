@@ -12,7 +12,7 @@ from typing import Final
 
 import uvicorn
 
-from euterpe.model.hosts import AllowedHosts
+from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.server.app import ControlPlane
 from euterpe.server.http.asgi import AsgiScope, Receive, Send
 from euterpe.server.http.connections import ConnectionLimits, OpenConnections, ServerConfig

@@ -11,13 +11,13 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
+from euterpe.model.claims.worker_reports import News, TokenHeartbeat, TokenReport, hash_token
 from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.failure import Category, Failure, category_of_status
+from euterpe.model.failures.failure import Category, Failure, category_of_status
 from euterpe.model.job import parse_attempt_id
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.model.worker_reports import News, TokenHeartbeat, TokenReport, hash_token
 from euterpe.server.http.decoding import canonical_json
 from euterpe.server.http.problems import Refusal, pointer_of
 from euterpe.server.routes.submissions import bytes_of

@@ -9,13 +9,13 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from euterpe.model.backoff import Backoff, Strategy
 from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import Dependency
 from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
+from euterpe.model.failures.backoff import Backoff, Strategy
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.priority import parse_priority
-from euterpe.model.retry import RetryPolicy
 from euterpe.model.submission import Submission, check
 from euterpe.server.http.decoding import opaque_json
 from euterpe.server.http.problems import Refusal, pointer_of, refusal_of

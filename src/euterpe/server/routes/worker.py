@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.outcome import Success
+from euterpe.model.claims.worker_reports import REFUSED, News, Renewed, TokenHeartbeat, TokenReply, TokenReport
 from euterpe.model.document import rfc3339
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
-from euterpe.model.outcome import Success
 from euterpe.model.state import State
-from euterpe.model.worker_reports import REFUSED, News, Renewed, TokenHeartbeat, TokenReply, TokenReport
 from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, ServingStore, Telemetry, Trace, Wakeups
 from euterpe.server.attempt_spans import AttemptSpans
 from euterpe.server.batcher import Batcher

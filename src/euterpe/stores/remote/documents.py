@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.backoff import Backoff
 from euterpe.model.duration import LONGEST_US, format_duration
-from euterpe.model.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
+from euterpe.model.failures.backoff import Backoff
+from euterpe.model.failures.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
+from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease, parse_attempt_id
 from euterpe.model.priority import PRIORITY_NAMES
-from euterpe.model.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.state import PLAIN_STAGES, State
 from euterpe.model.submission import EXECUTION_TIMEOUT_US, NAME_LIMIT, VISIBILITY_US, Submission
 

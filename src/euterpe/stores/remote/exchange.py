@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
+from euterpe.model.claims.exchange import Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.errors import PayloadTooLarge
-from euterpe.model.exchange import Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
-from euterpe.model.failure import Category, Failure
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
-from euterpe.model.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.state import State
 from euterpe.stores.remote.documents import Blank, ClaimedDocument, claim_of, error_body, microseconds, stored_to_wire
 from euterpe.stores.remote.session import ControlPlaneSession, illegal_move

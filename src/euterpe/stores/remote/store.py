@@ -16,8 +16,8 @@ import msgspec
 
 from euterpe.model.batch import Draft, Receipt, Unit, as_stored, drafts_of
 from euterpe.model.changes import Changes, check_changes
+from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
-from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal

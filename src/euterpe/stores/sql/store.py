@@ -13,12 +13,12 @@ import msgspec
 
 from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
 from euterpe.model.changes import Changes, check_changes
+from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
-from euterpe.model.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
-from euterpe.model.outcome import settle as decide
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import (
     IDEMPOTENCY_WINDOW_US,

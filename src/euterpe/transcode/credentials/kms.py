@@ -18,8 +18,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from euterpe.crypto import InvalidKeyring, MissingKek, SealBroken
-from euterpe.transcode.locations import AccessKeys
-from euterpe.transcode.storage.sigv4 import SignableRequest, signed_headers
+from euterpe.transcode.schema.locations import AccessKeys
+from euterpe.transcode.storage.s3.sigv4 import SignableRequest, signed_headers
 
 KMS_PREFIX: Final = "kms:"
 _TIMEOUT_S: Final = 10.0

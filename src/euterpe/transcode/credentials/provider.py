@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from euterpe.crypto import MissingKek, SealBroken
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.credentials.refresh import RefreshCalls, stage_of
 from euterpe.transcode.credentials.repository import CredentialStore, StoredCredentials
-from euterpe.transcode.locations import AccessKeys, CredentialSet, SignedUrl
+from euterpe.transcode.schema.locations import AccessKeys, CredentialSet, SignedUrl
 from euterpe.transcode.storage.errors import StorageError
 from euterpe.transcode.storage.ports import Reason, Scope, UploadAttempt, Versioned, VersionedUrl
 

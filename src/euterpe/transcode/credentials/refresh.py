@@ -16,10 +16,10 @@ import msgspec
 from euterpe.egress.client import Egress, EgressReply
 from euterpe.egress.errors import EgressError, EgressRefused
 from euterpe.model.accounts import UnknownSecret
-from euterpe.model.failure import Category
-from euterpe.model.http_error import retry_after_us
+from euterpe.model.failures.failure import Category
+from euterpe.model.failures.http_error import retry_after_us
 from euterpe.transcode.credentials.repository import StoredCredentials
-from euterpe.transcode.locations import Locations, S3Destination, S3Source, canonical
+from euterpe.transcode.schema.locations import Locations, S3Destination, S3Source, canonical
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.ports import Reason, Scope
 from euterpe.webhook.signing import new_nonce, sign

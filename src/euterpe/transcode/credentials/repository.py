@@ -12,7 +12,7 @@ from euterpe.crypto import KeyWrapper, Sealed, SealingKeys, credentials_context,
 from euterpe.model.errors import StaleLease
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
-from euterpe.transcode.locations import CredentialSet, LocalDestination, Locations, S3Destination, S3Source
+from euterpe.transcode.schema.locations import CredentialSet, LocalDestination, Locations, S3Destination, S3Source
 from euterpe.transcode.storage.ports import Fence, OpenUpload, UploadAttempt
 
 REWRAP_BATCH: Final = 100

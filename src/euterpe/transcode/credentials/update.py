@@ -17,8 +17,8 @@ from euterpe.egress.target import EgressPolicy
 from euterpe.model.errors import EuterpeError, JobNotFound
 from euterpe.model.state import TERMINAL
 from euterpe.transcode.credentials.repository import CredentialStore, StoredCredentials
-from euterpe.transcode.location_rules import read_locations
-from euterpe.transcode.locations import (
+from euterpe.transcode.schema.location_rules import read_locations
+from euterpe.transcode.schema.locations import (
     CredentialSet,
     DestinationLocation,
     Locations,
@@ -26,7 +26,7 @@ from euterpe.transcode.locations import (
     SignedUrlSource,
     SourceLocation,
 )
-from euterpe.transcode.reading import FieldProblem, escaped
+from euterpe.transcode.schema.reading import FieldProblem, escaped
 
 _IF_MATCH: Final = re.compile(r'\s*"([1-9][0-9]{0,8})"\s*', re.ASCII)
 _REFRESH_ID: Final = re.compile(r"[!-~]{1,128}", re.ASCII)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from euterpe.transcode.media.info import MediaInfo, MediaStream
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.loudness import Correction
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.kinds.loudness import Correction
+from euterpe.transcode.media.kinds.tags import COVER_TYPES, COVERS_AS_STREAMS, MIME, cover_type
+from euterpe.transcode.media.probing.info import MediaInfo, MediaStream
 from euterpe.transcode.media.span import TimeSpan
-from euterpe.transcode.media.tags import COVER_TYPES, COVERS_AS_STREAMS, MIME, cover_type
-from euterpe.transcode.outputs import AudioSettings
-from euterpe.transcode.presets import AudioPreset, VideoPreset
+from euterpe.transcode.schema.outputs import AudioSettings
+from euterpe.transcode.schema.presets import AudioPreset, VideoPreset
 
 GLOBAL = ("-hide_banner", "-nostats", "-y", "-progress", "pipe:1", "-stats_period", "0.25")
 LAYOUTS = {1: "mono", 2: "stereo", 3: "3.0", 4: "4.0", 5: "5.0", 6: "5.1", 7: "6.1", 8: "7.1"}

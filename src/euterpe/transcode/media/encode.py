@@ -11,25 +11,25 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from euterpe.model.failure import Category
-from euterpe.transcode.media import tags, thumbnail
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.media.errors import MediaError, bad_output
-from euterpe.transcode.media.exit_codes import error_for_system
+from euterpe.transcode.media.ffmpeg.exit_codes import error_for_system
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.process import Pipe
+from euterpe.transcode.media.ffmpeg.progress import Meter, OnProgress
+from euterpe.transcode.media.ffmpeg.run import Run
+from euterpe.transcode.media.ffmpeg.source import forgives_errors
+from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.media.finishing import finish, finish_thumbnails
-from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.limits import MediaLimits
-from euterpe.transcode.media.measuring import measure
+from euterpe.transcode.media.kinds import tags, thumbnail
 from euterpe.transcode.media.prepared import Prepared, prepare
-from euterpe.transcode.media.probe import probe
-from euterpe.transcode.media.process import Pipe
-from euterpe.transcode.media.progress import Meter, OnProgress
+from euterpe.transcode.media.probing.info import MediaInfo
+from euterpe.transcode.media.probing.measuring import measure
+from euterpe.transcode.media.probing.probe import probe
 from euterpe.transcode.media.renditions import Rendition, rendition
 from euterpe.transcode.media.results import EncodedOutput
-from euterpe.transcode.media.run import Run
-from euterpe.transcode.media.source import forgives_errors
-from euterpe.transcode.media.tools import Tools
-from euterpe.transcode.outputs import AudioOutput, Output, ThumbnailOutput
-from euterpe.transcode.presets import AUDIO_PRESETS
+from euterpe.transcode.schema.outputs import AudioOutput, Output, ThumbnailOutput
+from euterpe.transcode.schema.presets import AUDIO_PRESETS
 
 PARTIAL_PREFIX = ".partial-"
 MEASURING_WEIGHT = 0.3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 
 
 class MediaError(Exception):

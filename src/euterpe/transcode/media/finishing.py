@@ -6,18 +6,26 @@ import asyncio
 import hashlib
 from pathlib import Path
 
-from euterpe.transcode.checking import names_of
-from euterpe.transcode.media import hls, verify, waveform
 from euterpe.transcode.media.errors import MediaError, bad_source
-from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.loudness import LoudnessReport, missed, report
-from euterpe.transcode.media.measuring import listen
+from euterpe.transcode.media.ffmpeg.run import Run
+from euterpe.transcode.media.kinds import hls, waveform
+from euterpe.transcode.media.kinds.loudness import LoudnessReport, missed, report
 from euterpe.transcode.media.prepared import Prepared
+from euterpe.transcode.media.probing import verify
+from euterpe.transcode.media.probing.info import MediaInfo
+from euterpe.transcode.media.probing.measuring import listen
 from euterpe.transcode.media.renditions import Rendition, file_of
 from euterpe.transcode.media.results import EncodedFile, EncodedOutput
-from euterpe.transcode.media.run import Run
-from euterpe.transcode.outputs import AudioOutput, HlsOutput, ThumbnailOutput, VideoOutput, WaveformOutput, kind_of
-from euterpe.transcode.presets import AUDIO_PRESETS, VIDEO_PRESETS
+from euterpe.transcode.schema.checking import names_of
+from euterpe.transcode.schema.outputs import (
+    AudioOutput,
+    HlsOutput,
+    ThumbnailOutput,
+    VideoOutput,
+    WaveformOutput,
+    kind_of,
+)
+from euterpe.transcode.schema.presets import AUDIO_PRESETS, VIDEO_PRESETS
 
 PICTURE_DEMUXERS = ("jpeg_pipe", "png_pipe")
 PICTURE_TYPES = {"jpg": "image/jpeg", "png": "image/png"}

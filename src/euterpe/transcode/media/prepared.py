@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from euterpe.transcode.media.command import is_enlarged
 from euterpe.transcode.media.errors import bad_output
-from euterpe.transcode.media.info import Chapter, MediaInfo, MediaStream
-from euterpe.transcode.media.loudness import Correction, Measured
+from euterpe.transcode.media.kinds.loudness import Correction, Measured
+from euterpe.transcode.media.kinds.tags import wanted_chapters, wanted_tags
+from euterpe.transcode.media.kinds.thumbnail import pictured_stream
+from euterpe.transcode.media.probing.info import Chapter, MediaInfo, MediaStream
 from euterpe.transcode.media.span import TimeSpan, span_of
-from euterpe.transcode.media.tags import wanted_chapters, wanted_tags
-from euterpe.transcode.media.thumbnail import pictured_stream
-from euterpe.transcode.outputs import (
+from euterpe.transcode.schema.outputs import (
     AudioOutput,
     HlsOutput,
     Loudness,
@@ -21,7 +21,7 @@ from euterpe.transcode.outputs import (
     VideoOutput,
     WaveformOutput,
 )
-from euterpe.transcode.presets import VIDEO_PRESETS
+from euterpe.transcode.schema.presets import VIDEO_PRESETS
 
 PICTURES = frozenset({"mjpeg", "png", "bmp", "gif", "webp", "tiff"})
 

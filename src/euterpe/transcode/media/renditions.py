@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from euterpe.transcode.media import command, hls
-from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.media.limits import MediaLimits
+from euterpe.transcode.media import command
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.process import Pipe
+from euterpe.transcode.media.kinds import hls
+from euterpe.transcode.media.kinds.waveform import Peaks, read_peaks
 from euterpe.transcode.media.prepared import Prepared
-from euterpe.transcode.media.process import Pipe
-from euterpe.transcode.media.waveform import Peaks, read_peaks
-from euterpe.transcode.outputs import AudioOutput, AudioSettings, HlsOutput, VideoOutput, WaveformOutput
-from euterpe.transcode.presets import AUDIO_PRESETS, VIDEO_PRESETS
+from euterpe.transcode.media.probing.info import MediaInfo
+from euterpe.transcode.schema.outputs import AudioOutput, AudioSettings, HlsOutput, VideoOutput, WaveformOutput
+from euterpe.transcode.schema.presets import AUDIO_PRESETS, VIDEO_PRESETS
 
 FILE = "media"
 """What the file of an output is called while it is made."""

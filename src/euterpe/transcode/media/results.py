@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from euterpe.transcode.media.loudness import LoudnessReport
+from euterpe.transcode.media.kinds.loudness import LoudnessReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

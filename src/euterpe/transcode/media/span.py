@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from euterpe.transcode.media.errors import bad_output
-from euterpe.transcode.media.info import MediaInfo
-from euterpe.transcode.outputs import Trim
+from euterpe.transcode.media.probing.info import MediaInfo
+from euterpe.transcode.schema.outputs import Trim
 
 UNKNOWN_SHARE = 0.6
 

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 import aiohttp
 
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.http import Timing
 from euterpe.transcode.storage.ports import Fetched, Progress, SourceInfo

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from euterpe.model.errors import EuterpeError
-from euterpe.model.failure import Category, category_of_status
+from euterpe.model.failures.failure import Category, category_of_status
 
 _STORE_CODE: Final = re.compile(rb"<Code>\s*([A-Za-z0-9._-]{1,64})\s*</Code>")
 _IS_ERROR: Final = re.compile(rb"<Error[\s>]")

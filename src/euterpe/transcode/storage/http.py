@@ -20,8 +20,8 @@ from euterpe.egress.aiohttp_guard import AiohttpGuard
 from euterpe.egress.errors import EgressFailed, EgressRefused
 from euterpe.egress.resolution import Resolver
 from euterpe.egress.target import EgressPolicy
-from euterpe.model.failure import Category
-from euterpe.model.http_error import retry_after_us
+from euterpe.model.failures.failure import Category
+from euterpe.model.failures.http_error import retry_after_us
 from euterpe.transcode.storage.errors import Stage, StorageError, refused, store_code_of
 
 _ERROR_BYTES: Final = 64 * 1024

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from euterpe.model.errors import InvalidInput, StaleLease
-from euterpe.model.failure import Category
-from euterpe.transcode.locations import LocalDestination, LocalSource
+from euterpe.model.failures.failure import Category
+from euterpe.transcode.schema.locations import LocalDestination, LocalSource
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.local_root import LocalRoot, split, translated
 from euterpe.transcode.storage.ports import Fence, Fetched, Progress, SourceInfo, Stored, UploadAttempt

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.storage.errors import Stage, StorageError
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from euterpe.transcode.locations import AccessKeys, SignedUrl
+from euterpe.transcode.schema.locations import AccessKeys, SignedUrl
 
 Scope = Literal["source", "destination"]
 Reason = Literal["expired", "denied", "expiring", "missing"]

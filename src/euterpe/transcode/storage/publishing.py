@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from euterpe.model.failure import Category
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.ports import Fence
 

@@ -11,17 +11,17 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from euterpe.model.errors import Unsupported
-from euterpe.model.failure import Category
-from euterpe.model.http_error import retry_after_us
-from euterpe.transcode.locations import PutUrlDestination, SignedUrlSource
+from euterpe.model.failures.failure import Category
+from euterpe.model.failures.http_error import retry_after_us
+from euterpe.transcode.schema.locations import PutUrlDestination, SignedUrlSource
 from euterpe.transcode.storage.download import OPENED, Download
 from euterpe.transcode.storage.errors import Stage, StorageError, access_denied, refused, store_code_of
 from euterpe.transcode.storage.http import StorageHttp, StorageResponse, small_body
-from euterpe.transcode.storage.parts import Part, cut, stream
 from euterpe.transcode.storage.ports import Credentials, Fence, Fetched, Progress, Reason, SourceInfo, Stored
 from euterpe.transcode.storage.publishing import Condition, publish
 from euterpe.transcode.storage.retrying import Retries
-from euterpe.transcode.storage.s3 import Connect
+from euterpe.transcode.storage.s3.objects import Connect
+from euterpe.transcode.storage.s3.parts import Part, cut, stream
 
 _PUT: frozenset[int] = frozenset({200, 201, 204})
 _LARGEST_PUT = 5 * 1024**3

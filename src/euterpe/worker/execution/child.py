@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError, Unsupported
-from euterpe.model.exchange import Advance
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
 from euterpe.worker.context import Context, Sent

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.failure import Failure
+from euterpe.model.failures.failure import Failure
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
+from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError
-from euterpe.model.exchange import Advance
-from euterpe.model.failure import Category, Failure
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.worker.context import Context, Reporter, Sent
 from euterpe.worker.execution.environment import for_a_handler

@@ -6,9 +6,9 @@ import secrets
 from collections import Counter
 from typing import Final
 
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.worker_reports import hash_token
 from euterpe.model.job import Claim, JobRow, Lease
-from euterpe.model.worker_reports import hash_token
 from euterpe.stores.sql.jobs.effects import tell
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import URGENCY, jobs_from, limit_key_of

@@ -12,9 +12,9 @@ import msgspec
 
 from euterpe.model.batch import new_ids
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest
-from euterpe.model.event import event_of, is_told
-from euterpe.model.event_names import is_told_of
-from euterpe.model.failure import Category, Failure, unprocessable
+from euterpe.model.events.event import event_of, is_told
+from euterpe.model.events.names import is_told_of
+from euterpe.model.failures.failure import Category, Failure, unprocessable
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.stores.sql.program import Program, Row, each, one

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.outcome import Settlement
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
-from euterpe.model.exchange import ClaimRequest
 from euterpe.model.job import Claim, JobRow, Lease
-from euterpe.model.outcome import Settlement
 from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.claim import claim

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.job import Claim, JobRow
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from euterpe.model.exchange import Advance, HeartbeatReply
+from euterpe.model.claims.exchange import Advance, HeartbeatReply
 from euterpe.model.job import JobRow, Lease
 from euterpe.model.readable import unreadable_columns
 from euterpe.model.state import State, check_advance

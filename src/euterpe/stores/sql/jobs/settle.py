@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
+from euterpe.model.claims.outcome import Settlement, stages_unfinished
 from euterpe.model.job import JobRow
-from euterpe.model.outcome import Settlement, stages_unfinished
 from euterpe.model.state import State
 from euterpe.stores.sql.jobs.effects import follow
 from euterpe.stores.sql.program import Each, Program, Row, each, one

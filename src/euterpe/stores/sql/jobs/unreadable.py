@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from euterpe.model.claims.outcome import unprocessable_row
 from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Claim
-from euterpe.model.outcome import unprocessable_row
 from euterpe.model.readable import columns_not_json, unreadable_columns
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from euterpe.model.batch import as_stored
 from euterpe.model.changes import Changes, changed
+from euterpe.model.claims.outcome import taken_away
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned
-from euterpe.model.failure import Category, Failure
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import JobRow
-from euterpe.model.outcome import taken_away
 from euterpe.model.state import PLAIN_STAGES, TERMINAL, By, State, check_move
 from euterpe.model.submission import Submission, check_name
 from euterpe.stores.sql.jobs import settle

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from euterpe.model.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
-from euterpe.model.outcome import Failed, exhausted, settle, taken_away
+from euterpe.model.claims.outcome import Failed, exhausted, settle, taken_away
+from euterpe.model.failures.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
 from euterpe.model.state import By, State
 from euterpe.model.submission import KEY_KEPT_AFTER_END_US
 from euterpe.stores.sql.jobs import settle as jobs_settle

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from euterpe.model.batch import as_stored
 from euterpe.model.errors import JobNotFound
-from euterpe.model.outbox import Delivery, DeliveryRecord, OutboxEvent
+from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
 from euterpe.stores.sql.program import Program, each, one
 
 _BODY: Final = OutboxEvent.__struct_fields__.index("body")

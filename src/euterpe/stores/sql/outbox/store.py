@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from euterpe.model.exchange import LEASE_TTL_US
-from euterpe.model.outbox import Delivery, DeliveryRecord, OutboxEvent
+from euterpe.model.claims.exchange import LEASE_TTL_US
+from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.outbox import events
 

@@ -11,10 +11,10 @@ import secrets
 from collections.abc import Sequence
 from uuid import UUID
 
-from euterpe.model.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.outcome import Success
+from euterpe.model.claims.worker_reports import Settled, TokenReply, TokenReport
 from euterpe.model.job import Claim, JobRow, Lease
-from euterpe.model.outcome import Success
-from euterpe.model.worker_reports import Settled, TokenReply, TokenReport
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.fast_path import PlainLines
 from euterpe.stores.sql.program import Program, each, one

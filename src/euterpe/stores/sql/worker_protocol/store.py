@@ -13,13 +13,10 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from euterpe.model.errors import CommitUnknown, StoreUnavailable
-from euterpe.model.exchange import Advance, ClaimRequest
-from euterpe.model.job import Claim, JobRow, Lease
-from euterpe.model.outcome import Released, Settlement, Success
-from euterpe.model.outcome import settle as decide
-from euterpe.model.state import State, check_advance
-from euterpe.model.worker_reports import (
+from euterpe.model.claims.exchange import Advance, ClaimRequest
+from euterpe.model.claims.outcome import Released, Settlement, Success
+from euterpe.model.claims.outcome import settle as decide
+from euterpe.model.claims.worker_reports import (
     LOCKED,
     REFUSED,
     News,
@@ -30,6 +27,9 @@ from euterpe.model.worker_reports import (
     TokenReport,
     hash_token,
 )
+from euterpe.model.errors import CommitUnknown, StoreUnavailable
+from euterpe.model.job import Claim, JobRow, Lease
+from euterpe.model.state import State, check_advance
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import heartbeat, settle

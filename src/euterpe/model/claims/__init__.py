@@ -1,0 +1,1 @@
+"""What a worker and a store exchange: claims, heartbeats, reports, outcomes."""

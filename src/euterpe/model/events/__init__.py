@@ -1,0 +1,1 @@
+"""Outbox events: their names, their bodies, their deliveries."""

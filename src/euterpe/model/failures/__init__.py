@@ -1,0 +1,1 @@
+"""Why an attempt failed, and when it is tried again."""

@@ -1,0 +1,1 @@
+"""URLs and host names as requesters write them."""

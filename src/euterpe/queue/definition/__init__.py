@@ -1,0 +1,1 @@
+"""What a user declares: job types, their options, their backoffs, their cron entries."""

@@ -1,0 +1,306 @@
+"""A job type: a handler with a name. Calling `.submit` takes the handler's own arguments, checked here and now."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+
+import msgspec
+
+from euterpe.model.duration import DurationLike, parse_duration_us
+from euterpe.model.errors import InvalidInput
+from euterpe.model.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
+from euterpe.queue.definition.options import NAMES, Options, encode_payload, submission_of
+from euterpe.queue.handle import JobHandle
+from euterpe.queue.ports import SubmitsCalls
+from euterpe.worker.context import Context
+from euterpe.worker.handlers import Handler, Handlers, handler_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Definition(msgspec.Struct, frozen=True, eq=False):
+    """What a queue knows of a job type: its handler, its default options, and the submission they come to."""
+
+    submitter: SubmitsCalls
+    handler: Handler
+    defaults: Options
+    usual: Submission
+    """A submission of which nothing but the type was said; checked."""
+
+    @property
+    def type(self) -> str:
+        return self.handler.type
+
+    def submission(self, payload: bytes, options: Mapping[str, Any], payload_limit: int) -> Submission:
+        """Checked; without options that is soon done, for the defaults have been checked at the decorator."""
+        if not options:
+            check_payload(payload, payload_limit)
+            return self.usual.with_payload(payload)
+        submission = submission_of(self.type, payload, "json", {**self.defaults, **options})
+        check(submission, payload_limit)
+        return submission
+
+    def check_arguments(self, payload: bytes, payload_format: str) -> None:
+        """A payload that came as it is stored; InvalidInput names the argument that does not fit."""
+        if payload_format == "bytes":
+            if not self.handler.has_argument("payload"):
+                raise InvalidInput("payload", f"is bytes; {self.type} has no argument named payload to take them")
+        else:
+            self.handler.signature.check(self.type, payload)
+
+    def encode_payload(self, payload: Any) -> tuple[bytes, str]:
+        """A payload given with the type's name: named arguments, checked, or bytes for a handler that takes them."""
+        if isinstance(payload, (bytes, bytearray, memoryview)):
+            if not self.handler.has_argument("payload"):
+                raise InvalidInput("payload", f"is bytes; {self.type} has no argument named payload to take them")
+            return encode_payload(payload)
+        if payload is not None and not isinstance(payload, dict):
+            raise InvalidInput("payload", f"{self.type} takes named arguments, not {type(payload).__name__}")
+        return self.handler.encode((), payload or {}), "json"
+
+
+class Call(Generic[R]):
+    """A job type with its arguments, not yet submitted: what `with_args` returns and `queue.submit`, `submit_many`,
+    `chain`, `fan_out` and `flow.add` take.
+
+    Example:
+        jobs = await queue.submit_many([render.with_args(report_id=i) for i in range(1000)])
+    """
+
+    __slots__ = ("_definition", "_options", "_payload")
+
+    def __init__(self, definition: Definition, payload: bytes, options: Options) -> None:
+        self._definition = definition
+        self._payload = payload
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"<call of {self.type}>"
+
+    @property
+    def type(self) -> str:
+        """The name of its job type."""
+        return self._definition.type
+
+    def with_options(self, **options: Unpack[Options]) -> Call[R]:
+        """The same call with these options over its own. They are checked when it is submitted.
+
+        Example:
+            urgent = render.with_args(report_id=7).with_options(priority="high")
+        """
+        return Call(self._definition, self._payload, {**self._options, **options})
+
+
+class JobType(Generic[P, R]):
+    """What `@queue.job` makes of a function: the function itself, and ways to submit it.
+
+    `type` is its name in the queue, `function` the decorated function. Calling it calls the plain function.
+
+    Example:
+        @queue.job("report.render", max_attempts=5)
+        async def render(ctx: euterpe.Context, report_id: int) -> dict: ...
+
+        job = await render.submit(report_id=7)
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        handler = definition.handler
+        self._definition = definition
+        self.type = handler.type
+        self.function = handler.function
+        self.__name__ = handler.function.__name__
+        self.__qualname__ = handler.function.__qualname__
+        self.__module__ = handler.function.__module__
+        self.__doc__ = handler.function.__doc__
+
+    def __repr__(self) -> str:
+        return f"<job type {self.type}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the plain function, as in a unit test."""
+        return self.function(*args, **kwargs)
+
+    def with_args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The call with these arguments, to be submitted later: alone, in bulk or in a workflow. Raises InvalidInput
+        for an argument that does not fit the handler.
+
+        Example:
+            await queue.chain([extract.with_args(day="mon"), load.with_args()])
+        """
+        return Call(self._definition, self._definition.handler.encode(args, kwargs), {})
+
+    def options(self, *, connection: Any = None, **options: Unpack[Options]) -> PreparedJob[P, R]:
+        """The same job type with other options for the next submit. `connection` joins the transaction of the caller's
+        own database connection.
+
+        Example:
+            await render.options(delay="5m", idempotency_key="r7").submit(report_id=7)
+        """
+        return PreparedJob(self, options, connection)
+
+    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Store a job with these arguments. `connection=` joins the caller's own transaction.
+
+        Raises InvalidInput for an argument that does not fit the handler, and StoreUnavailable when the database does
+        not answer; then nothing was stored.
+
+        Example:
+            job = await render.submit(report_id=7)
+        """
+        definition = self._definition
+        connection = None
+        if "connection" in kwargs and not definition.handler.has_argument("connection"):
+            connection = kwargs.pop("connection")
+        if foreign := [name for name in kwargs if name in NAMES and not definition.handler.has_argument(name)]:
+            raise InvalidInput(
+                foreign[0],
+                f"is an option and not an argument of {self.type}; "
+                f"write {self.__name__}.options({foreign[0]}=...).submit(...)",
+            )
+        call = self.with_args(*args, **kwargs)
+        handle: JobHandle[R] = await definition.submitter.submit_call(call, connection, {})
+        return handle
+
+
+class PreparedJob(Generic[P, R]):
+    """A job type with options, about to be submitted: what `render.options(...)` returns.
+
+    Example:
+        await render.options(priority="high").submit(report_id=7)
+    """
+
+    def __init__(self, jobtype: JobType[P, R], options: Options, connection: Any) -> None:
+        self._jobtype = jobtype
+        self._options = options
+        self._connection = connection
+
+    def with_args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The call with these arguments and options, to be submitted later. Raises InvalidInput for an argument that
+        does not fit the handler.
+
+        Example:
+            call = render.options(priority="high").with_args(report_id=7)
+        """
+        return self._jobtype.with_args(*args, **kwargs).with_options(**self._options)
+
+    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
+        """Store a job with these arguments and options. Raises InvalidInput for one that does not fit, and
+        IdempotencyConflict where the key was used for another request.
+
+        Example:
+            job = await render.options(delay="5m").submit(report_id=7)
+        """
+        call = self.with_args(*args, **kwargs)
+        submitter = definition_of(self._jobtype).submitter
+        handle: JobHandle[R] = await submitter.submit_call(call, self._connection, {})
+        return handle
+
+
+class JobDecorator:
+    """What `@queue.job(...)` is: keeps the handler's arguments and result for the type checker. A handler takes the
+    context first, or does without."""
+
+    def __init__(self, decorate: Callable[[Any], Any]) -> None:
+        self._decorate = decorate
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> JobType[P, R]: ...
+    def __call__(self, function: Any) -> Any:
+        return self._decorate(function)
+
+
+class CronDecorator:
+    """What `@queue.cron(...)` is: likewise, over a function or over a job type."""
+
+    def __init__(self, decorate: Callable[[Any], Any]) -> None:
+        self._decorate = decorate
+
+    @overload
+    def __call__(self, function: JobType[P, R]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> JobType[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> JobType[P, R]: ...
+    def __call__(self, function: Any) -> Any:
+        return self._decorate(function)
+
+
+# --- the inside of public objects, for the other files of this package ------------------------------------------------
+# ruff: noqa: SLF001  # users do not see it; the package has to
+
+
+def definition_of(what: JobType[..., Any] | Call[Any]) -> Definition:
+    return what._definition
+
+
+def payload_of(call: Call[Any]) -> bytes:
+    return call._payload
+
+
+def submission_of_call(call: Call[Any], options: Mapping[str, Any], payload_limit: int) -> Submission:
+    """Checked, with these options over its own."""
+    said = {**call._options, **options} if options else call._options
+    return call._definition.submission(call._payload, said, payload_limit)
+
+
+def are_uniform(call: Call[Any], other: Call[Any]) -> bool:
+    """Whether they differ in the payload at most."""
+    return call._definition is other._definition and call._options == other._options
+
+
+# --- registering ------------------------------------------------------------------------------------------------------
+
+
+class Registry(Protocol):
+    """A queue, as far as registering a job type needs it."""
+
+    handlers: Handlers
+    definitions: dict[str, Definition]
+    payload_limit: int
+    idempotency_window: DurationLike | None
+
+
+def with_window(queue: Registry, options: Options) -> Options:
+    """The options, with the queue's own idempotency window where they name none."""
+    if queue.idempotency_window is None or options.get("idempotency_window") is not None:
+        return options
+    return {**options, "idempotency_window": queue.idempotency_window}
+
+
+def register(
+    queue: Registry, submitter: SubmitsCalls, name: str | None, function: Any, process: bool, options: Options
+) -> JobType[..., Any]:
+    """Make the function a job type of this queue. A bad option or signature fails here, at the decorator."""
+    if isinstance(function, JobType):
+        raise InvalidInput("handler", f"{function!r} is a job type already; decorate the plain function once")
+    timeout_us = None
+    if options.get("timeout") is not None:
+        timeout_us = parse_duration_us(options["timeout"], "timeout")
+        if timeout_us > EXECUTION_TIMEOUT_US:
+            raise InvalidInput("timeout", "a handler may ask for less than the system's 30 minutes, never for more")
+    if "idempotency_key" in options or "depends_on" in options:
+        wrong = "idempotency_key" if "idempotency_key" in options else "depends_on"
+        raise InvalidInput(wrong, "belongs to one submission and not to a job type")
+    job_type = name or f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    handler = handler_of(job_type, function, process=process, timeout_us=timeout_us)
+    defaults = dict(with_window(queue, options))
+    if defaults.get("concurrency_limit") is not None and defaults.get("concurrency_key") is None:
+        defaults["concurrency_key"] = f"type:{job_type}"
+    usual = submission_of(job_type, b"{}", "json", defaults)
+    check(usual, queue.payload_limit)
+    queue.handlers.add(handler)
+    definition = Definition(submitter, handler, cast(Options, defaults), usual)
+    queue.definitions[job_type] = definition
+    return JobType(definition)

@@ -1,0 +1,1 @@
+"""The HTTP routes of transcoding and the documents they answer."""

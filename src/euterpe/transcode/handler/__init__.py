@@ -1,0 +1,1 @@
+"""The job type `transcode`: one attempt from fetching to uploading."""

@@ -1,0 +1,237 @@
+"""The job type `transcode`: fetch, probe, encode, upload. What it returns is the end of the status document.
+
+Nothing of an attempt outlives it: its folder goes in `finally`, and outputs that it published before it failed or was
+cancelled are taken back while the claim is still its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.errors import IllegalTransition, PermanentError, StaleLease
+from euterpe.model.failures.failure import Category
+from euterpe.model.state import TRANSCODE_STAGES
+from euterpe.queue.queue import Queue
+from euterpe.transcode.handler.failing import failure_for, internal_failure
+from euterpe.transcode.handler.places import CredentialsOf, JobCredentials, Places
+from euterpe.transcode.handler.progress import ProgressReporter
+from euterpe.transcode.handler.uploading import Uploads
+from euterpe.transcode.handler.workspace import Workspaces
+from euterpe.transcode.media.encode import encode
+from euterpe.transcode.media.errors import MediaError
+from euterpe.transcode.media.ffmpeg.exit_codes import after_crash
+from euterpe.transcode.media.ffmpeg.limits import MediaLimits
+from euterpe.transcode.media.ffmpeg.tools import Tools
+from euterpe.transcode.media.probing.info import MediaInfo
+from euterpe.transcode.media.probing.probe import probe
+from euterpe.transcode.media.results import EncodedOutput
+from euterpe.transcode.schema.locations import DestinationLocation, SourceLocation
+from euterpe.transcode.schema.outputs import Output
+from euterpe.transcode.schema.request import (
+    CALLBACK_EVENTS,
+    DEFAULT_MAX_ATTEMPTS,
+    JOB_TYPE,
+    RequestInvalid,
+    TranscodePayload,
+    payload_of,
+)
+from euterpe.transcode.storage.errors import Stage, StorageError
+from euterpe.transcode.storage.ports import Fetched, UploadAttempt
+from euterpe.worker.context import Context
+from euterpe.worker.failures import HandlerFailed
+
+log = logging.getLogger("euterpe.transcode")
+
+MOST_TAG_BYTES: Final = 16_000
+SETTLE_S: Final = 5.0
+"""Of the execution timeout this much is left for the upload of what an encode that just made it has made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcoder:
+    """What attempts share in one process. `slots` bounds how many encode at the same time."""
+
+    tools: Tools
+    limits: MediaLimits
+    workspaces: Workspaces
+    places: Places
+    credentials_of: CredentialsOf
+    slots: asyncio.Semaphore
+
+    async def run(self, ctx: Context, payload: TranscodePayload) -> dict[str, Any]:
+        """One attempt. Raises HandlerFailed with a code, or StaleLease."""
+        attempt = _Attempt(self, ctx, payload)
+        try:
+            return await attempt.run()
+        except (MediaError, StorageError) as error:
+            raise HandlerFailed(failure_for(await attempt.judged(error), attempt.stage, ctx.attempt)) from None
+        except IllegalTransition:
+            message = f"a transcode has the stages {', '.join(TRANSCODE_STAGES)}; this job was submitted without them"
+            raise PermanentError(message, code="request.invalid") from None
+        except (StaleLease, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            log.exception("a transcode failed for a reason of our own", extra={"job_id": ctx.job_id})
+            raise HandlerFailed(internal_failure(attempt.stage)) from error
+
+
+def register(queue: Queue, transcoder: Transcoder, job_queue: str = "default") -> None:
+    """Make `transcode` a job type of this queue, run by this transcoder."""
+
+    @queue.job(
+        JOB_TYPE,
+        queue=job_queue,
+        stages=TRANSCODE_STAGES,
+        max_attempts=DEFAULT_MAX_ATTEMPTS,
+        callback_events=CALLBACK_EVENTS,
+    )
+    async def transcode(
+        ctx: Context,
+        source: SourceLocation,
+        destination: DestinationLocation,
+        outputs: list[Output],
+        refresh_url: str | None = None,
+    ) -> dict[str, Any]:
+        try:
+            payload = payload_of(
+                {
+                    "source": msgspec.to_builtins(source),
+                    "destination": msgspec.to_builtins(destination),
+                    "outputs": msgspec.to_builtins(outputs),
+                    "refresh_url": refresh_url,
+                }
+            )
+        except (RequestInvalid, msgspec.ValidationError) as error:
+            raise PermanentError(str(error), code="request.invalid") from None
+        return await transcoder.run(ctx, payload)
+
+
+class _Attempt:
+    def __init__(self, transcoder: Transcoder, ctx: Context, payload: TranscodePayload) -> None:
+        self._with = transcoder
+        self._ctx = ctx
+        self._payload = payload
+        self._attempt = UploadAttempt(ctx.job_id, ctx.claim_version)
+        self._reporter = ProgressReporter(ctx.progress)
+        self._noted: dict[str, Any] = {}
+        self.stage = TRANSCODE_STAGES[0]
+
+    async def run(self) -> dict[str, Any]:
+        name = f"{self._attempt.job_id}-{self._attempt.claim_version}"
+        credentials = self._with.credentials_of(self._attempt)
+        try:
+            async with self._with.workspaces.folder(name) as folder:
+                return await self._in_folder(folder, credentials)
+        finally:
+            await credentials.close()
+
+    async def judged(self, error: MediaError | StorageError) -> MediaError | StorageError:
+        """An encoder that dies of the same signal twice on the same source dies of the source."""
+        if not isinstance(error, MediaError) or error.signal is None:
+            return error
+        former = self._ctx.last_checkpoint
+        judged = after_crash(error, former.get("crash_signal") if isinstance(former, dict) else None)
+        if judged is error:
+            await self._ctx.checkpoint({**self._noted, "crash_signal": error.signal})
+        return judged
+
+    async def _in_folder(self, folder: Path, credentials: JobCredentials) -> dict[str, Any]:
+        path = folder / "source"
+        await self._enter("fetching")
+        fetched = await self._fetch(path, credentials)
+        await self._enter("processing")
+        async with self._with.slots:
+            info = await probe(path, tools=self._with.tools, limits=self._with.limits)
+            source = _source_document(fetched, info)
+            self._noted = {"source": source}
+            await self._ctx.checkpoint(self._noted)
+            made = await self._encode(path, folder, info)
+        path.unlink()  # The disk may be small, and uploads may take long.
+        await self._enter("uploading")
+        outputs = await self._upload(made, credentials)
+        return {"outputs": outputs, "source": source, "warnings": _warnings(made)}
+
+    async def _enter(self, stage: str) -> None:
+        self.stage = stage
+        await self._ctx.stage(stage)
+
+    async def _fetch(self, path: Path, credentials: JobCredentials) -> Fetched:
+        limit = self._with.limits.max_source_bytes
+        source = self._with.places.source(self._payload.source, credentials)
+        try:
+            size = (await source.stat()).size
+            if size is not None and size > limit:
+                message = f"the source has {size} bytes, more than the {limit} allowed"
+                raise StorageError("source.too_large", Category.PERMANENT, Stage.FETCHING, message)
+            return await source.fetch(
+                path, max_bytes=limit, progress=lambda done: self._reporter.moved("fetching", done, size)
+            )
+        finally:
+            await source.close()
+
+    async def _encode(self, path: Path, folder: Path, info: MediaInfo) -> list[EncodedOutput]:
+        left_s = max(1.0, self._ctx.deadline - time.monotonic() - SETTLE_S)
+        made_in = folder / "made"
+        made_in.mkdir()
+        return await encode(
+            path,
+            self._payload.outputs,
+            made_in,
+            tools=self._with.tools,
+            limits=replace(self._with.limits, timeout_s=min(self._with.limits.timeout_s, left_s)),
+            on_progress=self._reporter.encoding,
+            info=info,
+        )
+
+    async def _upload(self, made: Sequence[EncodedOutput], credentials: JobCredentials) -> list[dict[str, Any]]:
+        location = self._payload.destination
+        destination = self._with.places.destination(location, self._attempt, credentials)
+        uploads = Uploads(destination, location, self._attempt, self._fence, self._reporter)
+        try:
+            try:
+                await destination.discard_leftovers()
+                documents = await uploads.put_all(made)
+                await uploads.finish()
+            except BaseException:
+                await uploads.undo()
+                raise
+            return documents
+        finally:
+            await destination.close()
+
+    async def _fence(self) -> None:
+        """A fenced write: StaleLease where the claim is not current any more."""
+        await self._ctx.progress(self._reporter.percent)
+
+
+def _source_document(fetched: Fetched, info: MediaInfo) -> dict[str, Any]:
+    streams = [
+        {name: value for name, value in msgspec.to_builtins(stream).items() if value and name != "tags"}
+        for stream in info.streams
+    ]
+    tags = info.tags if len(msgspec.json.encode(info.tags)) <= MOST_TAG_BYTES else {}
+    return {
+        "size": fetched.size,
+        "sha256": fetched.sha256,
+        "etag": fetched.etag,
+        "probe": {
+            "format": info.format,
+            "duration_ms": info.duration_ms,
+            "bit_rate": info.bit_rate,
+            "streams": streams,
+            "tags": tags,
+            "chapters": len(info.chapters),
+        },
+    }
+
+
+def _warnings(made: Sequence[EncodedOutput]) -> list[dict[str, str]]:
+    return [{"output_id": output.id, "code": code} for output in made for code in output.warnings]

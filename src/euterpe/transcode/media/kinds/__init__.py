@@ -1,0 +1,1 @@
+"""What is special to one kind of output: HLS, waveforms, thumbnails, loudness, tags."""

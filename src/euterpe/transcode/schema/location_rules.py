@@ -1,0 +1,331 @@
+"""Reads the source, destination and credentials of a request: every problem is found, each with a JSON pointer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from msgspec import Meta, Struct, field
+
+from euterpe.egress.client import check_headers
+from euterpe.egress.errors import EgressRefused
+from euterpe.egress.target import EgressPolicy, check_url
+from euterpe.model.urls.http_url import BadUrl, parse_http_url
+from euterpe.transcode.schema.locations import (
+    AccessKeys,
+    CredentialSet,
+    DestinationLocation,
+    LocalDestination,
+    LocalSource,
+    Locations,
+    PutUrlDestination,
+    S3Destination,
+    S3Source,
+    SignedUrl,
+    SignedUrlSource,
+    SourceLocation,
+    without_query,
+)
+from euterpe.transcode.schema.reading import FieldProblem, escaped, read
+
+T = TypeVar("T", bound=Struct)
+
+MAX_QUERY: Final = 8192
+MAX_HEADERS: Final = 16
+MIN_TTL_S: Final = 60
+"""Credentials that are over sooner are refused: they would not last for one part of an upload."""
+
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]", re.ASCII)
+_REGION: Final = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
+_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_ETAG: Final = re.compile(r'[!#-~]{1,256}|"[!#-~]{0,256}"', re.ASCII)
+_QUERY: Final = re.compile(r"(?:[!$&-;=?-Z_a-z~\[\]]|%[0-9A-Fa-f]{2})*", re.ASCII)
+_MAX_KEY_BYTES: Final = 1024
+_SECRET: Final = re.compile(r"[!-~]{1,8192}", re.ASCII)
+
+Text: TypeAlias = Annotated[str, Meta(max_length=4096)]
+
+
+class _Keys(Struct, kw_only=True):
+    access_key_id: Text
+    secret_access_key: Text
+    session_token: Annotated[str, Meta(max_length=8192)] | None = None
+    expires_at: str | None = None
+
+    def __repr__(self) -> str:
+        return "_Keys(***)"
+
+
+class _Url(Struct, kw_only=True, tag_field="type", tag="signed_url"):
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+    expires_at: str | None = None
+    etag: str | None = None
+    sha256: str | None = None
+
+    def __repr__(self) -> str:
+        return "_Url(***)"
+
+
+_SOURCES: Final[Mapping[str, type[S3Source | _Url | LocalSource]]] = {
+    "s3": S3Source,
+    "signed_url": _Url,
+    "local": LocalSource,
+}
+_DESTINATIONS: Final[Mapping[str, type[S3Destination | LocalDestination]]] = {
+    "s3": S3Destination,
+    "local": LocalDestination,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a request says of places. Good for use only where no problem was found."""
+
+    locations: Locations | None
+    credentials: CredentialSet
+    problems: tuple[FieldProblem, ...]
+
+
+def read_locations(body: Mapping[str, object], policy: EgressPolicy, now_s: float) -> Read:
+    """`source`, `destination`, `credentials`, and the `put_url` of each of the `outputs`; nothing else is looked at."""
+    found: list[FieldProblem] = []
+    source, source_url = _read_source(body.get("source"), found, policy, now_s)
+    outputs = body.get("outputs")
+    put_urls = _read_put_urls(outputs if isinstance(outputs, list) else [], found, policy, now_s)
+    destination: DestinationLocation | None
+    if put_urls or (body.get("destination") is None and isinstance(outputs, list)):
+        destination = _of_put_urls(body.get("destination"), put_urls, outputs, found)
+    else:
+        destination = _read_destination(body.get("destination"), found, policy)
+    keys = _read_credentials(body.get("credentials"), source, destination, found, now_s)
+    secrets = CredentialSet(
+        source=keys.get("source"), destination=keys.get("destination"), source_url=source_url, put_urls=put_urls
+    )
+    if source is None or destination is None or found:
+        return Read(None, secrets, tuple(found))
+    return Read(Locations(source=source, destination=destination), secrets, ())
+
+
+def _read_source(
+    raw: object, found: list[FieldProblem], policy: EgressPolicy, now_s: float
+) -> tuple[SourceLocation | None, SignedUrl | None]:
+    kind = _kind(raw, _SOURCES, "/source", found)
+    if kind is None:
+        return None, None
+    said = read(raw, _SOURCES[kind], found, "/source")
+    if isinstance(said, _Url):
+        signed = _signed(said, "/source", found, policy, now_s)
+        location = SignedUrlSource(url=without_query(said.url), etag=said.etag, sha256=said.sha256)
+        _check_pins(location, found)
+        return location, signed
+    if isinstance(said, S3Source):
+        _check_s3(said, "/source", found, policy)
+        _check_name(said.key, "/source/key", found, what="key")
+        _check_pins(said, found)
+        return said, None
+    if isinstance(said, LocalSource):
+        _check_name(said.path, "/source/path", found, what="path")
+        _check_pins(said, found)
+        return said, None
+    return None, None
+
+
+def _read_destination(raw: object, found: list[FieldProblem], policy: EgressPolicy) -> DestinationLocation | None:
+    kind = _kind(raw, _DESTINATIONS, "/destination", found)
+    if kind is None:
+        return None
+    said = read(raw, _DESTINATIONS[kind], found, "/destination")
+    if isinstance(said, S3Destination):
+        _check_s3(said, "/destination", found, policy)
+    if isinstance(said, S3Destination | LocalDestination) and said.prefix:
+        _check_name(said.prefix.rstrip("/") or "/", "/destination/prefix", found, what="prefix")
+        if not said.prefix.endswith("/"):
+            found.append(FieldProblem("/destination/prefix", "invalid", "a prefix ends with a slash"))
+    return said if isinstance(said, S3Destination | LocalDestination) else None
+
+
+def _read_put_urls(
+    outputs: Sequence[object], found: list[FieldProblem], policy: EgressPolicy, now_s: float
+) -> dict[str, SignedUrl]:
+    urls: dict[str, SignedUrl] = {}
+    for index, output in enumerate(outputs):
+        raw = output.get("put_url") if isinstance(output, dict) else None
+        if not isinstance(output, dict) or raw is None:
+            continue
+        place = f"/outputs/{index}/put_url"
+        if output.get("kind") == "hls":
+            found.append(FieldProblem(place, "unsupported", "HLS has many files: it needs a destination with a prefix"))
+            continue
+        said = _Url(url=raw) if isinstance(raw, str) else read(raw, _Url, found, place)
+        if said is not None:
+            signed = _signed(said, place, found, policy, now_s, at_url="" if isinstance(raw, str) else "/url")
+            urls[str(output.get("id"))] = signed
+    return urls
+
+
+def _of_put_urls(
+    destination: object, urls: Mapping[str, SignedUrl], outputs: object, found: list[FieldProblem]
+) -> PutUrlDestination | None:
+    if destination is not None:
+        found.append(
+            FieldProblem("/destination", "conflict", "outputs have a put_url each, or all go to one destination")
+        )
+    if not urls:
+        found.append(FieldProblem("/destination", "missing", "a destination is required, or a put_url for each output"))
+        return None
+    for index, output in enumerate(outputs if isinstance(outputs, list) else []):
+        if isinstance(output, dict) and output.get("put_url") is None:
+            found.append(FieldProblem(f"/outputs/{index}/put_url", "missing", "the other outputs have one"))
+    return PutUrlDestination(urls={name: signed.place for name, signed in urls.items()})
+
+
+def _read_credentials(
+    raw: object,
+    source: SourceLocation | None,
+    destination: DestinationLocation | None,
+    found: list[FieldProblem],
+    now_s: float,
+) -> dict[str, AccessKeys]:
+    if raw is not None and not isinstance(raw, dict):
+        found.append(FieldProblem("/credentials", "invalid", "an object is expected"))
+        return {}
+    said: dict[str, object] = raw or {}
+    needs = {"source": isinstance(source, S3Source), "destination": isinstance(destination, S3Destination)}
+    keys: dict[str, AccessKeys] = {}
+    for name in said:
+        if name not in needs:
+            found.append(FieldProblem(f"/credentials/{escaped(name)}", "unknown_field", "there is no such option"))
+    for name, needed in needs.items():
+        place = f"/credentials/{name}"
+        given = said.get(name)
+        if given is None or given == {}:
+            if needed:
+                found.append(FieldProblem(place, "missing", f"a {name} of type s3 needs access keys"))
+        elif not needed:
+            found.append(FieldProblem(place, "unexpected", f"this {name} takes no access keys"))
+        elif (one := _access_keys(given, place, found, now_s)) is not None:
+            keys[name] = one
+    return keys
+
+
+def _access_keys(raw: object, place: str, found: list[FieldProblem], now_s: float) -> AccessKeys | None:
+    before = len(found)
+    said = read(raw, _Keys, found, place)
+    if said is None or len(found) > before:
+        return None
+    for name in ("access_key_id", "secret_access_key", "session_token"):
+        value = getattr(said, name)
+        if value and not _SECRET.fullmatch(value):
+            found.append(FieldProblem(f"{place}/{name}", "invalid", "printable ASCII without spaces is expected"))
+        elif not value and name != "session_token":
+            found.append(FieldProblem(f"{place}/{name}", "missing", "it is empty"))
+    return AccessKeys(
+        access_key_id=said.access_key_id,
+        secret_access_key=said.secret_access_key,
+        session_token=said.session_token or None,
+        expires_at=_expiry(said.expires_at, f"{place}/expires_at", found, now_s),
+    )
+
+
+def _expiry(text: str | None, place: str, found: list[FieldProblem], now_s: float) -> int | None:
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        found.append(FieldProblem(place, "invalid", "an RFC 3339 time with its offset is expected"))
+        return None
+    if at.timestamp() < now_s + MIN_TTL_S:
+        found.append(FieldProblem(place, "expires_too_soon", f"at least {MIN_TTL_S} seconds from now are needed"))
+    return int(at.timestamp())
+
+
+def _signed(
+    said: _Url, place: str, found: list[FieldProblem], policy: EgressPolicy, now_s: float, at_url: str = "/url"
+) -> SignedUrl:
+    base, mark, query = said.url.partition("?")
+    _check_endpoint(base, f"{place}{at_url}", found, policy)
+    if mark and (len(query) > MAX_QUERY or not _QUERY.fullmatch(query)):
+        found.append(
+            FieldProblem(
+                f"{place}{at_url}", "invalid", f"its query must be percent-encoded, up to {MAX_QUERY} characters"
+            )
+        )
+    if len(said.headers) > MAX_HEADERS:
+        found.append(FieldProblem(f"{place}/headers", "too_many", f"at most {MAX_HEADERS} headers"))
+    for name, value in said.headers.items():
+        try:
+            check_headers({name: value})
+        except EgressRefused:
+            found.append(FieldProblem(f"{place}/headers/{escaped(name)}", "invalid", "this header cannot be set"))
+    return SignedUrl(
+        url=said.url, headers=said.headers, expires_at=_expiry(said.expires_at, f"{place}/expires_at", found, now_s)
+    )
+
+
+def _check_s3(said: S3Source | S3Destination, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
+    if not _BUCKET.fullmatch(said.bucket) or ".." in said.bucket:
+        found.append(FieldProblem(f"{place}/bucket", "invalid", "a bucket has 3 to 63 letters, digits, dots or dashes"))
+    if not _REGION.fullmatch(said.region):
+        found.append(FieldProblem(f"{place}/region", "invalid", "a region has lower-case letters, digits and dashes"))
+    if said.endpoint is None:
+        if said.region == "auto":
+            found.append(
+                FieldProblem(f"{place}/endpoint", "missing", "give an endpoint, or the AWS region of the bucket")
+            )
+        return
+    if said.endpoint.count("/") > 2 or "?" in said.endpoint:
+        found.append(FieldProblem(f"{place}/endpoint", "invalid", "an endpoint is https://host or https://host:port"))
+    else:
+        _check_endpoint(said.endpoint, f"{place}/endpoint", found, policy)
+
+
+def _check_endpoint(url: str, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
+    try:
+        target = parse_http_url(url)
+        check_url(url, policy)
+    except BadUrl as bad:
+        found.append(FieldProblem(place, "invalid", f"the URL {bad}"))
+    except EgressRefused as refusal:
+        found.append(FieldProblem(place, str(refusal.reason), str(refusal)))
+    else:
+        inside = policy.allow_loopback or policy.allow_private or policy.names(target.host, target.port)
+        if not target.is_tls and not inside:
+            found.append(FieldProblem(place, "insecure", "only https is taken: credentials travel with the request"))
+
+
+def _check_name(name: str, place: str, found: list[FieldProblem], *, what: str) -> None:
+    """Of a key, a path or a prefix. Dots are refused everywhere: what lies between us and a store may resolve them."""
+    parts = name.split("/")
+    if not name or len(name.encode(errors="replace")) > _MAX_KEY_BYTES:
+        found.append(FieldProblem(place, "invalid", f"a {what} has 1 to {_MAX_KEY_BYTES} bytes"))
+    elif any(part in (".", "..", "") for part in parts):
+        found.append(FieldProblem(place, "invalid", f"a {what} has no empty, . or .. part and begins with no slash"))
+    elif any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in name):
+        found.append(FieldProblem(place, "invalid", f"a {what} has no control characters"))
+
+
+def _check_pins(said: S3Source | SignedUrlSource | LocalSource, found: list[FieldProblem]) -> None:
+    if said.sha256 is not None and not _SHA256.fullmatch(said.sha256):
+        found.append(FieldProblem("/source/sha256", "invalid", "64 lower-case hexadecimal digits are expected"))
+    etag = None if isinstance(said, LocalSource) else said.etag
+    if etag is not None and not _ETAG.fullmatch(etag):
+        found.append(FieldProblem("/source/etag", "invalid", "a strong entity tag is expected"))
+
+
+def _kind(raw: object, kinds: Mapping[str, type[Struct]], place: str, found: list[FieldProblem]) -> str | None:
+    if raw is None:
+        found.append(FieldProblem(place, "missing", "this option is required"))
+        return None
+    kind = raw.get("type") if isinstance(raw, dict) else None
+    if not isinstance(kind, str) or kind not in kinds:
+        at = f"{place}/type" if isinstance(raw, dict) else place
+        found.append(FieldProblem(at, "invalid", f"the type is one of: {', '.join(kinds)}"))
+        return None
+    return kind

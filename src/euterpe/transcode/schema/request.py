@@ -1,0 +1,212 @@
+"""The body of POST /transcode: every problem found, each with a JSON pointer, and then a job to submit.
+
+What is stored as the job's payload holds no secret: credentials and the queries of signed URLs lie apart. So the
+payload also is what makes two requests the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from euterpe.egress.errors import EgressRefused
+from euterpe.egress.target import EgressPolicy, check_url
+from euterpe.model.errors import InvalidInput
+from euterpe.model.priority import parse_priority
+from euterpe.model.state import TRANSCODE_STAGES
+from euterpe.model.submission import PAYLOAD_LIMIT, Submission, check
+from euterpe.transcode.schema.checking import names_of, read_outputs
+from euterpe.transcode.schema.location_rules import read_locations
+from euterpe.transcode.schema.locations import (
+    CredentialSet,
+    DestinationLocation,
+    Locations,
+    PutUrlDestination,
+    SourceLocation,
+)
+from euterpe.transcode.schema.outputs import Output
+from euterpe.transcode.schema.reading import FieldProblem, escaped, read
+
+JOB_TYPE: Final = "transcode"
+CALLBACK_EVENTS: Final = "transcode.*"
+DEFAULT_MAX_ATTEMPTS: Final = 5
+DEFAULT_TIMEOUT_S: Final = 1800
+LONGEST_TIMEOUT_S: Final = 6 * 3600
+
+_ELSEWHERE: Final = ("source", "destination", "credentials", "outputs")
+_POINTERS: Final = {
+    "run_at": "/not_before",
+    "delay": "/not_before",
+    "correlation_id": "/external_id",
+    "callback_url": "/status_webhook_url",
+    "timeout": "/timeout_seconds",
+}
+
+
+class _Options(Struct, kw_only=True):
+    """What a request says besides places and outputs."""
+
+    priority: str | int = "normal"
+    external_id: Annotated[str, Meta(max_length=256)] | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+    status_webhook_url: str | None = None
+    refresh_url: str | None = None
+    max_attempts: Annotated[int, Meta(ge=1, le=100)] = DEFAULT_MAX_ATTEMPTS
+    timeout_seconds: Annotated[int, Meta(ge=1, le=LONGEST_TIMEOUT_S)] = DEFAULT_TIMEOUT_S
+    not_before: str | None = None
+
+
+class TranscodePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is stored of a request as the payload of its job: the arguments of the handler."""
+
+    source: SourceLocation
+    destination: DestinationLocation
+    outputs: tuple[Output, ...]
+    refresh_url: str | None = None
+
+    def encode(self) -> bytes:
+        """The same request gives the same bytes, whatever the order of its members was."""
+        return msgspec.json.encode(self, order="deterministic")
+
+
+@dataclass(frozen=True, slots=True)
+class TranscodeRequest:
+    """A request without problems: a job, and what opens its places."""
+
+    submission: Submission
+    locations: Locations
+    credentials: CredentialSet
+    refresh_url: str | None
+
+
+class RequestInvalid(Exception):
+    """Nothing was stored; `problems` are all that was found."""
+
+    def __init__(self, problems: Sequence[FieldProblem]) -> None:
+        super().__init__(f"{len(problems)} problems: {', '.join(problem.pointer for problem in problems)}")
+        self.problems = tuple(problems)
+
+
+def read_request(
+    body: Mapping[str, object],
+    policy: EgressPolicy,
+    now_s: float,
+    *,
+    requester_id: str,
+    idempotency_key: str | None = None,
+    queue: str = "default",
+    payload_limit: int = PAYLOAD_LIMIT,
+) -> TranscodeRequest:
+    """Raises RequestInvalid with every problem."""
+    places = read_locations(body, policy, now_s)
+    problems = list(places.problems)
+    outputs, of_outputs = read_outputs(body.get("outputs"), ignore=("put_url",))
+    problems += [each.problem.under(f"/outputs{_index(each.index)}") for each in of_outputs]
+    options = read(body, _Options, problems, ignore=_ELSEWHERE) or _Options()
+    _check_urls(options, policy, problems)
+    run_at = _moment(options.not_before, problems)
+    if places.locations is not None:
+        problems += _several_files(places.locations.destination, outputs)
+    if problems or places.locations is None:
+        raise RequestInvalid(_once_each(problems))
+    locations = places.locations
+    payload = TranscodePayload(
+        source=locations.source,
+        destination=locations.destination,
+        outputs=outputs,
+        refresh_url=options.refresh_url,
+    )
+    try:
+        submission = Submission(
+            type=JOB_TYPE,
+            payload=payload.encode(),
+            requester_id=requester_id,
+            queue=queue,
+            priority=int(parse_priority(options.priority)),
+            run_at=run_at,
+            max_attempts=options.max_attempts,
+            execution_timeout_us=options.timeout_seconds * 1_000_000,
+            stages=TRANSCODE_STAGES,
+            idempotency_key=idempotency_key,
+            correlation_id=options.external_id,
+            tags=dict(sorted(options.metadata.items())) or None,
+            callback_url=options.status_webhook_url,
+            callback_events=CALLBACK_EVENTS,
+        )
+        check(submission, payload_limit)
+    except InvalidInput as error:
+        raise invalid(error) from None
+    return TranscodeRequest(submission, locations, places.credentials, options.refresh_url)
+
+
+def invalid(error: InvalidInput) -> RequestInvalid:
+    """What the queue says of a job, in the words of the request."""
+    return RequestInvalid([FieldProblem(_pointer(error.field), "invalid", error.reason)])
+
+
+def payload_of(raw: Mapping[str, Any]) -> TranscodePayload:
+    """The arguments of a job that came another way than by POST /transcode, held against the same rules."""
+    outputs, problems = read_outputs(raw.get("outputs"))
+    if problems:
+        raise RequestInvalid([each.problem.under(f"/outputs{_index(each.index)}") for each in problems])
+    return msgspec.convert({**raw, "outputs": msgspec.to_builtins(outputs)}, TranscodePayload)
+
+
+def _index(index: int | None) -> str:
+    return "" if index is None else f"/{index}"
+
+
+def _check_urls(options: _Options, policy: EgressPolicy, problems: list[FieldProblem]) -> None:
+    for name in ("status_webhook_url", "refresh_url"):
+        url = getattr(options, name)
+        if url is None:
+            continue
+        try:
+            check_url(url, policy)
+        except EgressRefused as refusal:
+            problems.append(FieldProblem(f"/{name}", str(refusal.reason), str(refusal)))
+
+
+def _moment(text: str | None, problems: list[FieldProblem]) -> int | None:
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None or at.timestamp() < 0:
+        problems.append(FieldProblem("/not_before", "invalid", "an RFC 3339 time with its offset is expected"))
+        return None
+    return int(at.timestamp() * 1_000_000)
+
+
+def _several_files(destination: DestinationLocation, outputs: Sequence[Output]) -> list[FieldProblem]:
+    if not isinstance(destination, PutUrlDestination):
+        return []
+    return [
+        FieldProblem(
+            f"/outputs/{index}/put_url", "unsupported", "this output has several files, and a put_url takes one"
+        )
+        for index, output in enumerate(outputs)
+        if len(names_of(output)) > 1
+    ]
+
+
+def _once_each(problems: Sequence[FieldProblem]) -> list[FieldProblem]:
+    """One a place; `put_url` of an output is read by two readers."""
+    by_place: dict[str, FieldProblem] = {}
+    for problem in problems:
+        by_place.setdefault(problem.pointer, problem)
+    return list(by_place.values())
+
+
+def _pointer(name: str) -> str:
+    if name in _POINTERS:
+        return _POINTERS[name]
+    head, dot, rest = name.partition(".")
+    return f"/metadata{'/' + escaped(rest) if dot else ''}" if head == "tags" else f"/{escaped(name)}"

@@ -1,0 +1,1 @@
+"""S3 and its kin: signed requests, objects, uploads in parts."""
