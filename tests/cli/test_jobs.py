@@ -105,3 +105,11 @@ def test_refusals_are_one_line_with_exit_1_and_bad_usage_exit_2(sqlite_shell: Sh
     done = shell.run("jobs", "retry", nobody, "--json")
     assert done.returncode == 1
     assert nobody in json.loads(done.stdout)["jobs"][0]["error"]
+
+
+def test_a_waiting_job_is_explained_in_a_sentence(shell: Shell) -> None:
+    job_id = shell.json("submit", "report.render", "--delay", "1h")["job_id"]
+    assert shell.ok("jobs", "why", job_id).startswith("It is delayed until ")
+    told = shell.json("jobs", "why", job_id)
+    assert (told["reason"], told["job_id"], told["state"]) == ("delayed", job_id, "delayed")
+    shell.refused("jobs", "why", str(uuid4()), code=1)

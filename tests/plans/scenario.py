@@ -61,10 +61,12 @@ async def _submit(store: SqlStore) -> None:
     parent = await store.submit(Submission(type="t", idempotency_key="once", priority=0))
     await store.submit(Submission(type="t", idempotency_key="once", priority=0))
     for kind in (Dependency.AFTER, Dependency.FAN_IN):
-        await store.submit(Submission(type="t", depends_on=(parent.job_id,), dependency=kind))
-    await store.submit_many(
+        waiting = await store.submit(Submission(type="t", depends_on=(parent.job_id,), dependency=kind))
+    keyed = await store.submit_many(
         [Submission(type="keyed", concurrency_key="tenant", concurrency_limit=1, retry=AT_ONCE) for _ in range(5)]
     )
+    for job_id in (plain.job_id, waiting.job_id, keyed[-1].job_id):
+        await store.why(job_id)
 
 
 async def _work(store: SqlStore) -> None:

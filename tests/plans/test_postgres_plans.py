@@ -35,7 +35,7 @@ NOT_INDEXED = ("type", "queue", "tag", "requester_id")
 
 BY_PRIMARY_KEY = {
     "settle", "settle_completed", "heartbeat", "advance", "park", "resolve_dependent", "hold_claim", "get_jobs",
-    "told_jobs", "heartbeat_by_token", "complete_by_token",
+    "told_jobs", "situation", "heartbeat_by_token", "complete_by_token",
 }  # fmt: skip
 BY = {
     "claim": {"inbox_jobs_claim", "inbox_jobs_pkey"},
@@ -54,6 +54,9 @@ BY = {
     "claim_events": {"job_outbox_events_due", "job_outbox_events_order", "job_outbox_events_pkey"},
     "settle_event": {"job_outbox_events_pkey"},
     "heartbeat_event": {"job_outbox_events_pkey"},
+    "jobs_ahead": {"inbox_jobs_claim"},
+    "running_of_key": {"inbox_jobs_concurrency"},
+    "unfinished_dependencies": {"job_dependencies_pkey", "inbox_jobs_pkey"},
     "insert_job": set(),
     "insert_uniform": set(),
     "insert_one": set(),

@@ -64,6 +64,10 @@ BY = {
     "settle_event": {BY_EVENT_ID},
     "heartbeat_event": {BY_EVENT_ID},
     "expired_event_leases": {"job_outbox_events_state"},
+    "situation": {BY_ID, "PRIMARY"},
+    "jobs_ahead": {"inbox_jobs_claim"},
+    "running_of_key": {"inbox_jobs_concurrency"},
+    "unfinished_dependencies": {BY_ID, "PRIMARY"},
     "insert_job": set(),
     "insert_uniform": set(),
     "stored_as": {BY_ID},
@@ -73,7 +77,7 @@ _STEP = re.compile(
     r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: EXISTS)?"
     r"(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?"
 )
-_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "l", "o", "k", "CONSTANT"}
+_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "l", "o", "k", "n", "CONSTANT"}
 """Small tables, lists of parameters, and the results of subqueries."""
 
 

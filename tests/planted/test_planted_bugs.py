@@ -20,6 +20,7 @@ from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_declared import DECLARED_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
+from tests.planted.bugs_looking import LOOKING_BUGS
 from tests.planted.bugs_media import MEDIA_BUGS
 from tests.planted.bugs_names import NAMING_BUGS
 from tests.planted.bugs_outbox import OUTBOX_BUGS
@@ -45,6 +46,7 @@ BUGS = (
     *DECLARED_BUGS,
     *EDGE_BUGS,
     *LOCK_BUGS,
+    *LOOKING_BUGS,
     *MEDIA_BUGS,
     *NAMING_BUGS,
     *OUTBOX_BUGS,

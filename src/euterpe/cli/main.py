@@ -18,7 +18,7 @@ COMMANDS = {
     "submit": LazyCommand("euterpe.cli.commands.submit:submit", "Submit a job.", JOBS),
     "status": LazyCommand("euterpe.cli.commands.submit:status", "Show how a job is.", JOBS),
     "jobs": LazyCommand(
-        "euterpe.cli.commands.jobs:jobs", "List, show, cancel, retry, update and dead-letter jobs.", JOBS
+        "euterpe.cli.commands.jobs:jobs", "List, show, explain, cancel, retry, update and dead-letter jobs.", JOBS
     ),
     "dlq": LazyCommand("euterpe.cli.commands.dlq:dlq", "List, replay, export and purge dead letters.", JOBS),
     "stats": LazyCommand(

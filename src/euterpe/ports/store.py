@@ -16,6 +16,7 @@ from euterpe.model.job import AttemptRow, JobRow, Lease
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.why import Explanation
 from euterpe.ports.claims import Claims
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.outbox import OutboxStore
@@ -176,6 +177,10 @@ class Store(Claims, Protocol):
     async def get(self, job_id: str, requester_id: str | None = None) -> JobRow: ...
 
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]: ...
+
+    async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
+        """Why the job is where it is, in a sentence. Costs a few index reads, whatever waits."""
+        ...
 
     async def search(self, query: Search) -> SearchPage: ...
 

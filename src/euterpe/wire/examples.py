@@ -71,6 +71,15 @@ JOB: Final[Json] = {
     "dependency": None,
     "pending_dependencies": 0,
 }
+WHY: Final[Json] = {
+    "job_id": JOB_ID,
+    "state": "scheduled",
+    "reason": "position",
+    "sentence": "12 jobs are ahead of it in queue 'default'.",
+    "until": None,
+    "ahead": 12,
+    "blocked_by": [],
+}
 PAGE: Final[Json] = {"jobs": [JOB], "cursor": "1041"}
 ATTEMPTS: Final[Json] = {
     "attempts": [

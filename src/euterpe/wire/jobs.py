@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from euterpe.model.submission import KEY_LIMIT, MAX_ATTEMPTS_LIMIT, NAME_LIMIT, TAGS_LIMIT, URL_LIMIT
+from euterpe.model.why import AHEAD_LIMIT, Reason
 
 StateName = Literal[
     "pending", "scheduled", "delayed", "running", "retrying", "completed", "failed", "dead_letter", "cancelled"
@@ -218,6 +219,25 @@ class JobQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tag: Annotated[str, Meta(max_length=2 * KEY_LIMIT + 1, pattern="^[^:]+:", description="name:value")] | None = None
     cursor: Annotated[str, Meta(pattern="^[0-9]{1,18}$")] | None = None
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 50
+
+
+class BlockerDocument(msgspec.Struct, frozen=True):
+    job_id: str
+    type: str
+    state: StateName
+    worker_id: str | None
+
+
+class WhyDocument(msgspec.Struct, frozen=True):
+    """Why a job is where it is. `blocked_by` names the first few jobs that it waits for."""
+
+    job_id: str
+    state: StateName
+    reason: Reason
+    sentence: str
+    until: Timestamp | None
+    ahead: Annotated[int, Meta(ge=0, le=AHEAD_LIMIT + 1)] | None
+    blocked_by: list[BlockerDocument]
 
 
 class CancelBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):

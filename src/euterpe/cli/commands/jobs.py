@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import click
+import msgspec
 
 from euterpe.backends.engines import Backend
 from euterpe.cli.documents import job_with_attempts
@@ -26,7 +27,7 @@ STATES = click.Choice([str(state) for state in State])
 
 @click.group()
 def jobs() -> None:
-    """List, show, cancel, retry, update and dead-letter jobs."""
+    """List, show, explain, cancel, retry, update and dead-letter jobs."""
 
 
 @jobs.command("list")
@@ -172,6 +173,20 @@ def _message(error: str | None) -> str | None:
 
 def _body(job: JobRow) -> str:
     return job.payload.decode(errors="replace") if job.payload_format == "json" else f"<{len(job.payload)} bytes>"
+
+
+@jobs.command()
+@click.argument("job_id", type=JOB_ID)
+@json_option
+@database_options
+@click.pass_obj
+def why(session: CliSession, job_id: str, as_json: bool) -> None:
+    """Say in a sentence why a job waits, or what became of it."""
+    told = session.ask(lambda backend: backend.store.why(job_id))
+    if as_json:
+        print_json(msgspec.to_builtins(told))
+    else:
+        say(told.sentence)
 
 
 @jobs.command()

@@ -106,6 +106,10 @@ class JobRoutes:
         attempts = await self._store.attempts(_job_id(request), whose_jobs(request, whose))
         return Answer(200, msgspec.json.encode({"attempts": [_attempt_document(a) for a in attempts]}))
 
+    async def why(self, request: Request, whose: Whose) -> Answer:
+        told = await self._store.why(_job_id(request), whose_jobs(request, whose))
+        return Answer(200, msgspec.json.encode(told))
+
     async def cancel(self, request: Request, body: CancelBody) -> Answer:
         job_id = _job_id(request)
         state = await self._store.cancel(job_id, whose_jobs(request, body), force=body.force)

@@ -99,6 +99,16 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
             problems=_NO_JOB,
         ),
         _get(
+            "/jobs/{job_id}/why",
+            jobs.why,
+            wire_jobs.Whose,
+            "Why it waits, or what became of it",
+            ReplySpec("A sentence for people, a reason for programs.", wire_jobs.WhyDocument, example=e.WHY),
+            "Jobs",
+            says="`ahead` is counted up to 1,001. `until` is when the reason ends by itself, if that is known.",
+            problems=_NO_JOB,
+        ),
+        _get(
             "/stats",
             jobs.stats,
             wire_jobs.Whose,

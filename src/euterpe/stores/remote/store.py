@@ -23,6 +23,7 @@ from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.why import Explanation
 from euterpe.ports import Capability, OutboxStore, ServingStore, Telemetry, Wakeups
 from euterpe.stores.remote.documents import AttemptReply, JobPageReply, JobReply, attempt_of, body_of, job_of
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
@@ -239,6 +240,10 @@ class HttpStore:
         reply = await self._session.get(_path(job_id, "/attempts"), _whose(requester_id), Subject(job_id))
         documents = msgspec.json.decode(reply.body, type=dict[str, list[AttemptReply]])["attempts"]
         return [attempt_of(job_id, document) for document in documents]
+
+    async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
+        reply = await self._session.get(_path(job_id, "/why"), _whose(requester_id), Subject(job_id))
+        return msgspec.json.decode(reply.body, type=Explanation)
 
     async def search(self, query: Search) -> SearchPage:
         """Pages of the server are put together up to the limit that was asked for."""

@@ -59,7 +59,11 @@ def jobs_from(rows: Iterable[Row]) -> list[JobRow]:
 
 def limit_key_of(job: JobRow) -> str | None:
     """What a concurrency limit counts by: a requester's own key. `limit_key.sql` says the same."""
-    return None if job.concurrency_key is None else f"{job.requester_id}\x1f{job.concurrency_key}"
+    return None if job.concurrency_key is None else limit_key(job.requester_id, job.concurrency_key)
+
+
+def limit_key(requester_id: str, concurrency_key: str) -> str:
+    return f"{requester_id}\x1f{concurrency_key}"
 
 
 class Moved(msgspec.Struct, frozen=True, gc=False):

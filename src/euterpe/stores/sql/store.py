@@ -30,6 +30,7 @@ from euterpe.model.submission import (
     check_key,
 )
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.why import Explanation
 from euterpe.ports import EVERYTHING, OUTBOX_CHANNEL, CommitNotice, NotifiesBeforeCommit, Telemetry, Wakeups
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
@@ -46,6 +47,7 @@ from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
 from euterpe.stores.sql.reads.peek import peek
+from euterpe.stores.sql.reads.why import why
 from euterpe.stores.sql.serving import Serving
 from euterpe.stores.sql.submit_batcher import SubmitBatcher
 
@@ -353,6 +355,9 @@ class SqlStore:
 
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
         return await self.engine.read(lambda: reads_search.attempts(job_id, requester_id))
+
+    async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
+        return await self.engine.read(lambda: why(job_id, requester_id))
 
     async def search(self, query: Search) -> SearchPage:
         return await self.engine.read(lambda: reads_search.search(query))

@@ -42,10 +42,15 @@ def found(rows: list[Row], job_id: str, requester_id: str | None) -> Program[Job
         if requester_id is None or job.requester_id == requester_id:
             return job
         raise JobNotFound(job_id)
+    raise (yield from missing(job_id, requester_id))
+
+
+def missing(job_id: str, requester_id: str | None) -> Program[JobNotFound | JobPruned]:
+    """The error that says why there is no such job for this requester."""
     tombstones = yield one("get_tombstone", id=job_id)
     if tombstones and requester_id in (None, tombstones[0][0]):
-        raise JobPruned(job_id)
-    raise JobNotFound(job_id)
+        return JobPruned(job_id)
+    return JobNotFound(job_id)
 
 
 def cancel(job_id: str, requester_id: str | None, family: Family, *, force: bool) -> Program[State]:
