@@ -72,6 +72,9 @@ async def dispatching(
         task = asyncio.get_running_loop().create_task(dispatcher.run())
         try:
             yield dispatcher
+        except BaseException:
+            dispatcher.stop()  # and again below: a test that failed waits for no delivery
+            raise
         finally:
             dispatcher.stop()
             async with asyncio.timeout(30):

@@ -18,6 +18,7 @@ from tests.planted.loaded import VARIABLE
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 100.0
+"""For each test of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Runner:
             "arguments": ["-q", "-x", *(word for name in plugins for word in ("-p", name)), *tests],
             "environment": _inherited() | self._environment(source),
             "output": str(output),
-            "deadline_s": DEADLINE_S,
+            "deadline_s": DEADLINE_S * len(tests),
         }
         answer = self._ask(json.dumps(request))
         said = output.read_text(errors="replace") if output.exists() else ""

@@ -86,8 +86,10 @@ def test_a_planted_bug_is_caught(bug: Bug, source: Source, runner: Runner, tmp_p
 
 
 def test_a_copy_without_a_bug_passes(source: Source, runner: Runner, tmp_path: Path) -> None:
-    """A few are enough: every one of these tests also passes on the source itself, in this very run."""
-    run = runner.run(source, sorted({bug.caught_by for bug in BUGS})[::12], tmp_path)
+    """A few are enough: every one of these tests also passes on the source itself, in this very run. No campaigns: what
+    is asked here is whether the copy itself makes a test fail."""
+    tests = sorted({bug.caught_by for bug in BUGS if not bug.caught_by.startswith("tests/campaign/")})[::30]
+    run = runner.run(source, tests, tmp_path)
     assert run.code == 0, run.said[-3000:]
 
 

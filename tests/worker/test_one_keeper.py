@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,30 +124,41 @@ async def test_a_worker_cancelled_twice_leaves_no_keeper(sqlite_url: str, starte
     await until(lambda: not any(is_alive(pid) for pid in started), "the keeper is gone")
 
 
-@pytest.fixture
-def no_more_descriptors() -> Iterator[list[int]]:
-    """Append to the list what to open; at the end all is closed again."""
+@contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """Within it this process can open nothing more."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken: list[int] = []
-    yield taken
-    for descriptor in taken:
-        os.close(descriptor)
-    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-
-
-def take_all_descriptors(taken: list[int]) -> None:
     used = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, hard))
-    while True:
-        try:
-            taken.append(os.open("/dev/null", os.O_RDONLY))
-        except OSError:
-            return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, limits[1]))
+    taken: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.fixture
+def scarce(started: list[int], monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """While it is set there is no descriptor for a keeper. The rest of the process keeps its own: SQLite, too, opens
+    files when it must, and this is not about SQLite."""
+    is_scarce = asyncio.Event()
+    start = asyncio.create_subprocess_exec
+
+    async def starting(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        with no_more_descriptors() if is_scarce.is_set() else nullcontext():
+            return await start(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", starting)
+    return is_scarce
 
 
 async def test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts_strike_and_it_is_tried_again(
-    sqlite_url: str, no_more_descriptors: list[int], started: list[int], caplog: pytest.LogCaptureFixture
+    sqlite_url: str, scarce: asyncio.Event, started: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = Queue(sqlite_url)
     gate, begun = asyncio.Event(), asyncio.Event()
@@ -164,16 +176,17 @@ async def test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts
     async with queue:
         stop = asyncio.Event()
         job, hanging = await queue.submit("long"), await queue.submit("hangs")
-        await asyncio.gather(*(queue.get(job.id) for _ in range(50)))  # every reader has its file open
-        take_all_descriptors(no_more_descriptors)
-        for _ in range(4):  # the table of leases is a file, and so are SQL statements; a child takes more
-            os.close(no_more_descriptors.pop())
+        scarce.set()
         work = asyncio.create_task(queue.work(concurrency=4, lease="2s", stop=stop))
         await begun.wait()
-        before = (await core_of(queue).get(job.id)).heartbeat_at or 0
+
+        async def heartbeat_at() -> int | None:
+            return (await core_of(queue).get(job.id)).heartbeat_at
+
+        before = await until(heartbeat_at, "the job is claimed")
 
         async def renewed() -> bool:
-            return ((await core_of(queue).get(job.id)).heartbeat_at or 0) > before
+            return (await heartbeat_at() or 0) > before
 
         await until(renewed, "the lease is renewed without a keeper")
         ended = await hanging.wait("20s")
@@ -181,8 +194,8 @@ async def test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts
         assert ended.error.code == "timeout"
         assert keepers() == started == []
         assert caplog.text.count("the lease keeper cannot be started") == 1
-        while no_more_descriptors:
-            os.close(no_more_descriptors.pop())
+        assert "Too many open files" in caplog.text
+        scarce.clear()
         await until(lambda: len(keepers()) == 1, "the keeper is started when there are descriptors again")
         gate.set()
         assert await job.result("20s") == "done"

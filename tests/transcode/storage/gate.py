@@ -58,7 +58,9 @@ class Fault:
     code: str = "InternalError"
     headers: dict[str, str] = field(default_factory=dict)
     cut_answer_after: int | None = None
-    """Break the line after so many bytes of the object."""
+    """Break the line after so many bytes of the object, or fewer: what the client has not read yet may be lost."""
+    kept: list[int] | None = None
+    """The client's own count of what it keeps. The line breaks only once it has kept some of this answer."""
     lose_answer: bool = False
     """The store does it, and nobody hears of it."""
     cut_upload_after: int | None = None
@@ -167,10 +169,12 @@ class Gate:
                 response.headers[name] = value
         await response.prepare(request)
         sent = 0
+        kept_before = len(fault.kept) if fault is not None and fault.kept is not None else 0
         async for chunk in answer.content.iter_chunked(CHUNK):
             if fault is not None and fault.cut_answer_after is not None and sent + len(chunk) > fault.cut_answer_after:
                 await response.write(chunk[: fault.cut_answer_after - sent])
-                await asyncio.sleep(0)
+                while fault.kept is not None and len(fault.kept) == kept_before:  # noqa: ASYNC110  # a plain list
+                    await asyncio.sleep(0.005)
                 return _cut(request, response)
             if fault is not None and fault.drip_s:
                 await asyncio.sleep(fault.drip_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -30,10 +32,19 @@ def is_get(seen: Seen) -> bool:
     return seen.method == "GET"
 
 
-async def fetch_error(place: S3Place, tmp_path: Path, **options: object) -> StorageError:
+def first_byte(seen: Seen) -> int:
+    """Of the range that was asked for; 0 for the whole."""
+    said = re.fullmatch(r"bytes=(\d+)-", seen.headers.get("range", "bytes=0-"))
+    assert said is not None
+    return int(said[1])
+
+
+async def fetch_error(
+    place: S3Place, tmp_path: Path, progress: Callable[[int], None] | None = None, **options: object
+) -> StorageError:
     reader = place.reader(KEY, **options)  # type: ignore[arg-type]  # passed through
     with pytest.raises(StorageError) as caught:
-        await reader.fetch(tmp_path / "got", max_bytes=100 * MIB)
+        await reader.fetch(tmp_path / "got", max_bytes=100 * MIB, progress=progress)
     await reader.close()
     return caught.value
 
@@ -62,21 +73,26 @@ async def test_an_empty_source_is_an_empty_file(place: S3Place, source: Path, tm
 
 async def test_a_broken_line_is_resumed_where_it_broke(place: S3Place, source: Path, tmp_path: Path) -> None:
     expected = random_file(source, 8 * MIB)
-    place.gate.faults = [Fault(is_get, times=3, cut_answer_after=2 * MIB + 5)]
+    kept: list[int] = []
+    place.gate.faults = [Fault(is_get, times=3, cut_answer_after=2 * MIB + 5, kept=kept)]
     reader = place.reader(KEY)
-    fetched = await reader.fetch(tmp_path / "got", max_bytes=8 * MIB)
+    fetched = await reader.fetch(tmp_path / "got", max_bytes=8 * MIB, progress=kept.append)
     await reader.close()
     assert fetched.sha256 == expected == sha256_of(tmp_path / "got")
-    ranges = [seen.headers.get("range") for seen in place.gate.seen]
-    assert ranges[0] is None
-    assert all(said is not None and said != "bytes=0-" for said in ranges[1:])
+    assert "range" not in place.gate.seen[0].headers
+    begun_at = [first_byte(seen) for seen in place.gate.seen]
+    assert len(begun_at) == 4
+    assert begun_at == sorted(set(begun_at)), "each begins behind the one before"
+    assert set(begun_at) <= {0, *kept}, "each begins where the file ends"
     assert all(seen.headers["if-match"] == fetched.etag for seen in place.gate.seen[1:])
 
 
 async def test_a_source_that_changes_on_the_way_is_no_mixture(place: S3Place, source: Path, tmp_path: Path) -> None:
     random_file(source, 8 * MIB)
-    place.gate.faults = [Fault(is_get, cut_answer_after=2 * MIB), Fault(is_get, before=lambda: replace(source))]
-    error = await fetch_error(place, tmp_path)
+    kept: list[int] = []
+    cut = Fault(is_get, cut_answer_after=2 * MIB, kept=kept)
+    place.gate.faults = [cut, Fault(is_get, before=lambda: replace(source))]
+    error = await fetch_error(place, tmp_path, kept.append)
     assert (error.code, error.category) == ("source.changed", Category.PERMANENT)
 
 
@@ -188,13 +204,17 @@ async def test_credentials_that_run_out_in_the_middle_do_not_cost_what_came_befo
 ) -> None:
     expected = random_file(source, 6 * MIB)
     place.gate.tokens = {"old": Token(uses=1), "new": Token()}
-    place.gate.faults = [Fault(is_get, cut_answer_after=4 * MIB)]
+    kept: list[int] = []
+    place.gate.faults = [Fault(is_get, cut_answer_after=4 * MIB, kept=kept)]
     credentials = JobCredentials(place.token("old"), fresh=[place.token("new")])
     reader = place.reader(KEY, credentials)
-    assert (await reader.fetch(tmp_path / "got", max_bytes=6 * MIB)).sha256 == expected
+    assert (await reader.fetch(tmp_path / "got", max_bytes=6 * MIB, progress=kept.append)).sha256 == expected
     await reader.close()
     assert credentials.renewals == [("source", 1, "expired")]
-    assert place.gate.seen[-1].headers["range"] == "bytes=4194304-"
+    first, refused, last = (first_byte(seen) for seen in place.gate.seen)
+    assert first == 0
+    assert refused == last > 0, "what came before is not fetched again"
+    assert last in kept, "it goes on where the file ends"
 
 
 async def test_fresh_credentials_that_are_refused_too_are_a_wrong_scope_and_no_loop(
