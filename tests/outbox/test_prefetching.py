@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.outbox.test_fair_turns import make_events
 
 SLOTS_OF_ONE = 4
 """Of five, one receiver gets all but one."""
-PATIENT = {"deadline_s": 60.0}
+PATIENT: dict[str, Any] = {"deadline_s": 60.0}
 """A closed gate is what these tests are about, and not a receiver that is given up."""
 
 

@@ -183,7 +183,7 @@ async def test_without_a_descriptor_for_a_keeper_leases_are_renewed_and_timeouts
         async def heartbeat_at() -> int | None:
             return (await core_of(queue).get(job.id)).heartbeat_at
 
-        before = await until(heartbeat_at, "the job is claimed")
+        before: int = await until(heartbeat_at, "the job is claimed")
 
         async def renewed() -> bool:
             return (await heartbeat_at() or 0) > before
