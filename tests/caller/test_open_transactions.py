@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import asyncpg
 import psycopg
 import pytest
 
@@ -18,7 +19,10 @@ from euterpe.model.job import Claim
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
+from euterpe.stores.sql.jobs import exchange as jobs_exchange
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
+from euterpe.stores.sql.postgres.session import LOCK_WAIT_S
+from euterpe.stores.sql.program import Row, Statement
 from euterpe.stores.sql.store import SqlStore
 from tests.caller.callers import POSTGRES, Caller, Place
 from tests.conformance.clock import FrozenClock
@@ -220,13 +224,9 @@ async def test_a_heartbeat_comes_back_for_a_row_that_is_let_go_at_once(store: Sq
     claim = await taken(store)
     hold(holder, claim.job.id)
     beating = asyncio.create_task(store.heartbeat([claim.lease]))
-    watcher = await store.engine.connect()  # type: ignore[attr-defined]  # this store is on Postgres
-    waits = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))"
-    while not await watcher.fetchval(waits, holder.info.backend_pid) and not beating.done():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+    await waits_for(store, holder, beating)
     holder.rollback()
     (beat,) = await beating
-    await watcher.close()
     assert beat.alive
     assert beat.renewed
 
@@ -263,6 +263,117 @@ async def test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds(
     assert (await end(store, claims[2], finished[2].outcome)).accepted
     assert (await end(store, claims[2], finished[2].outcome)).accepted  # as a lost answer is asked for again
     assert len(await store.attempts(claims[2].job.id)) == 1
+
+
+async def test_many_held_rows_are_waited_for_together(store: SqlStore, holder: Any) -> None:
+    for _ in range(30):
+        await submit(store)
+    finished = [Report(claim, Success(b"1")) for claim in await take(store)]
+    for report in finished[:20]:
+        hold(holder, report.claim.job.id)
+    async with asyncio.timeout(PATIENCE_S):  # a second each would be twice that
+        verdicts = await store.settle(finished)
+    assert [verdict.locked for verdict in verdicts] == [True] * 20 + [False] * 10
+    settling = asyncio.create_task(store.settle(finished))
+    await waits_for(store, holder, settling)
+    holder.rollback()
+    assert all(verdict.accepted for verdict in await settling)
+
+
+async def test_a_row_that_is_held_for_long_keeps_no_other_held_row_from_being_settled(
+    store: SqlStore, holder: Any, fresh_postgres_url: str
+) -> None:
+    for _ in range(4):
+        await submit(store)
+    claims = sorted(await take(store), key=lambda claim: claim.job.id)
+    hold(holder, claims[0].job.id)
+    dsn, options = split_url(fresh_postgres_url)
+    with psycopg.connect(dsn, options=f"-c search_path={options['schema']}") as other:
+        hold(other, claims[2].job.id)
+        settling = asyncio.create_task(store.settle([Report(claim, Success(b"1")) for claim in claims]))
+        await waits_for(store, holder, settling, "%ORDER BY j.id FOR NO KEY UPDATE%")
+        other.rollback()
+        async with asyncio.timeout(PATIENCE_S):
+            verdicts = await settling
+    assert [verdict.locked for verdict in verdicts] == [True, False, False, False]
+
+
+async def test_while_rows_are_held_a_turn_does_not_wait_for_them_again_and_again(
+    store: SqlStore, holder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(8):
+        await submit(store)
+    claims = await take(store)
+    for claim in claims:
+        hold(holder, claim.job.id)
+    now = 1_000_000.0
+    monkeypatch.setattr(jobs_exchange, "monotonic", lambda: now)
+    sent = statements_of(store, monkeypatch)
+    request = ClaimRequest(worker_id="w", limit=1)
+    for claim in claims[:4]:
+        ((verdict,), _) = await store.turn([Report(claim, Success(b"1"))], request)
+        assert verdict.locked
+    assert sent.count("turn") == 1
+    holder.rollback()
+    now += jobs_exchange.FULL_PATH_S
+    ((verdict,), _) = await store.turn([Report(claims[5], Success(b"1"))], request)
+    assert verdict.accepted
+    assert sent.count("turn") == 2
+    assert sent[-1] == "turn"
+
+
+async def test_a_row_that_is_let_go_before_the_full_path_leaves_the_fast_path_open(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        await submit(store)
+    first, second = await take(store)
+    sent = statements_of(store, monkeypatch, lock_timeouts=1)
+    for claim in (first, second):
+        ((verdict,), _) = await store.turn([Report(claim, Success(b"1"))], ClaimRequest(worker_id="w", limit=1))
+        assert verdict.accepted
+    assert sent == ["turn", "settle_completed", "claim", "turn"]
+
+
+async def test_a_turn_leaves_no_lock_timeout_behind(store: SqlStore, holder: Any) -> None:
+    engine = store.engine
+    assert isinstance(engine, PostgresEngine)
+    claims = [await taken(store), await taken(store)]
+    hold(holder, claims[1].job.id)
+    for claim in claims:
+        await store.turn([Report(claim, Success(b"1"))], ClaimRequest(worker_id="w", limit=1))
+        async with engine._acquired() as connection:
+            assert await connection.fetchval("SHOW lock_timeout") == f"{LOCK_WAIT_S:.0f}s"
+
+
+def statements_of(store: SqlStore, monkeypatch: pytest.MonkeyPatch, lock_timeouts: int = 0) -> list[str]:
+    """The names of the statements that are sent from now on; the first turns meet a row that is let go just after."""
+    engine, sent = store.engine, list[str]()
+    assert isinstance(engine, PostgresEngine)
+    execute = engine.execute
+
+    async def watched(connection: Any, statement: Statement) -> list[Row]:
+        sent.append(statement.name)
+        if len(sent) <= lock_timeouts:
+            raise asyncpg.LockNotAvailableError("canceling statement due to lock timeout")
+        return await execute(connection, statement)
+
+    monkeypatch.setattr(engine, "execute", watched)
+    return sent
+
+
+WAITS = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)) AND query LIKE $2)"
+
+
+async def waits_for(store: SqlStore, holder: Any, waiter: asyncio.Task[Any], query: str = "%") -> None:
+    """Until a statement like this waits for a row of this holder."""
+    assert isinstance(store.engine, PostgresEngine)
+    watcher = await store.engine.connect()
+    async with asyncio.timeout(PATIENCE_S):
+        while not await watcher.fetchval(WAITS, holder.info.backend_pid, query):
+            assert not waiter.done()
+            await asyncio.sleep(0.005)
+    await watcher.close()
 
 
 # --- two workers in their turns -------------------------------------------------------------------

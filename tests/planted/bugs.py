@@ -104,7 +104,7 @@ BUGS = (
     ),
     Bug(
         "the_fence_of_a_turn_forgets_the_version",
-        (Edit(f"{QUERIES}/postgres/turn.sql", "WHERE w.claim_version = i.claim_version AND", "WHERE"),),
+        (Edit(f"{QUERIES}/postgres/turn.sql", "j.claim_version = i.claim_version AND ", ""),),
         "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[postgres]",
         "[True, True] == [False, True]",
     ),

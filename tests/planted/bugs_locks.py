@@ -53,15 +53,51 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_turn_waits_for_every_row",
-        (Edit(f"{_QUERIES}/postgres/turn.sql", "FOR NO KEY UPDATE OF w SKIP LOCKED", "FOR NO KEY UPDATE OF w"),),
+        (Edit("stores/sql/jobs/exchange.py", "wait_ms=LOCK_WAIT_MS,", "wait_ms=60_000,"),),
         f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[plain]",
         ("TimeoutError", "due to lock timeout"),
     ),
     Bug(
         "a_turn_settles_before_it_picks",
-        (Edit(f"{_QUERIES}/postgres/turn.sql", "\n      AND (SELECT true FROM line)", ""),),
+        (Edit(f"{_QUERIES}/postgres/turn.sql", "AS text), true) <> '' FROM line)", "AS text), true) <> '')"),),
         f"{_OPEN}::test_a_turn_holds_no_job_that_another_worker_claimed_meanwhile",
         "[False, False, False] == [True, True, True]",
+    ),
+    Bug(
+        "a_lock_timeout_of_a_turn_stays_in_its_session",
+        (Edit(f"{_QUERIES}/postgres/turn.sql", "AS text), true) <> ''", "AS text), false) <> ''"),),
+        f"{_OPEN}::test_a_turn_leaves_no_lock_timeout_behind",
+        "'50ms' == '7s'",
+    ),
+    Bug(
+        "every_turn_waits_for_rows_that_are_held_for_long",
+        (Edit("stores/sql/jobs/exchange.py", "FULL_PATH_S: Final = 1.0", "FULL_PATH_S: Final = 0.0"),),
+        f"{_OPEN}::test_while_rows_are_held_a_turn_does_not_wait_for_them_again_and_again",
+        "assert 4 == 1",
+    ),
+    Bug(
+        "a_turn_that_met_a_lock_keeps_to_the_full_path",
+        (Edit("stores/sql/jobs/exchange.py", "            if LOCKED in states:\n", "            if True:\n"),),
+        f"{_OPEN}::test_a_row_that_is_let_go_before_the_full_path_leaves_the_fast_path_open",
+        "AssertionError",
+    ),
+    Bug(
+        "held_rows_are_waited_for_one_by_one",
+        (
+            Edit(
+                "stores/sql/jobs/exchange.py",
+                "await self._settle_when_free([settlements[i] for i in held], left_ms)",
+                "[y for i in held for y in await self._settle_when_free([settlements[i]], 1000)]",
+            ),
+        ),
+        f"{_OPEN}::test_many_held_rows_are_waited_for_together",
+        "TimeoutError",
+    ),
+    Bug(
+        "the_first_held_row_keeps_the_others_from_being_settled",
+        (Edit("stores/sql/jobs/exchange.py", "            with suppress(LockTimeout):\n", "            if True:\n"),),
+        f"{_OPEN}::test_a_row_that_is_held_for_long_keeps_no_other_held_row_from_being_settled",
+        "[True, False, True, False] == [True, False, False, False]",
     ),
     Bug(
         "a_settlement_whose_row_is_held_is_stale",

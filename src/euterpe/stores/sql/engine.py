@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
+from euterpe.model.errors import StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.stores.sql.program import MakeProgram
 from euterpe.stores.sql.statements import Family
 
 T = TypeVar("T")
+
+
+class LockTimeout(StoreUnavailable):
+    """Somebody held a row for longer than the statement was to wait for it."""
 
 
 class Engine(Protocol):

@@ -6,8 +6,11 @@ way of few statements on SQLite. Whatever these leave undone goes the general wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from operator import attrgetter
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -17,11 +20,11 @@ from euterpe.model.claims.outcome import Settlement
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State
-from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.engine import Engine, LockTimeout
 from euterpe.stores.sql.jobs.claim import claim
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
 from euterpe.stores.sql.jobs.fast_path import PlainLines, is_plain
-from euterpe.stores.sql.jobs.settle import LOCKED, SettledAs, complete, settle_held, settle_or_confirm
+from euterpe.stores.sql.jobs.settle import HELD_WAIT_MS, LOCKED, SettledAs, complete, settle_held, settle_or_confirm
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import URGENCY, taken_from
 
@@ -31,6 +34,13 @@ NOTHING: Final = ClaimRequest(worker_id="", limit=0)
 BY_JOB: Final = attrgetter("job_id")
 FRONT: Final = 4
 """Columns of `turn.sql` in front of a job's."""
+LOCK_WAIT_MS: Final = 50
+"""How long the one statement waits for a row that somebody holds. Two workers' statements hold a row for milliseconds;
+who holds it longer is somebody else, and the full path skips what they hold. Much shorter than the server's
+`deadlock_timeout`: two statements that wait for each other come to this end, too."""
+FULL_PATH_S: Final = 1.0
+"""So long no turn is tried in one statement after the full path found rows that are held: whoever holds one may hold
+many for long, and each try would cost LOCK_WAIT_MS for nothing."""
 
 
 class Exchange:
@@ -40,6 +50,7 @@ class Exchange:
         self._engine = engine
         self._ends = ends
         self._lines = PlainLines()
+        self._rows_are_held_until = 0.0
 
     async def take(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
@@ -48,19 +59,32 @@ class Exchange:
         holds; one that only settles waits a moment."""
         states, claims = await self._take(settlements, jobs, request)
         if request is None and LOCKED in states:
-            states = [
-                (await self._settle_held(s)) if state is LOCKED else state
-                for s, state in zip(settlements, states, strict=True)
-            ]
+            await self._settle_held(settlements, states)
         return states, claims
 
-    async def _settle_held(self, settlement: Settlement) -> SettledAs:
-        try:
-            return await self._ends.write(lambda: settle_held(settlement, self._engine.family), EndedBy.WORKER)
-        except CommitUnknown:
-            raise
-        except StoreUnavailable:
-            return LOCKED
+    async def _settle_held(self, settlements: Sequence[Settlement], states: list[SettledAs]) -> None:
+        """Fill in the states of those whose rows are let go in time."""
+        deadline = monotonic() + HELD_WAIT_MS / 1000
+        while held := [i for i, state in enumerate(states) if state is LOCKED]:
+            left_ms = math.ceil((deadline - monotonic()) * 1000)
+            try:
+                found = await self._settle_when_free([settlements[i] for i in held], left_ms)
+            except CommitUnknown:
+                raise
+            except StoreUnavailable:
+                return
+            for i, state in zip(held, found, strict=True):
+                states[i] = state
+            if left_ms <= 0:
+                return
+
+    async def _settle_when_free(self, held: Sequence[Settlement], wait_ms: int) -> list[SettledAs]:
+        family = self._engine.family
+        if wait_ms > 0:
+            with suppress(LockTimeout):
+                return await self._ends.write(lambda: settle_held(held, family, wait_ms), EndedBy.WORKER)
+        # The first was held for all that time; the others may have been let go.
+        return await self._ends.write(lambda: settle_or_confirm(held, family), EndedBy.WORKER)
 
     async def _take(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
@@ -68,7 +92,15 @@ class Exchange:
         plain = all(s.state is State.COMPLETED for s in settlements) and all(has_no_more(job) for job in jobs)
         if not (plain and self._engine.family == "postgres" and self._may_claim_briefly(request)):
             return await self._take_all(settlements, jobs, request, plain=plain)
-        done = await self._engine.write_one(lambda: brief(settlements, request or NOTHING))
+        if settlements and monotonic() < self._rows_are_held_until:
+            return await self._take_all(settlements, jobs, request, plain=False)
+        try:
+            done = await self._engine.write_one(lambda: brief(settlements, request or NOTHING))
+        except LockTimeout:
+            states, claims = await self._take_all(settlements, jobs, request, plain=False)
+            if LOCKED in states:
+                self._rows_are_held_until = monotonic() + FULL_PATH_S
+            return states, claims
         if not done.left and done.line_was_plain:
             return [s.state for s in settlements], done.claims
         if request is not None:
@@ -78,8 +110,8 @@ class Exchange:
             room = request.limit - len(done.claims)
             request = msgspec.structs.replace(request, limit=room) if room else None
         rest, claims = await self._take_all(done.left, jobs, request, plain=False)
-        states = dict(zip((id(s) for s in done.left), rest, strict=True))
-        return [states.get(id(s), s.state) for s in settlements], done.claims + claims
+        left = dict(zip((id(s) for s in done.left), rest, strict=True))
+        return [left.get(id(s), s.state) for s in settlements], done.claims + claims
 
     async def _take_all(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None, *, plain: bool
@@ -130,6 +162,7 @@ def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[B
         limit=request.limit,
         worker_id=request.worker_id,
         lease_ttl_us=request.lease_ttl_us,
+        wait_ms=LOCK_WAIT_MS,
     )
     settled, ids, versions, line_was_plain = rows[0][:FRONT]
     left: list[Settlement] = []

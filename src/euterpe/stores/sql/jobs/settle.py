@@ -27,8 +27,8 @@ class Locked(Enum):
 LOCKED: Final = Locked.LOCKED
 SettledAs = State | Locked | None
 """What a settlement made of its job; None: it was stale."""
-LOCK_WAIT_MS: Final = 1000
-"""How long a settle waits for a row that somebody holds, when all the others are settled."""
+HELD_WAIT_MS: Final = 1000
+"""How long a settle waits for rows that somebody holds, when all the others are settled."""
 
 
 def settle(
@@ -123,15 +123,15 @@ def settle_or_confirm(settlements: Sequence[Settlement], family: Family) -> Prog
     return states
 
 
-def settle_held(settlement: Settlement, family: Family) -> Program[SettledAs]:
-    """Settle a job whose row somebody holds, if they let go in time; else the lock's timeout is raised."""
-    yield from await_row(settlement.job_id)
-    (state,) = yield from settle_or_confirm([settlement], family)
-    return state
+def settle_held(settlements: Sequence[Settlement], family: Family, wait_ms: int) -> Program[list[SettledAs]]:
+    """Wait for the first row that somebody holds, then settle it with all the others that are free by then: who holds
+    one often holds many. Nothing else is held during the wait. Raises the lock's timeout if the row is not let go."""
+    yield from await_row(settlements[0].job_id, wait_ms)
+    return (yield from settle_or_confirm(settlements, family))
 
 
-def await_row(job_id: str) -> Program[None]:
-    yield one("bound_lock_waits", wait_ms=LOCK_WAIT_MS)
+def await_row(job_id: str, wait_ms: int = HELD_WAIT_MS) -> Program[None]:
+    yield one("bound_lock_waits", wait_ms=wait_ms)
     yield one("await_rows", ids=[job_id])
 
 

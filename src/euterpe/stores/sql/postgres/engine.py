@@ -19,12 +19,12 @@ import asyncpg
 
 from euterpe.model.errors import CommitUnknown, EuterpeError, OpenedBeforeFork, SchemaMismatch, StoreUnavailable
 from euterpe.ports import Clock
+from euterpe.stores.sql.engine import LockTimeout
 from euterpe.stores.sql.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing, no_rights
 from euterpe.stores.sql.postgres import session as postgres_session
 from euterpe.stores.sql.postgres.connections import Connection, Connections
 from euterpe.stores.sql.postgres.errors import (
     FAILURES,
-    LOCK_TIMEOUT,
     LOST,
     Conflict,
     cannot_connect,
@@ -214,9 +214,8 @@ class PostgresEngine:
                 raise
             except StoreUnavailable as error:
                 # A try that waits for the same lock again must be told about it before the time is over.
-                left_s = (
-                    deadline - time.monotonic() - (postgres_session.LOCK_WAIT_S if error.code == LOCK_TIMEOUT else 0)
-                )
+                lock_wait_s = postgres_session.LOCK_WAIT_S if isinstance(error, LockTimeout) else 0
+                left_s = deadline - time.monotonic() - lock_wait_s
                 if self._connections is None or left_s <= 0:
                     raise
                 await asyncio.sleep(min(0.05 * 2**attempt, 1.0))

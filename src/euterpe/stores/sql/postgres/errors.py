@@ -12,6 +12,7 @@ from typing import Final
 import asyncpg
 
 from euterpe.model.errors import CommitUnknown, DataRejected, EuterpeError, ServerNotReady, StoreUnavailable
+from euterpe.stores.sql.engine import LockTimeout
 from euterpe.stores.sql.migrations import no_rights, not_migrated
 
 LOST: Final = (
@@ -64,6 +65,8 @@ def meaning(error: BaseException, *, committing: bool = False) -> EuterpeError:
         return no_rights("Postgres", said)
     if state[:2] in SCHEMA_CLASSES:
         return not_migrated("Postgres", said)
+    if state == LOCK_TIMEOUT:
+        return LockTimeout(f"Postgres refused: {said}", state)
     return StoreUnavailable(f"Postgres refused: {said}", state)
 
 

@@ -1,11 +1,12 @@
--- Settle what completed and claim the next, in one round trip and one commit, waiting for nobody. Only what needs nothing
--- more: a job with dependents, a callback or a key, or that somebody holds, is left for `settle`; and if one that is next
--- in line has a callback or a key, none is taken here, and `claim` decides. The first four columns are the same in every
--- row: how many were settled, which (only if not all), and whether the line was plain; then comes a job that was taken,
--- or NULLs.
--- The next are picked first (`free` asks for `line`), while the snapshot is fresh. What somebody claims after the snapshot
--- still looks free in it: SKIP LOCKED locks the newest version of such a row, finds it taken, and keeps it locked until the
--- commit. Its owner, who is done with it by then, would find it held.
+-- Settle what completed and claim the next, in one round trip and one commit. Only what needs nothing more: a job with
+-- dependents, a callback or a key is left for `settle`; and if one that is next in line has a callback or a key, none is
+-- taken here, and `claim` decides. The first four columns are the same in every row: how many were settled, which (only if
+-- not all), and whether the line was plain; then comes a job that was taken, or NULLs.
+-- The next are picked first (`settled` asks for `line`), while the snapshot is fresh. What somebody claims after the
+-- snapshot still looks free in it: SKIP LOCKED locks the newest version of such a row, finds it taken, and keeps it locked
+-- until the commit. Its owner, who is done with it by then, would find it held.
+-- The settling update waits for a held row, but no longer than :wait_ms; then the whole statement fails with a lock timeout.
+-- The timeout is set when the jobs are picked, and ends with the transaction.
 WITH picked AS MATERIALIZED (
     SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain
     FROM inbox_jobs AS w
@@ -16,21 +17,15 @@ WITH picked AS MATERIALIZED (
     FOR UPDATE OF w SKIP LOCKED
 ), line AS MATERIALIZED (
     SELECT bool_and(plain) AS plain FROM picked
-), free AS MATERIALIZED (
-    SELECT w.ctid AS at, i.result
-    FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:result AS bytea[]))
-        AS i (id, claim_version, result)
-    JOIN inbox_jobs AS w ON w.id = i.id
-    WHERE w.claim_version = i.claim_version AND w.lease_expires_at IS NOT NULL
-      AND NOT w.has_dependents AND w.callback_url IS NULL AND w.concurrency_key IS NULL
-      AND (SELECT true FROM line)
-    FOR NO KEY UPDATE OF w SKIP LOCKED
 ), settled AS (
     UPDATE inbox_jobs AS j
-    SET state = 'completed', result = free.result, error = NULL, completed_at = {{now}},
+    SET state = 'completed', result = i.result, error = NULL, completed_at = {{now}},
         lease_expires_at = NULL, updated_at = {{now}}, transitions = j.transitions + 1
-    FROM free
-    WHERE j.ctid = free.at
+    FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:result AS bytea[]))
+        AS i (id, claim_version, result)
+    WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
+      AND NOT j.has_dependents AND j.callback_url IS NULL AND j.concurrency_key IS NULL
+      AND (SELECT set_config('lock_timeout', CAST(CAST(:wait_ms AS integer) AS text), true) <> '' FROM line)
     RETURNING j.id, j.claim_version
 ), done AS MATERIALIZED (
     SELECT COUNT(*) AS count,
