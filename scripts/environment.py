@@ -20,7 +20,8 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 STAMP = ENVIRONMENT / "euterpe-stamp"
 REDIS_SERVER = ENVIRONMENT / "share" / "redis-server"  # tests/servers/redis.py looks here too
 REDIS_SERVER_LOCK = ROOT / "requirements" / "redis-server.lock"
-LOCKS = {name: ROOT / "requirements" / f"{name}.lock" for name in ("base", "test")}
+SETS = ("base", "demo", "test")  # each contains the one before it, at the same versions
+LOCKS = {name: ROOT / "requirements" / f"{name}.lock" for name in SETS}
 
 
 class StepFailed(Exception):
@@ -40,8 +41,7 @@ def is_ready(wanted: str) -> bool:
         stamped = STAMP.read_text().split()
     except FileNotFoundError:
         return False
-    # The test set contains the base set at the same versions, so it serves both.
-    return stamped in ([fingerprint(), wanted], [fingerprint(), "test"])
+    return stamped in [[fingerprint(), larger] for larger in SETS[SETS.index(wanted) :]]
 
 
 def step(saying: str, command: list[str]) -> None:

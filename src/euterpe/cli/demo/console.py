@@ -18,6 +18,7 @@ from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, State
 
 BARS = 9
+PROGRESS_STEP = 20
 WIDTH = 79
 
 
@@ -51,12 +52,16 @@ class DemoConsole(Protocol):
 
     def show(self, picture: Picture) -> None: ...
 
+    def transcode(self, attempt: int, percent: float, note: str) -> None:
+        """How far one is, and in which attempt."""
+
 
 class PlainStage:
     """Lines only: one for each job that ends."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
+        self._told = (0, 0)
 
     def heading(self, text: str) -> None:
         click.echo(f"\n{text}")
@@ -78,6 +83,13 @@ class PlainStage:
                 attempt = f" (attempt {job.attempt_count})" if job.attempt_count > 1 else ""
                 self.remark(f"[{len(self._seen)}/{len(picture.jobs)}] {picture.name(job)} {job.state}{where}{attempt}")
 
+    def transcode(self, attempt: int, percent: float, note: str) -> None:
+        """A line for each step that is reached: a pipe needs no more."""
+        reached = (attempt, int(percent) // PROGRESS_STEP)
+        if reached > self._told:
+            self._told = reached
+            self.remark(f"attempt {attempt}: {percent:5.1f} %  {note}")
+
 
 class LiveStage:
     """Bars for what runs, with remarks above them."""
@@ -86,6 +98,7 @@ class LiveStage:
         self._console = console
         self._progress = progress
         self._all = progress.add_task("all jobs", total=None, note="")
+        self._transcode = progress.add_task("transcode", total=100, visible=False, note="")
         self._bars: list[TaskID] = [progress.add_task("", total=100, visible=False, note="") for _ in range(BARS)]
 
     def heading(self, text: str) -> None:
@@ -113,6 +126,10 @@ class LiveStage:
             self._progress.update(
                 bar, visible=True, description=picture.name(job), completed=job.progress or 0, note=f"{by}{again}"
             )
+
+    def transcode(self, attempt: int, percent: float, note: str) -> None:
+        told = f"{percent:.0f} %  {note}, attempt {attempt}"
+        self._progress.update(self._transcode, visible=True, completed=percent, note=told)
 
 
 @contextmanager

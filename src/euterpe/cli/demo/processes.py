@@ -49,12 +49,13 @@ class DemoProcesses:
             name, "worker", "euterpe.cli.demo.app:queue", "--concurrency", "3", "--metrics-port", "0"
         )
 
-    async def media_worker(self, name: str) -> Member:
-        """One that transcodes, and runs nothing of the demo's app."""
+    async def media_worker(self, name: str, api: ApiFacts) -> Member:
+        """One that transcodes, and runs nothing of the demo's app. It tells requesters where the API is."""
         return await self._start(
             name,
             "--role=worker",
-            TRANSCODE_LOCAL_ROOT=str(self.folder / "objects"),
+            TRANSCODE_PUBLIC_URL=api.address,
+            TRANSCODE_LOCAL_ROOT=str(self.folder / "local"),
             TRANSCODE_WORK_DIR=str(self.folder / "work"),
             OBSERVABILITY_METRICS_PORT="0",
         )

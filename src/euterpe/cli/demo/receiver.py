@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -11,9 +11,10 @@ from euterpe.webhooks import MemoryNonces, VerifiedEvent, WebhookVerificationErr
 
 
 class Receiver:
-    """Keeps the events that prove to be genuine, and counts the others."""
+    """Keeps the events that prove to be genuine, and counts the others. `on_event` is called before the answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_event: Callable[[VerifiedEvent], None] | None = None) -> None:
+        self._on_event = on_event
         self.secret = ""
         self.url = ""
         self.events: list[VerifiedEvent] = []
@@ -28,6 +29,8 @@ class Receiver:
             self.refused += 1
             return 401
         self.events.append(event)
+        if self._on_event is not None:
+            self._on_event(event)
         return 204
 
     @contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from euterpe.cli.demo.app import queue
 from euterpe.cli.demo.checks import PROOFS
 from euterpe.cli.demo.console import open_stage
-from euterpe.cli.demo.media import proofs_of, transcode
+from euterpe.cli.demo.media import transcode
+from euterpe.cli.demo.media_checks import PROOFS as MEDIA_PROOFS
 from euterpe.cli.demo.processes import DemoProcesses
 from euterpe.cli.demo.steps import STEPS, Steps
 
@@ -26,11 +26,11 @@ async def perform(folder: Path, url: str) -> bool:
                     if heading:
                         stage.heading(heading)
                     await step(play)
-                stage.heading("A sound is transcoded, and its worker killed")
+                stage.heading("A sound is transcoded, its worker killed, its credentials let run out")
                 media = await transcode(play)
                 proofs = [prove(play) for prove in PROOFS]
                 if media is not None:
-                    proofs += await asyncio.to_thread(proofs_of, media)
+                    proofs += [prove(media) for prove in MEDIA_PROOFS]
                 stage.heading("What this run proved, read back from the database")
                 for proof in proofs:
                     stage.proof(proof.says, holds=proof.holds)

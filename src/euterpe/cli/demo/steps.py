@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 import msgspec
 
+from euterpe.cli.demo.api_calls import call
 from euterpe.cli.demo.app import flaky, later, nap, prepare, queue, render, summary
 from euterpe.cli.demo.console import DemoConsole, Picture
 from euterpe.cli.demo.processes import LEASE, ApiFacts, DemoProcesses, Member
@@ -123,20 +122,8 @@ async def start_two_workers(play: Steps) -> None:
 async def submit_over_http(play: Steps) -> None:
     """A job in plain HTTP, with the API's first key, that wants webhooks."""
     assert play.api is not None
-    netloc, key = urlsplit(play.api.address).netloc, play.api.key
     submission = {"type": "demo.hello", "payload": {"name": "world"}, "callback_url": play.receiver.url}
-    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-
-    def post() -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(netloc, timeout=10)
-        try:
-            connection.request("POST", "/jobs", msgspec.json.encode(submission), headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-
-    status, answer = await asyncio.to_thread(post)
+    status, answer = await asyncio.to_thread(call, play.api, "POST", "/jobs", submission)
     if status != 202:
         raise DemoFailed(f"the API answered {status} to a submission")
     play.over_http = msgspec.json.decode(answer)["job_id"]
