@@ -1,4 +1,4 @@
-"""What the demo says of its transcode is a look at facts: with one of them wrong, that proof fails, and only that one."""
+"""What the demo says of its transcode is a look at facts: with one of them wrong, that proof fails, and no other."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_declared import DECLARED_BUGS
+from tests.planted.bugs_demo import DEMO_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_looking import LOOKING_BUGS
@@ -44,6 +45,7 @@ BUGS = (
     *CANCELLATION_BUGS,
     *CUT_OFF_BUGS,
     *DECLARED_BUGS,
+    *DEMO_BUGS,
     *EDGE_BUGS,
     *LOCK_BUGS,
     *LOOKING_BUGS,
