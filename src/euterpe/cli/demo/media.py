@@ -21,13 +21,13 @@ from euterpe.cli.demo.steps import LOOK_S, DemoFailed, Steps
 from euterpe.service.transcoding import has_ffmpeg
 from euterpe.webhooks import VerifiedEvent
 
-SECONDS = 240
+SECONDS = 180
 PATIENCE_S = 90.0
 IN_THE_MIDDLE = 20.0
 SOURCE = "in/noise.flac"
 OUTPUTS = (
     {"id": "mp3", "kind": "audio", "preset": "mp3_v0"},
-    {"id": "flac", "kind": "audio", "preset": "flac_24"},
+    {"id": "wav", "kind": "audio", "preset": "wav_16"},
     {"id": "peaks", "kind": "waveform", "format": "json"},
 )
 Document = dict[str, Any]
@@ -64,10 +64,10 @@ async def transcode(play: Steps) -> Media | None:
     media.webhooks.secret = media.refreshes.secret = play.api.webhook_secret
     sound = folder / "noise.flac"
     await asyncio.to_thread(_make_sound, sound)
-    play.stage.remark(f"ffmpeg makes {SECONDS // 60} minutes of noise, to become an mp3, a 24 bit flac and a waveform")
+    play.stage.remark(f"ffmpeg makes {SECONDS // 60} minutes of noise, to become an mp3, a wav and a waveform")
     async with media.store.serving(rclone, folder / "rclone.log"):
         with media.webhooks.listening(), media.refreshes.listening():
-            await media.store.put(SOURCE, sound)
+            await asyncio.to_thread(media.store.put, SOURCE, sound)
             play.stage.remark("it is put into a real S3: `rclone serve s3`, behind a gate that knows session tokens")
             await _play(play, media)
     return media

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import http.client
 import os
 import re
 import secrets
 import shutil
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-
-import aiohttp
-from aiohttp import web
-from yarl import URL
+from urllib.parse import parse_qs, urlsplit
 
 from euterpe.cli.demo.steps import DemoFailed
 from euterpe.transcode.schema.locations import AccessKeys
 from euterpe.transcode.storage.s3.sigv4 import SignableRequest, signed_headers
 
 BUCKET = "music"
-CHUNK = 256 * 1024
-START_PATIENCE_S = 20.0
+PATIENCE_S = 20.0
 NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "expect"}
-EXPIRED = "<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>"
+EXPIRED = b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>"
 
 
 def find_rclone() -> str | None:
@@ -69,17 +68,13 @@ class ObjectStore:
     def path_of(self, key: str) -> Path:
         return self.folder / BUCKET / key
 
-    async def put(self, key: str, path: Path) -> None:
+    def put(self, key: str, path: Path) -> None:
         """What somebody with credentials of their own does before they ask for a transcode."""
         keys = AccessKeys(access_key_id=self.access_key_id, secret_access_key=self.secret_access_key)
-        body = await asyncio.to_thread(path.read_bytes)
-        target, host = f"/{BUCKET}/{key}", URL(self._upstream).authority
-        request = SignableRequest("PUT", host, target, (), {}, hashlib.sha256(body).hexdigest())
+        body, target = path.read_bytes(), f"/{BUCKET}/{key}"
+        request = SignableRequest("PUT", self._upstream, target, (), {}, hashlib.sha256(body).hexdigest())
         headers = signed_headers(request, keys, "auto", "s3", time.time())
-        async with (
-            aiohttp.ClientSession() as session,
-            session.put(self._upstream + target, headers=headers, data=body) as answer,
-        ):
+        with self.asked("PUT", target, headers, body) as answer:
             if answer.status != 200:
                 raise DemoFailed(f"the store answered {answer.status} to a signed PUT")
 
@@ -87,48 +82,79 @@ class ObjectStore:
     async def serving(self, rclone: str, log: Path) -> AsyncIterator[None]:
         (self.folder / BUCKET).mkdir(parents=True)
         async with _rclone(rclone, self, log) as self._upstream:
-            app = web.Application(client_max_size=2**40)
-            app.router.add_route("*", "/{path:.*}", self._handle)
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-            await runner.setup()
+            gate = ThreadingHTTPServer(("127.0.0.1", 0), _gate(self))
+            self.endpoint = f"http://127.0.0.1:{gate.server_address[1]}"
+            thread = threading.Thread(target=gate.serve_forever, name="demo-gate", daemon=True)
+            thread.start()
             try:
-                await web.TCPSite(runner, "127.0.0.1", 0).start()
-                self.endpoint = f"http://127.0.0.1:{runner.addresses[0][1]}"
                 yield
             finally:
-                await runner.cleanup()
+                await asyncio.to_thread(gate.shutdown)
+                gate.server_close()
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        part = request.query.get("partNumber", "")
-        if part == str(self.expires_at_part):
+    def lets_in(self, method: str, query: dict[str, list[str]], token: str | None) -> bool:
+        part = query.get("partNumber", [""])[0]
+        if part and part == str(self.expires_at_part):
             self.expires_at_part = 0
             self.expire()
-        if not self.good_token or request.headers.get("x-amz-security-token") != self.good_token:
-            self.refused.append(f"{request.method} part {part}" if part else request.method)
-            return web.Response(status=400, text=EXPIRED, content_type="application/xml")
-        self.uploads_begun += request.method == "POST" and "uploads" in request.query
-        return await self._forward(request)
+        if not self.good_token or token != self.good_token:
+            self.refused.append(f"{method} part {part}" if part else method)
+            return False
+        self.uploads_begun += method == "POST" and "uploads" in query
+        return True
 
-    async def _forward(self, request: web.Request) -> web.StreamResponse:
-        headers = {name: value for name, value in request.headers.items() if name.lower() not in NOT_FORWARDED}
-        body = request.content.iter_chunked(CHUNK) if request.can_read_body else None
-        target = URL(self._upstream + request.raw_path, encoded=True)
-        async with (
-            aiohttp.ClientSession(auto_decompress=False) as session,
-            session.request(request.method, target, headers=headers, data=body) as answer,
-        ):
-            kept = {name: value for name, value in answer.headers.items() if name.lower() not in NOT_FORWARDED}
-            response = web.StreamResponse(status=answer.status, headers=kept)
-            await response.prepare(request)
-            async for chunk in answer.content.iter_chunked(CHUNK):
-                await response.write(chunk)
-            await response.write_eof()
-            return response
+    @contextmanager
+    def asked(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
+    ) -> Iterator[http.client.HTTPResponse]:
+        """The answer of rclone itself."""
+        connection = http.client.HTTPConnection(self._upstream, timeout=PATIENCE_S)
+        try:
+            connection.request(method, target, body, dict(headers))
+            yield connection.getresponse()
+        finally:
+            connection.close()
+
+
+def _gate(store: ObjectStore) -> type[BaseHTTPRequestHandler]:
+    class Gate(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", "0")))
+            query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
+            if not store.lets_in(self.command, query, self.headers.get("x-amz-security-token")):
+                self.answer(400, {"Content-Type": "application/xml", "Content-Length": str(len(EXPIRED))})
+                self.wfile.write(EXPIRED)
+                return
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in NOT_FORWARDED}
+            with store.asked(self.command, self.path, headers, body or None) as answer:
+                kept = {name: value for name, value in answer.getheaders() if name.lower() not in NOT_FORWARDED}
+                if answer.length is None and self.command != "HEAD":
+                    content = answer.read()
+                    self.answer(answer.status, {**kept, "Content-Length": str(len(content))})
+                    self.wfile.write(content)
+                else:
+                    self.answer(answer.status, kept)
+                    shutil.copyfileobj(answer, self.wfile)
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = pass_on
+
+        def answer(self, status: int, headers: Mapping[str, str]) -> None:
+            self.send_response_only(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """The demo tells it in its own words."""
+
+    return Gate
 
 
 @asynccontextmanager
 async def _rclone(rclone: str, store: ObjectStore, log: Path) -> AsyncIterator[str]:
-    """Runs it on a free port; yields its URL. The keys go by the environment: a command line is for all to read."""
+    """Runs it on a free port; yields host and port. The keys go by the environment: anybody reads a command line."""
     config = store.folder.parent / "rclone.conf"
     config.touch()
     environ = {**os.environ, "RCLONE_AUTH_KEY": f'"{store.access_key_id},{store.secret_access_key}"'}
@@ -144,9 +170,9 @@ async def _rclone(rclone: str, store: ObjectStore, log: Path) -> AsyncIterator[s
 
 
 async def _address_in(log: Path, process: asyncio.subprocess.Process) -> str:
-    async with asyncio.timeout(START_PATIENCE_S):
+    async with asyncio.timeout(PATIENCE_S):
         while process.returncode is None:
-            if found := re.search(r"server on \[(http://[^\]/]+)", await asyncio.to_thread(log.read_text)):
+            if found := re.search(r"server on \[http://([^\]/]+)", await asyncio.to_thread(log.read_text)):
                 return found.group(1)
             await asyncio.sleep(0.05)
     raise DemoFailed("rclone ended by itself; its log is rclone.log")
