@@ -113,3 +113,13 @@ def test_a_waiting_job_is_explained_in_a_sentence(shell: Shell) -> None:
     told = shell.json("jobs", "why", job_id)
     assert (told["reason"], told["job_id"], told["state"]) == ("delayed", job_id, "delayed")
     shell.refused("jobs", "why", str(uuid4()), code=1)
+
+
+def test_jobs_are_listed_by_a_query(shell: Shell) -> None:
+    job_id = shell.json("submit", "report.render", "--tag", "team=a")["job_id"]
+    shell.json("submit", "mail.send")
+    (listed,) = shell.json("jobs", "list", "-q", "type:report.* tag.team:a created:<1h")["jobs"]
+    assert listed["job_id"] == job_id
+    assert shell.json("jobs", "list", "-q", job_id[:8], "--state", "scheduled")["jobs"][0]["job_id"] == job_id
+    assert "'stat:failed' at character 1" in shell.refused("jobs", "list", "-q", "stat:failed", code=2)
+    assert "in the query" in shell.refused("jobs", "list", "-q", "state:failed", "--state", "running", code=2)

@@ -52,6 +52,15 @@ async def _search(store: SqlStore) -> None:
     await store.search(Search(requester_id="local", limit=20))
     await store.search(Search(requester_id="local", state=State.COMPLETED, limit=20))
     await store.search(Search(type="t", queue="default", tag=("a", "b"), limit=20))
+    hour_ago = await store.now_us() - 3_600_000_000
+    for search in (
+        Search(scan_limit=100, type_prefix="t", error="timeout"),
+        Search(scan_limit=100, state=State.COMPLETED, tags=(("a", "b"), ("c", "d"))),
+        Search(scan_limit=100, created_after=hour_ago, created_before=hour_ago + 1),
+        Search(scan_limit=100, text="c0ffee00-0000-4000-8000"),
+        Search(scan_limit=100, state=State.FAILED, text="order 7"),
+    ):
+        await store.search(search)
 
 
 async def _submit(store: SqlStore) -> None:

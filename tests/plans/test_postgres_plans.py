@@ -30,7 +30,9 @@ WASTE_LIMIT = 200
 """Rows a statement may read and throw away; the scenario's own jobs are forty."""
 
 FILTERED = "filtered"
-NOT_INDEXED = ("type", "queue", "tag", "requester_id")
+NOT_INDEXED = ("type", "queue", "tags", "requester_id")
+BOUNDED = 100
+"""Jobs of a state that the scenario's queries look at for one page."""
 """A search by these reads its states newest first, and as far as it must."""
 
 BY_PRIMARY_KEY = {
@@ -54,6 +56,9 @@ BY = {
     "claim_events": {"job_outbox_events_due", "job_outbox_events_order", "job_outbox_events_pkey"},
     "settle_event": {"job_outbox_events_pkey"},
     "heartbeat_event": {"job_outbox_events_pkey"},
+    "scan_edge": {"inbox_jobs_state"},
+    "job_below": {"inbox_jobs_state"},
+    "ids_between": {"inbox_jobs_pkey"},
     "jobs_ahead": {"inbox_jobs_claim"},
     "running_of_key": {"inbox_jobs_concurrency"},
     "unfinished_dependencies": {"job_dependencies_pkey", "inbox_jobs_pkey"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _WHY = "tests/conformance/test_why.py"
+_QUERIES = "tests/conformance/test_queries.py"
 _AHEAD = "stores/sql/queries/jobs_ahead.sql"
 
 LOOKING_BUGS = (
@@ -43,5 +44,66 @@ LOOKING_BUGS = (
         (Edit("stores/sql/reads/why.py", "if not rows or requester_id not in (None, rows[0][1]):", "if not rows:"),),
         f"{_WHY}::test_a_requester_gets_no_explanation_of_anybody_elses_job[sqlite]",
         "DID NOT RAISE",
+    ),
+    Bug(
+        "a_page_of_a_query_looks_at_everything",
+        (Edit("stores/sql/reads/scan.py", "if query.scan_limit is None:", "if query.scan_limit is not None:"),),
+        f"{_QUERIES}::test_a_page_looks_at_so_many_jobs_and_its_cursor_goes_on[sqlite-scheduled]",
+        "Error",
+    ),
+    Bug(
+        "the_job_at_the_edge_of_a_page_is_looked_at_by_nobody",
+        (
+            Edit(
+                "stores/sql/reads/scan.py",
+                "Stretch(before, edge + 1, more=True)",
+                "Stretch(before, edge + 2, more=True)",
+            ),
+            Edit("stores/sql/reads/search.py", "str(stretch.down_to) if", "str(stretch.down_to - 1) if"),
+        ),
+        f"{_QUERIES}::test_pages_of_a_query_join_up_without_gaps_or_repeats[sqlite-None]",
+        "assert",
+    ),
+    Bug(
+        "the_text_of_an_error_can_pass_for_its_code",
+        (
+            Edit(
+                "stores/sql/queries/sqlite/search_filters.sql",
+                """instr(w.error, '{"code":' || :error) = 1""",
+                "instr(w.error, trim(:error, char(34))) > 0",
+            ),
+        ),
+        f"{_QUERIES}::test_a_job_is_found_by_the_code_or_the_category_of_its_error[sqlite]",
+        "assert",
+    ),
+    Bug(
+        "an_id_finds_anybodys_job",
+        (
+            Edit(
+                "stores/sql/reads/search.py",
+                "requester_id=query.requester_id,",
+                "requester_id=None if query.text else query.requester_id,",
+            ),
+        ),
+        f"{_QUERIES}::test_an_id_finds_nobody_elses_job[sqlite]",
+        "assert",
+    ),
+    Bug(
+        "a_wrong_word_is_taken_for_text",
+        (
+            Edit(
+                "model/job_query.py",
+                "if not word.key:",
+                "if word.key not in _READERS and not word.key.startswith('tag.'):",
+            ),
+        ),
+        "tests/model/test_job_query.py::test_a_wrong_word_is_named_with_its_place",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "a_query_text_forgets_to_escape_quotes",
+        (Edit("model/job_query.py", """.replace('"', '\\\\"')""", ""),),
+        "tests/model/test_job_query.py::test_the_text_of_a_search_asks_for_the_same",
+        "InvalidInput",
     ),
 )

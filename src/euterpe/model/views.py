@@ -20,14 +20,30 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     state: State | None = None
     type: str | None = None
     queue: str | None = None
+    type_prefix: str | None = None
     tag: tuple[str, str] | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+    """As `tag`; a job has all of them."""
+    error: str | None = None
+    """The code or the category of its last error."""
+    created_after: int | None = None
+    created_before: int | None = None
+    text: str | None = None
+    """An id, or at least its first eight characters; else a correlation id."""
     cursor: str | None = None
     limit: int = 50
     max_bytes: int = PAGE_BYTES
+    scan_limit: int | None = None
+    """Jobs of a state to look at for one page. None: as many as there are."""
+
+    @property
+    def every_tag(self) -> tuple[tuple[str, str], ...]:
+        return self.tags if self.tag is None else (self.tag, *self.tags)
 
 
 class SearchPage(msgspec.Struct, frozen=True):
-    """Jobs, newest first; `cursor` is None on the last page. A page of large jobs is shorter than its limit."""
+    """Jobs, newest first; `cursor` is None on the last page. A page of large jobs is shorter than its limit, and so is
+    one that looked at as many jobs as it may: it can be empty, and its cursor still goes on."""
 
     jobs: list[JobRow]
     cursor: str | None

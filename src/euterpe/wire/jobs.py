@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from euterpe.model.job_query import QUERY_LIMIT
 from euterpe.model.submission import KEY_LIMIT, MAX_ATTEMPTS_LIMIT, NAME_LIMIT, TAGS_LIMIT, URL_LIMIT
 from euterpe.model.why import AHEAD_LIMIT, Reason
 
@@ -213,6 +214,10 @@ class Whose(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class JobQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`q` is a query such as `state:failed type:report.* created:<1h`. A page of it looks at 20,000 jobs of a state, so
+    it may be short, or empty, and still have a cursor."""
+
+    q: Annotated[str, Meta(max_length=QUERY_LIMIT)] | None = None
     state: StateName | None = None
     type: Annotated[str, Meta(max_length=NAME_LIMIT)] | None = None
     queue: Annotated[str, Meta(max_length=NAME_LIMIT)] | None = None

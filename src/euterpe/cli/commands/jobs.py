@@ -18,6 +18,7 @@ from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import EuterpeError, UnprocessableRow
 from euterpe.model.job import AttemptRow, JobRow, read_error
+from euterpe.model.job_query import joined, parse_query
 from euterpe.model.priority import PRIORITY_NAMES, parse_priority
 from euterpe.model.state import State
 from euterpe.model.views import Search, SearchPage
@@ -31,6 +32,9 @@ def jobs() -> None:
 
 
 @jobs.command("list")
+@click.option(
+    "-q", "--query", metavar="QUERY", help="As in: state:failed type:report.* tag.team:a error:timeout created:<1h"
+)
 @click.option("--state", type=STATES, help="Only these.")
 @click.option("--type", "job_type", metavar="TYPE", help="Only of this job type.")
 @click.option("--queue", metavar="NAME", help="Only of this queue.")
@@ -42,6 +46,7 @@ def jobs() -> None:
 @click.pass_obj
 def list_jobs(
     session: CliSession,
+    query: str | None,
     state: str | None,
     job_type: str | None,
     queue: str | None,
@@ -54,6 +59,8 @@ def list_jobs(
     criteria = Search(
         state=State(state) if state else None, type=job_type, queue=queue, tag=tag, limit=limit, cursor=cursor
     )
+    if query is not None:
+        criteria = joined(parse_query(query, time.time_ns() // 1000), criteria)
     show_page(session.ask(lambda backend: backend.store.search(criteria)), as_json=as_json)
 
 
@@ -61,12 +68,14 @@ def show_page(page: SearchPage, *, as_json: bool, nothing: str = "No jobs.") -> 
     """A page of jobs as a table or as the API's document."""
     if as_json:
         print_json({"jobs": [job_document(job) for job in page.jobs], "cursor": page.cursor})
+        return
+    if page.jobs:
+        print_jobs(page.jobs)
+    if page.cursor is not None:
+        so_far = "" if page.jobs else "none so far; "
+        note(f"{so_far}more: add --cursor {page.cursor}")
     elif not page.jobs:
         note(nothing)
-    else:
-        print_jobs(page.jobs)
-        if page.cursor is not None:
-            note(f"more: add --cursor {page.cursor}")
 
 
 def print_jobs(shown: Sequence[JobRow]) -> None:

@@ -13,6 +13,7 @@ from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import JobNotFound
 from euterpe.model.job import AttemptRow, JobRow, read_error
+from euterpe.model.job_query import joined, parse_query
 from euterpe.model.priority import parse_priority
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT
@@ -89,17 +90,18 @@ class JobRoutes:
 
     async def search(self, request: Request, query: JobQuery) -> Answer:
         name, _, value = (query.tag or "").partition(":")
-        page = await self._store.search(
-            Search(
-                requester_id=whose_jobs(request, query),
-                state=None if query.state is None else State(query.state),
-                type=query.type,
-                queue=query.queue,
-                tag=(name, value) if query.tag else None,
-                cursor=query.cursor,
-                limit=query.limit,
-            )
+        asked = Search(
+            requester_id=whose_jobs(request, query),
+            state=None if query.state is None else State(query.state),
+            type=query.type,
+            queue=query.queue,
+            tag=(name, value) if query.tag else None,
+            cursor=query.cursor,
+            limit=query.limit,
         )
+        if query.q is not None:
+            asked = joined(parse_query(query.q, await self._store.now_us()), asked)
+        page = await self._store.search(asked)
         return Answer(200, _page(page.jobs, page.cursor))
 
     async def attempts(self, request: Request, whose: Whose) -> Answer:

@@ -14,9 +14,11 @@ from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease, parse_attempt_id
+from euterpe.model.job_query import query_text
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import PLAIN_STAGES, State
 from euterpe.model.submission import EXECUTION_TIMEOUT_US, NAME_LIMIT, VISIBILITY_US, Submission
+from euterpe.model.views import Search
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -320,3 +322,21 @@ def _or_none(raw: msgspec.Raw) -> bytes | None:
 
 def _text_or_none(raw: msgspec.Raw) -> str | None:
     return None if bytes(raw) == _NULL else bytes(raw).decode()
+
+
+def criteria_of(query: Search) -> dict[str, str]:
+    """A search as the parameters of `GET /jobs`. What bounds how far a page looks travels as a query text."""
+    said = {} if query.cursor is None else {"cursor": query.cursor}
+    if query.scan_limit is not None or query_text(query) != query_text(_plain(query)):
+        return said | {"q": query_text(query)}
+    for name in ("state", "type", "queue"):
+        if (value := getattr(query, name)) is not None:
+            said[name] = str(value)
+    if query.tag is not None:
+        said["tag"] = ":".join(query.tag)
+    return said
+
+
+def _plain(query: Search) -> Search:
+    """Of all that is asked for, what has a parameter of its own."""
+    return Search(state=query.state, type=query.type, queue=query.queue, tag=query.tag)

@@ -25,10 +25,18 @@ from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAY
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.why import Explanation
 from euterpe.ports import Capability, OutboxStore, ServingStore, Telemetry, Wakeups
-from euterpe.stores.remote.documents import AttemptReply, JobPageReply, JobReply, attempt_of, body_of, job_of
+from euterpe.stores.remote.documents import (
+    AttemptReply,
+    JobPageReply,
+    JobReply,
+    attempt_of,
+    body_of,
+    criteria_of,
+    job_of,
+)
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, with_token
-from euterpe.stores.sql.reads import search as reads_search
+from euterpe.stores.sql.reads.search import check_search
 from euterpe.wire.worker import OWN_SPANS
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
@@ -247,21 +255,16 @@ class HttpStore:
 
     async def search(self, query: Search) -> SearchPage:
         """Pages of the server are put together up to the limit that was asked for."""
-        next(
-            reads_search.search(query)
-        )  # It checks the query before its first statement; the rest of it runs over there.
+        check_search(query)
         jobs: list[JobRow] = []
-        params = _whose(query.requester_id)
-        for name in ("state", "type", "queue", "cursor"):
-            if (value := getattr(query, name)) is not None:
-                params[name] = str(value)
-        if query.tag is not None:
-            params["tag"] = ":".join(query.tag)
+        params = _whose(query.requester_id) | criteria_of(query)
         while True:
-            params["limit"] = str(min(query.limit - len(jobs), PAGE_LIMIT))
+            asked = min(query.limit - len(jobs), PAGE_LIMIT)
+            params["limit"] = str(asked)
             page = msgspec.json.decode((await self._session.get("/jobs", params)).body, type=JobPageReply)
             jobs += map(job_of, page.jobs)
-            if page.cursor is None or len(jobs) >= query.limit:
+            looked_far_enough = query.scan_limit is not None and len(page.jobs) < asked
+            if page.cursor is None or len(jobs) >= query.limit or looked_far_enough:
                 return SearchPage(jobs, page.cursor)
             params["cursor"] = page.cursor
 

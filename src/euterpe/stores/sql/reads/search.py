@@ -15,14 +15,13 @@ from euterpe.model.submission import KEY_LIMIT, NAME_LIMIT, check_text
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.stores.sql.maintenance.operator import found, possible_id
 from euterpe.stores.sql.program import One, Program, one
+from euterpe.stores.sql.reads.scan import ALL_STATES, NEWEST, Stretch, places_of_id, stretch_of
 from euterpe.stores.sql.rows import jobs_from
 
 LOOKED_AT: Final = 1000
 """Of a queue's waiting jobs, to find those that no worker knows."""
 
 
-_ALL = [str(state) for state in State]
-_NEWEST = 2**62
 _PAYLOAD = JobRow.__struct_fields__.index("payload")
 
 
@@ -53,26 +52,56 @@ def attempts(job_id: str, requester_id: str | None) -> Program[list[AttemptRow]]
 
 
 def search(query: Search) -> Program[SearchPage]:
+    check_search(query)
+    before = _parse_cursor(query.cursor)
+    if query.text is not None:
+        places = yield from places_of_id(query.text)
+        found: list[JobRow] = []
+        for place in places:
+            if place < before:
+                found += (yield from _page(query, Stretch(place + 1, place, more=False))).jobs
+        if found:
+            return SearchPage(found, None)
+    return (yield from _page(query, (yield from stretch_of(query, before)), correlation_id=query.text))
+
+
+def check_search(query: Search) -> None:
+    """InvalidInput names what cannot be asked for."""
     if not 1 <= query.limit <= 1000:
         raise InvalidInput("limit", f"{query.limit} is not between 1 and 1000")
-    for field, value in (("requester_id", query.requester_id), ("type", query.type), ("queue", query.queue)):
+    for field in ("requester_id", "type", "type_prefix", "queue", "error"):
+        value = getattr(query, field)
         if value is not None:
             check_text(field, value, NAME_LIMIT)
-    for value in query.tag or ():
+    for value in (part for tag in query.every_tag for part in tag):
         check_text("tag", value, KEY_LIMIT)
+    if query.text is not None:
+        check_text("text", query.text, KEY_LIMIT)
+    _parse_cursor(query.cursor)
+
+
+def _page(query: Search, stretch: Stretch, correlation_id: str | None = None) -> Program[SearchPage]:
     rows = yield one(
         "search",
-        states=_ALL if query.state is None else [query.state],
-        before=_parse_cursor(query.cursor),
+        states=ALL_STATES if query.state is None else [query.state],
+        before=stretch.before,
+        down_to=stretch.down_to,
         requester_id=query.requester_id,
         type=query.type,
+        type_prefix=query.type_prefix,
         queue=query.queue,
-        tag=_tag_text(query.tag) if query.tag else None,
+        created_after=query.created_after,
+        created_before=query.created_before,
+        correlation_id=correlation_id,
+        error=None if query.error is None else msgspec.json.encode(query.error).decode(),
+        tags=[_tag_text(tag) for tag in query.every_tag],
         limit=query.limit + 1,
         max_bytes=query.max_bytes,
     )
     page = jobs_from(row for row in rows[: query.limit] if row[_PAYLOAD] is not None)
-    return SearchPage(page, str(page[-1].seq) if len(rows) > len(page) else None)
+    if len(rows) > len(page):
+        return SearchPage(page, str(page[-1].seq))
+    return SearchPage(page, str(stretch.down_to) if stretch.more else None)
 
 
 def _tag_text(tag: tuple[str, str]) -> str:
@@ -83,7 +112,7 @@ def _tag_text(tag: tuple[str, str]) -> str:
 
 def _parse_cursor(cursor: str | None) -> int:
     if cursor is None:
-        return _NEWEST
+        return NEWEST
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor", f"{cursor!r} did not come from an earlier page")
     return int(cursor)

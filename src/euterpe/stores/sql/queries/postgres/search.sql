@@ -9,11 +9,8 @@ FROM (
         FROM unnest(CAST(:states AS text[])) AS s (state),
         LATERAL (
             SELECT * FROM inbox_jobs AS w
-            WHERE w.state = s.state AND w.seq < :before
-              AND (CAST(:requester_id AS text) IS NULL OR w.requester_id = :requester_id)
-              AND (CAST(:type AS text) IS NULL OR w.type = :type)
-              AND (CAST(:queue AS text) IS NULL OR w.queue = :queue)
-              AND (CAST(:tag AS text) IS NULL OR strpos(w.tags, '{' || :tag) = 1 OR strpos(w.tags, ',' || :tag) > 0)
+            WHERE w.state = s.state AND w.seq < :before AND w.seq >= :down_to
+              AND {{search_filters}}
             ORDER BY w.seq DESC
             LIMIT :limit
         ) AS c

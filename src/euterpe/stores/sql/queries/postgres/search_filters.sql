@@ -1,0 +1,11 @@
+(CAST(:requester_id AS text) IS NULL OR w.requester_id = :requester_id)
+              AND (CAST(:type AS text) IS NULL OR w.type = :type)
+              AND (CAST(:type_prefix AS text) IS NULL OR starts_with(w.type, :type_prefix))
+              AND (CAST(:queue AS text) IS NULL OR w.queue = :queue)
+              AND (CAST(:created_after AS bigint) IS NULL OR w.created_at > :created_after)
+              AND (CAST(:created_before AS bigint) IS NULL OR w.created_at < :created_before)
+              AND (CAST(:correlation_id AS text) IS NULL OR w.correlation_id = :correlation_id)
+              AND (CAST(:error AS text) IS NULL OR strpos(w.error, '{"code":' || :error) = 1
+                   OR strpos(w.error, ',"category":' || :error) > 0)
+              AND NOT EXISTS (SELECT 1 FROM unnest(CAST(:tags AS text[])) AS t (tag)
+                              WHERE COALESCE(strpos(w.tags, '{' || t.tag) <> 1 AND strpos(w.tags, ',' || t.tag) = 0, TRUE))
