@@ -121,5 +121,5 @@ def test_jobs_are_listed_by_a_query(shell: Shell) -> None:
     (listed,) = shell.json("jobs", "list", "-q", "type:report.* tag.team:a created:<1h")["jobs"]
     assert listed["job_id"] == job_id
     assert shell.json("jobs", "list", "-q", job_id[:8], "--state", "scheduled")["jobs"][0]["job_id"] == job_id
-    assert "'stat:failed' at character 1" in shell.refused("jobs", "list", "-q", "stat:failed", code=2)
-    assert "in the query" in shell.refused("jobs", "list", "-q", "state:failed", "--state", "running", code=2)
+    assert "'stat:failed' at character 1" in shell.refused("jobs", "list", "-q", "stat:failed", code=1)
+    assert "in the query" in shell.refused("jobs", "list", "-q", "state:failed", "--state", "running", code=1)

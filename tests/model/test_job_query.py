@@ -16,7 +16,7 @@ from euterpe.model.views import Search
 NOW = 1_767_225_600_000_000
 HOUR = 3_600_000_000
 
-TEXT = st.text(st.characters(exclude_characters="\x00", exclude_categories=("Cs",)), min_size=1, max_size=30)
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=30)
 
 
 def asked(**said: object) -> Search:
