@@ -16,7 +16,7 @@ from typing import Any
 
 PATIENCE_S = 30.0
 EUTERPE = (sys.executable, "-X", "faulthandler", "-m", "euterpe.cli")
-OURS = ("EUTERPE_", "ENGINE_", "WORKER_", "API_", "OBSERVABILITY_", "OUTBOX_", "POD_NAME")
+OURS = ("EUTERPE_", "ENGINE_", "WORKER_", "API_", "OBSERVABILITY_", "OUTBOX_", "PRODUCER_", "TRANSCODE_", "POD_NAME")
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ OF_THE_DOCUMENT: dict[str, Sample] = {
     "worker.brpoplpush_timeout": Sample(
         "250ms", "250ms", "worker.brpoplpush_timeout_us", 250_000, (*_NOT_A_DURATION, 0)
     ),
-    "producer.scan_dir": Sample("/srv/in", "/srv/in", "producer.scan_dir", "/srv/in", _NOT_A_NAME),
+    "producer.scan_dir": Sample("/srv/o/in", "/srv/o/in", "producer.scan_dir", "/srv/o/in", (7, [], "nul\x00")),
     "producer.include_globs": Sample(["*.wav"], "*.wav", "producer.include_globs", ("*.wav",), (*_NOT_A_LIST, [])),
     "producer.exclude_globs": Sample([], "[]", "producer.exclude_globs", (), _NOT_A_LIST),
     "producer.default_priority": Sample("slow", "slow", "producer.default_priority", "slow", _NOT_A_NAME),
@@ -110,6 +110,14 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "worker.grace": _duration("worker.grace"),
     "worker.poll_interval": _duration("worker.poll_interval", (0,)),
     "worker.sweep_interval": _duration("worker.sweep_interval", (0,)),
+    "producer.scan_interval": _duration("producer.scan_interval", (0,)),
+    "producer.settle": _duration("producer.settle"),
+    "producer.job_type": Sample("encode", "encode", "producer.job_type", "encode", _NOT_A_NAME),
+    "producer.queue": Sample("media", "media", "producer.queue", "media", _NOT_A_NAME),
+    "producer.presets": Sample(["flac"], "flac", "producer.presets", ("flac",), _NOT_A_LIST),
+    "producer.output_prefix": Sample(
+        "a/b/", "a/b/", "producer.output_prefix", "a/b/", ("a", "/a/", "../", "a/../b/", "./", "", 7)
+    ),
     "observability.log_format": Sample("json", "json", "observability.log_format", "json", ("xml", 1, "")),
     "observability.namespace": Sample("media", "media", "observability.namespace", "media", (1, ["media"])),
     "observability.queues": Sample(["extra"], "extra", "observability.queues", ("extra",), _NOT_A_LIST),

@@ -20,7 +20,6 @@ PROCESS_TESTS = Path(__file__).parents[1] / "cli" / "test_telemetry.py"
 
 REDIS_LISTS = "the Redis-list engine"
 TRANSCODING = "transcoding jobs, whose own tests see it"
-PRODUCER = "the producer role"
 
 METRICS_OF_THE_FUTURE = {
     "reaper_moved": REDIS_LISTS,
@@ -32,13 +31,6 @@ FAMILIES_OF_THE_FUTURE = {
     "credential_refresh_total": TRANSCODING,
 }
 KEYS_OF_THE_FUTURE = {
-    "producer.default_priority": PRODUCER,
-    "producer.exclude_globs": PRODUCER,
-    "producer.high_priority_exts": PRODUCER,
-    "producer.include_globs": PRODUCER,
-    "producer.rate_limit_key": PRODUCER,
-    "producer.rate_limit_per_sec": PRODUCER,
-    "producer.scan_dir": PRODUCER,
     "worker.backoff.base_us": REDIS_LISTS,
     "worker.backoff.max_us": REDIS_LISTS,
     "worker.brpoplpush_timeout_us": REDIS_LISTS,
@@ -46,7 +38,6 @@ KEYS_OF_THE_FUTURE = {
     "worker.dead_letter_list": REDIS_LISTS,
     "worker.heartbeat_key_pattern": REDIS_LISTS,
     "worker.max_retries": REDIS_LISTS,
-    "worker.priorities": REDIS_LISTS,
     "worker.processing_list_pattern": REDIS_LISTS,
 }
 ADDED_BY_THE_GATE = {"trace_id", "span_id", "namespace", "request_id"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from euterpe.config.problems import ConfigProblem
@@ -55,6 +56,21 @@ def _high_priority(config: Config) -> str:
     return "needs a queue named high in worker.queues"
 
 
+def _presets(config: Config) -> str:
+    said = config.producer
+    if not said.presets:
+        return ""
+    scheme = config.engine.url.partition(":")[0]
+    if scheme not in ("sqlite", "libsql", "postgres", "postgresql"):
+        return f"transcoding jobs need a database; engine.url is {scheme}://"
+    root, scanned = Path(config.transcode.local_root).absolute(), Path(said.scan_dir).absolute()
+    if said.scan_dir and not scanned.is_relative_to(root):
+        return "need producer.scan_dir to be transcode.local_root or a folder below it"
+    if said.scan_dir and scanned.is_relative_to(root / said.output_prefix):
+        return "need producer.scan_dir to lie outside of producer.output_prefix, where the encodes go"
+    return ""
+
+
 def _backoff(config: Config) -> str:
     base_us, max_us = config.worker.backoff.base_us, config.worker.backoff.max_us
     if base_us <= max_us:
@@ -99,6 +115,16 @@ RULES: Final = (
     Rule(("worker.backoff.base", "worker.backoff.max"), _backoff),
     Rule(("producer.default_priority", "worker.queues"), _default_priority),
     Rule(("producer.high_priority_exts", "worker.queues"), _high_priority),
+    Rule(
+        (
+            "producer.presets",
+            "producer.scan_dir",
+            "producer.output_prefix",
+            "transcode.local_root",
+            "engine.url",
+        ),
+        _presets,
+    ),
     Rule(("observability.queues", "worker.consume", "worker.queues", "engine.url"), _labels),
     Rule(("observability.metrics_port", "api.port"), _ports),
     Rule(("transport.kind", "engine.url"), _transport),

@@ -114,8 +114,12 @@ class WorkerConfig(Section):
 class ProducerConfig(Section):
     """The producer role: files found in a folder become jobs."""
 
-    scan_dir: str = setting(name(), "./data", "The folder to scan. Symbolic links that lead out of it are refused.")
-    include_globs: tuple[str, ...] = setting(names(at_least=1), ("**/*",), "Files to take.")
+    scan_dir: str = setting(
+        text(), "", "The folder to scan; empty for no producer. Symbolic links that lead out of it are refused."
+    )
+    include_globs: tuple[str, ...] = setting(
+        names(at_least=1), ("**/*",), "Files to take. A pattern without a slash is for names in every folder."
+    )
     exclude_globs: tuple[str, ...] = setting(names(), ("**/*.tmp", "**/.DS_Store"), "Files to leave out.")
     default_priority: str = setting(name(), "low", "The priority of a file; a key of `worker.queues`.")
     high_priority_exts: tuple[str, ...] = setting(
@@ -124,7 +128,31 @@ class ProducerConfig(Section):
         "Extensions whose files get the priority `high`.",
     )
     rate_limit_per_sec: int = setting(whole(0), 100, "Jobs a second over all producers; 0 for no limit.")
-    rate_limit_key: str = setting(name(), "jobqueue:rate_limit:producer", "The Redis key that the limit is counted in.")
+    rate_limit_key: str = setting(
+        name(),
+        "jobqueue:rate_limit:producer",
+        "The name that the limit is kept under, in Redis or in the database; producers with the same one share it.",
+    )
+    scan_interval_us: int = setting(
+        duration(100_000),
+        10 * SECOND_US,
+        "How often the whole folder is looked through, besides what is told of changes.",
+    )
+    settle_us: int = setting(
+        duration(), 2 * SECOND_US, "How long a file must stay the same before it is taken: half-written ones are not."
+    )
+    job_type: str = setting(name(), "process_file", "The type of a file's job, where no presets are named.")
+    queue: str = setting(name(), "default", "The queue of a file's job, where no presets are named (not Redis lists).")
+    presets: tuple[str, ...] = setting(
+        names(), (), "Transcoding presets: each file is encoded so. The folder must lie below `transcode.local_root`."
+    )
+    output_prefix: str = setting(
+        matching(
+            r"(?:(?!\.\.?/)[^/]+/)+", "a folder below transcode.local_root that ends in a slash, such as encodes/"
+        ),
+        "encodes/",
+        "Where encodes go, below `transcode.local_root`.",
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,6 +10,7 @@ from euterpe.ports.claims import Claims
 from euterpe.ports.clock import Clock
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.outbox import OutboxStore
+from euterpe.ports.rate_limit import RateLimit
 from euterpe.ports.serving import ServingStore
 from euterpe.ports.store import EVERYTHING, Capability, Store
 from euterpe.ports.telemetry import Span, Telemetry, Trace
@@ -27,6 +28,7 @@ __all__ = [
     "MessageTransport",
     "NotifiesBeforeCommit",
     "OutboxStore",
+    "RateLimit",
     "ServingStore",
     "Span",
     "Store",

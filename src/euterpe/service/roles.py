@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from euterpe.backends.engines import connect, is_control_plane, make_room, redis_tuning_of, transport_of
 from euterpe.config import Config
-from euterpe.model.errors import EuterpeError
+from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.retention import Retention
 from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
@@ -29,6 +29,7 @@ from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
 from euterpe.service.bootstrap import FirstKey, welcome
 from euterpe.service.health import Health
 from euterpe.service.outbox import deliver
+from euterpe.service.producing import files_are_produced, job_maker, produce, tree_of
 from euterpe.service.readiness import until_ready
 from euterpe.service.sampling import sample_forever
 from euterpe.service.signals import Stop
@@ -53,14 +54,17 @@ class Role:
     name: str
     serves: bool
     works: bool
+    produces: bool = False
+    """Files become jobs, where the configuration names a folder."""
 
 
-ALL: Final = Role("all", serves=True, works=True)
+ALL: Final = Role("all", serves=True, works=True, produces=True)
 API: Final = Role("api", serves=True, works=False)
 WORKER: Final = Role("worker", serves=False, works=True)
 OUTBOX: Final = Role("outbox", serves=False, works=False)
 """Only what every role does: the sweeps and the webhooks."""
-ROLES: Final = {role.name: role for role in (ALL, API, WORKER, OUTBOX)}
+PRODUCER: Final = Role("producer", serves=False, works=False, produces=True)
+ROLES: Final = {role.name: role for role in (ALL, API, WORKER, OUTBOX, PRODUCER)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +111,14 @@ async def run_role(
 
     `transcodes`: with the routes and the job type of transcoding.
 
-    On an `http://` queue only a worker can run: its control plane sweeps, delivers and measures on its own side."""
+    On an `http://` queue only a worker or a producer can run: its control plane sweeps, delivers and measures on its
+    own side."""
     core = core_of(queue)
     remote = is_control_plane(queue.url)
-    if remote and role is not WORKER:
+    if remote and role not in (WORKER, PRODUCER):
         raise CannotStart(
             f"--role={role.name} needs the database itself, and this queue is a control plane over HTTP; "
-            "only --role=worker runs on it"
+            "only --role=worker and --role=producer run on it"
         )
     use_configured_transport(config, queue)
     stop = Stop()
@@ -148,10 +153,12 @@ async def run_role(
                 tuning.concurrency,
                 extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
             )
-        else:
+        elif not remote:
             parts.start_helper(
                 sweep_forever(core.store.sweeps, core.wakeups, metrics, config.worker.sweep_interval_us / 1e6)
             )
+        if role.produces and files_are_produced(config):
+            parts.start(_producing(config, queue, stop))
         if not remote:
             parts.start(deliver(config, queue, metrics, stop))
             interval_s = config.observability.queue_sample_interval_us / 1e6
@@ -308,6 +315,19 @@ async def _work(
     }
     service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=config.worker.sweep_interval_us / 1e6, trace=trace)
     await Worker(submitter_of(queue), tuning.concurrency, options, service).run()
+
+
+def _producing(config: Config, queue: Queue, stop: Stop) -> Part:
+    """Raises CannotStart before anything runs where the folder or a preset is not there."""
+    try:
+        tree = tree_of(config)
+        make_job = job_maker(config, tree)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CannotStart(f"producer.scan_dir: {config.producer.scan_dir} cannot be read ({reason})") from None
+    except InvalidInput as error:
+        raise CannotStart(str(error)) from None
+    return produce(config, queue, tree, make_job, stop.draining)
 
 
 async def _listen_for_health(

@@ -18,7 +18,8 @@ from euterpe.config import EngineConfig
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
 from euterpe.service.builtin_jobs import builtin_queue
-from euterpe.service.roles import ROLES, Role, Started, Tuning, run_role, tuning_of
+from euterpe.service.producing import files_are_produced
+from euterpe.service.roles import PRODUCER, ROLES, Role, Started, Tuning, run_role, tuning_of
 from euterpe.service.transcoding import is_wanted
 
 log = logging.getLogger("euterpe.system")
@@ -26,12 +27,10 @@ log = logging.getLogger("euterpe.system")
 
 def start(session: CliSession, name: str, app: str | None) -> None:
     """Run a role until it is told to stop."""
-    if name == "producer":
-        raise click.UsageError(
-            "the producer has not been built yet; the roles that are there: all, api, worker, outbox"
-        )
     role = ROLES[name]
     config = session.config
+    if role is PRODUCER and not files_are_produced(config):
+        raise click.UsageError("--role=producer needs a folder: set producer.scan_dir, or PRODUCER_SCAN_DIR")
     transcodes = is_wanted(config, config.engine.url)
     if app is not None:
         queue = load_queue(app)

@@ -40,6 +40,7 @@ TABLES: Final = (
     "euterpe_unwatched_dependencies",
     "euterpe_transcode_credentials",
     "euterpe_transcode_uploads",
+    "euterpe_rate_limits",
 )
 
 _NOW: Final = {

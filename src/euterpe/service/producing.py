@@ -1,0 +1,94 @@
+"""The producer part of a role, from the configuration to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from euterpe.backends.engines import is_control_plane, redis_tuning_of
+from euterpe.backends.rate_limits import shared_rate_limit
+from euterpe.config import Config
+from euterpe.model.submission import Submission
+from euterpe.ports import RateLimit
+from euterpe.producer.globs import Globs
+from euterpe.producer.jobs import PriorityByExtension, file_jobs, level_of
+from euterpe.producer.pacing import OwnRate, Unlimited
+from euterpe.producer.producer import Producer, ProducerSettings
+from euterpe.producer.tree import FoundFile, Tree
+from euterpe.queue.queue import Queue, core_of
+
+log: Final = logging.getLogger("euterpe.system")
+STAGING: Final = ".euterpe-staging"
+"""Where transcoding keeps its drafts below the local root."""
+
+
+def files_are_produced(config: Config) -> bool:
+    return bool(config.producer.scan_dir)
+
+
+async def produce(
+    config: Config, queue: Queue, tree: Tree, make_job: Callable[[FoundFile], Submission], stop: asyncio.Event
+) -> None:
+    """Submit jobs for files until told to stop."""
+    said = config.producer
+    recipe = ",".join((*said.presets, said.output_prefix)) if said.presets else ""
+    settings = ProducerSettings(
+        scan_interval_s=said.scan_interval_us / 1e6, settle_s=said.settle_us / 1e6, per_s=said.rate_limit_per_sec
+    )
+    async with _rate_of(config, queue) as rate:
+        producer = Producer(tree, make_job, core_of(queue).store, settings, rate, recipe)
+        log.info("looking for files to enqueue every %g s", settings.scan_interval_s)
+        await producer.run(stop)
+
+
+def tree_of(config: Config) -> Tree:
+    """The scanned folder without what we write ourselves. Raises OSError where it is no folder that can be listed."""
+    said = config.producer
+    root = Path(said.scan_dir).resolve(strict=True)
+    os.scandir(root).close()
+    local_root = Path(config.transcode.local_root).resolve()
+    own = [local_root / STAGING, local_root / said.output_prefix.rstrip("/")] if said.presets else []
+    inside = [folder.relative_to(root).as_posix() for folder in own if folder.is_relative_to(root)]
+    return Tree(root, Globs(said.include_globs, said.exclude_globs), tuple(inside))
+
+
+def job_maker(config: Config, tree: Tree) -> Callable[[FoundFile], Submission]:
+    """Raises InvalidInput for a preset that is not known."""
+    said, ranking = config.producer, config.worker.priorities
+    priority = PriorityByExtension(said.default_priority, said.high_priority_exts)
+    if not said.presets:
+        lists = config.worker.queues
+        queue_of: Callable[[str], str] = lists.__getitem__ if config.uses_redis_lists else lambda _priority: said.queue
+        return file_jobs(tree.root, said.job_type, priority, ranking, queue_of)
+    from euterpe.transcode.files import FileTranscodes
+
+    scanned = tree.root.relative_to(Path(config.transcode.local_root).resolve()).as_posix()
+    transcodes = FileTranscodes(
+        "" if scanned == "." else scanned, said.output_prefix, said.presets, config.transcode.queue
+    )
+
+    def make(file: FoundFile) -> Submission:
+        level = level_of(priority.name_of(file.path), ranking)
+        return transcodes.submission(file.path, int(level), keeps_extension=file.shares_stem)
+
+    return make
+
+
+@asynccontextmanager
+async def _rate_of(config: Config, queue: Queue) -> AsyncIterator[RateLimit]:
+    said = config.producer
+    if not said.rate_limit_per_sec:
+        yield Unlimited()
+    elif is_control_plane(queue.url):
+        yield OwnRate(said.rate_limit_per_sec)
+    else:
+        redis_url = config.engine.url if config.uses_redis_lists else None
+        async with shared_rate_limit(
+            core_of(queue).store, said.rate_limit_key, said.rate_limit_per_sec, redis_url, redis_tuning_of(config)
+        ) as rate:
+            yield rate

@@ -1,0 +1,104 @@
+"""The producer as a process: `--role=producer`, and the pipeline from a folder of music to a folder of encodes."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import httpx
+
+from tests.cli.commands import Shell
+from tests.cli.conftest import Start
+from tests.cli.test_roles import GOOD_BYE, address_of
+from tests.cli.test_transcode import make_tone
+from tests.plain_http import NO_CERTIFICATES
+
+PATIENCE_S = 60.0
+
+
+def until_there(path: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.05)
+
+
+def test_a_folder_of_music_becomes_a_folder_of_encodes(bare_shell: Shell, start: Start) -> None:
+    """As the README has it."""
+    folder = bare_shell.folder
+    (folder / "media/in/album").mkdir(parents=True)
+    make_tone(folder / "media/in/first.wav")
+    settings = {
+        "TRANSCODE_LOCAL_ROOT": "media",
+        "PRODUCER_SCAN_DIR": "media/in",
+        "PRODUCER_PRESETS": "mp3_128",
+        "PRODUCER_SETTLE": "100ms",
+    }
+    system = start(bare_shell, "--role=all", **settings)
+    system.until_said(GOOD_BYE)
+    until_there(folder / "media/encodes/first.mp3")
+    make_tone(folder / "late.wav")
+    (folder / "late.wav").rename(folder / "media/in/album/late.wav")
+    until_there(folder / "media/encodes/album/late.mp3")
+    metrics = httpx.get(f"{address_of(system)}/metrics", verify=NO_CERTIFICATES).text
+    assert 'jobs_produced_total{queue="default"} 2.0' in metrics
+    system.tell(signal.SIGTERM)
+    assert system.ended() == 0
+    again = start(bare_shell, "--role=producer", **settings, PRODUCER_SCAN_INTERVAL="200ms")
+    again.until_said("looking for files")
+    make_tone(folder / "media/in/third.wav")
+    again.until_said("1 jobs enqueued")
+    assert len(bare_shell.json("jobs", "list")["jobs"]) == 3
+
+
+def test_the_encodes_may_lie_inside_the_scanned_folder(bare_shell: Shell, start: Start) -> None:
+    folder = bare_shell.folder
+    (folder / "media").mkdir()
+    make_tone(folder / "media/a.wav")
+    (folder / "media/a.flac").write_text("no music: its encode would have the same name")
+    system = start(
+        bare_shell,
+        "--role=all",
+        TRANSCODE_LOCAL_ROOT="media",
+        PRODUCER_SCAN_DIR="media",
+        PRODUCER_PRESETS="mp3_128",
+        PRODUCER_EXCLUDE_GLOBS="samples/**",
+        PRODUCER_SETTLE="0s",
+        PRODUCER_SCAN_INTERVAL="200ms",
+    )
+    system.until_said(GOOD_BYE)
+    until_there(folder / "media/encodes/a.wav.mp3")
+    (folder / "media/sentinel.txt").touch()
+    deadline = time.monotonic() + PATIENCE_S
+    while len(jobs := bare_shell.json("jobs", "list")["jobs"]) < 3:
+        assert time.monotonic() < deadline
+    assert len(jobs) == 3
+    assert sorted(path.name for path in (folder / "media/encodes").iterdir()) == ["a.wav.mp3"]
+
+
+def test_a_producer_without_a_folder_is_told_which_key_is_missing(sqlite_shell: Shell) -> None:
+    assert "producer.scan_dir" in sqlite_shell.refused("--role=producer", code=2)
+
+
+def test_files_go_to_a_control_plane_too(bare_shell: Shell, start: Start, tmp_path: Path) -> None:
+    api = start(bare_shell, "--role=api")
+    api.until_said(GOOD_BYE)
+    key = bare_shell.json("keys", "create", "--requester", "files", "--scope", "submit,read")["key"]
+    files = tmp_path / "files"
+    files.mkdir()
+    for number in range(20):
+        (files / f"{number}.txt").write_text("x")
+    url = address_of(api).replace("http://", f"http://:{key}@")
+    for _ in range(2):
+        producer = start(
+            bare_shell, "--role=producer", ENGINE_URL=url, PRODUCER_SCAN_DIR=str(files), PRODUCER_SETTLE="0s"
+        )
+        producer.until_said("looking for files")
+        deadline = time.monotonic() + PATIENCE_S
+        while len(jobs := bare_shell.json("jobs", "list", "--limit", "100")["jobs"]) < 20:
+            assert time.monotonic() < deadline, producer.err
+        producer.tell(signal.SIGTERM)
+        assert producer.ended() == 0
+    assert len(jobs) == 20
+    assert {job["type"] for job in jobs} == {"process_file"}
