@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from euterpe import Queue
 from euterpe.model.errors import StoreUnavailable
 from euterpe.ports import Store
@@ -142,6 +144,7 @@ async def test_a_running_producer_follows_the_tree_as_it_is_told_of_changes(
     music: Path, tmp_path: Path, sqlite_store: Store
 ) -> None:
     """The scan interval is an hour: what is found after the first look was told by the operating system."""
+    pytest.importorskip("watchfiles", reason="the extra `producer`, which the locks hold")
     (music / "first.wav").write_text("1")
     stop = asyncio.Event()
     producer = producer_of(music, sqlite_store, settle_s=0.05, scan_interval_s=3600, watches=True)
