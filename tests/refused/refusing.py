@@ -9,6 +9,7 @@ import pytest
 
 from euterpe.model.errors import CommitUnknown, DataRejected, SchemaMismatch, StoreUnavailable
 from euterpe.ports import Clock
+from euterpe.stores.sql.engine import LockTimeout
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import Row, Statement
 from euterpe.stores.sql.sqlite.engine import ApswSession
@@ -34,7 +35,7 @@ POSTGRES: Final[dict[str, type[Exception] | None]] = {
     "53100": StoreUnavailable,  # disk full
     "53200": StoreUnavailable,  # out of memory
     "53300": StoreUnavailable,  # too many connections
-    "55P03": StoreUnavailable,  # lock timeout
+    "55P03": LockTimeout,  # lock timeout
     "57014": StoreUnavailable,  # query cancelled
     "57P01": StoreUnavailable,  # admin shutdown
     "58030": StoreUnavailable,  # I/O error

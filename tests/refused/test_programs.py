@@ -16,7 +16,7 @@ from euterpe.stores.sql.sqlite.writer import GroupCommitEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import PostgresTables, Tables
-from tests.refused.acts import ACTS, SEVERAL, Scene
+from tests.refused.acts import ACTS, GOES_AROUND_LOCKS, SEVERAL, Scene
 from tests.refused.refusing import Refusals, expected, fits
 
 MOST_STATEMENTS = 40
@@ -60,7 +60,8 @@ async def test_a_refused_statement_leaves_nothing_half_done_and_is_told_as_what_
                 return
             refused += 1
             where = f"{name}, statement {at}, {code}"
-            assert fits(error, expected(engine_name)[code], code), f"{where}: {error!r}"
+            went_around = error is None and code == "55P03" and name in GOES_AROUND_LOCKS
+            assert went_around or fits(error, expected(engine_name)[code], code), f"{where}: {error!r}"
             if error is not None:
                 assert name in SEVERAL or await look.rows() == before, f"{where}: something was written"
                 await do(store, prepared)
