@@ -135,4 +135,28 @@ TRANSCODE_SERVICE_BUGS = (
         f"{_TESTS}/test_http.py::test_a_job_that_may_yet_be_stored_keeps_its_credentials",
         "assert 0 == 1",
     ),
+    Bug(
+        "equal_work_of_another_requester_is_shared",
+        (
+            Edit(
+                "stores/sql/queries/transcode/shared_work.sql",
+                "w.requester_id = (SELECT j.requester_id FROM inbox_jobs AS j WHERE j.id = :job_id) AND ",
+                ":job_id = :job_id AND ",
+            ),
+        ),
+        "tests/transcode/runs/test_shared_work.py::test_requesters_share_nothing[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "shared_outputs_are_copied_without_a_look_at_them",
+        (
+            Edit(
+                "transcode/handler/uploading.py",
+                "        if await self._destination.etag_at(key) != etag:\n",
+                "        if etag is None:\n",
+            ),
+        ),
+        f"{_TESTS}/test_reuse.py::test_what_differs_or_is_gone_or_was_not_asked_for_is_encoded",
+        "AssertionError",
+    ),
 )

@@ -49,6 +49,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     priority: str
     created_at: str
     correlation_id: str | None = None
+    expected_us: int | None = None
     replayed: bool = False
 
     @property
@@ -56,6 +57,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
         """What is stored for replays and sent over HTTP: the receipt without the replay mark."""
         said = msgspec.structs.asdict(self)
         del said["replayed"]
+        if self.expected_us is None:
+            del said["expected_us"]
         return msgspec.json.encode(said)
 
     @classmethod

@@ -80,6 +80,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
     replay_of: str | None = None
+    expected_us: int | None = None
+    """How long its requester is told that it will take: kept with the receipt, so that a replay says the same."""
 
     def with_payload(self, payload: bytes) -> Submission:
         return msgspec.structs.replace(self, payload=payload)

@@ -22,17 +22,20 @@ from euterpe.model.errors import EuterpeError
 from euterpe.queue.queue import Queue, core_of
 from euterpe.server.http.router import AnyRoute
 from euterpe.server.quotas import Quotas
+from euterpe.stores.sql.engine import Engine
 from euterpe.transcode.api.routes import TranscodeRoutes, transcode_routes
 from euterpe.transcode.credentials.keys import KMS_VARIABLE, credential_keys
 from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPolicy
 from euterpe.transcode.credentials.refresh import RefreshCalls
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads
+from euterpe.transcode.estimate import RunHistory
 from euterpe.transcode.handler.job import Transcoder, register
 from euterpe.transcode.handler.places import Places
 from euterpe.transcode.handler.workspace import Workspaces
 from euterpe.transcode.media.ffmpeg.limits import MediaLimits
 from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.samples import make_sample
+from euterpe.transcode.shared_work import SharedWorkStore
 from euterpe.transcode.storage.local import remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import UploadAttempt
@@ -88,9 +91,11 @@ class Transcoding:
             tools=tools,
             limits=limits_of(self._config),
             workspaces=workspaces,
-            places=Places(self._policy, Path(said.local_root), SqlUploads(database_of(core_of(self._queue).store))),
+            places=Places(self._policy, Path(said.local_root), SqlUploads(self._database)),
             credentials_of=self._credentials_of,
             slots=asyncio.Semaphore(said.concurrency or os.cpu_count() or 1),
+            history=RunHistory(self._database),
+            shared_work=SharedWorkStore(self._database),
         )
         register(self._queue, transcoder, said.queue)
 
@@ -107,6 +112,7 @@ class Transcoding:
             try:
                 await self.credentials.purge_ended()
                 await self.credentials.forget_pruned()
+                await SharedWorkStore(self._database).forget_old()
                 await remove_staging_of_ended(root, self.credentials.has_ended)
             except EuterpeError as error:
                 log.warning("credentials of ended jobs were not purged", extra={"error_code": type(error).__name__})
@@ -119,9 +125,13 @@ class Transcoding:
         except OSError:
             return None
 
+    @property
+    def _database(self) -> Engine:
+        return database_of(core_of(self._queue).store)
+
     @cached_property
     def credentials(self) -> CredentialStore:
-        return CredentialStore(database_of(core_of(self._queue).store), self._keys)
+        return CredentialStore(self._database, self._keys)
 
     def _credentials_of(self, attempt: UploadAttempt) -> CredentialProvider:
         policy = RefreshPolicy(ceiling=self._config.transcode.refresh_attempts)

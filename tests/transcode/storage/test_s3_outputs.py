@@ -186,6 +186,8 @@ async def test_copies_and_deletes_are_made_by_the_store(place: S3Place, tmp_path
     claim, writer = Claim(), place.writer()
     stored = await writer.put(tmp_path / "a", "a", content_type="x/y", fence=claim.fence)
     assert stored.etag is not None
+    assert await writer.etag_at("out/a") == stored.etag
+    assert await writer.etag_at("out/b c") is None
     await writer.copy("out/a", "b c", etag=stored.etag, fence=claim.fence)
     assert place.folder is not None
     assert sha256_of(place.folder / "out/b c") == expected

@@ -41,6 +41,8 @@ TABLES: Final = (
     "euterpe_transcode_credentials",
     "euterpe_transcode_uploads",
     "euterpe_rate_limits",
+    "euterpe_transcode_runs",
+    "euterpe_transcode_shared_work",
 )
 
 _NOW: Final = {

@@ -26,6 +26,7 @@ from euterpe.transcode.api import wire
 from euterpe.transcode.api.status import Statuses
 from euterpe.transcode.credentials.repository import CredentialStore, forget
 from euterpe.transcode.credentials.update import CredentialsRefused, UpdateInvalid, update_credentials
+from euterpe.transcode.estimate import RunHistory
 from euterpe.transcode.schema.reading import FieldProblem
 from euterpe.transcode.schema.request import RequestInvalid, TranscodeRequest, invalid, read_request
 
@@ -44,7 +45,8 @@ class TranscodeRoutes:
     ) -> None:
         self._store = store
         self._credentials = credentials
-        self._statuses = Statuses(store, credentials)
+        self._history = RunHistory(database_of(store))
+        self._statuses = Statuses(store, credentials, self._history)
         self._quotas = quotas
         self._policy = policy
         self._job_queue = job_queue
@@ -53,6 +55,9 @@ class TranscodeRoutes:
     async def submit(self, request: Request, body: JsonObject) -> Answer:
         wanted = self._read(request, body)
         submission = with_parent(wanted.submission, traceparent_of(request))
+        expected_ms = await self._history.expected_ms(wanted.outputs)
+        if expected_ms is not None:
+            submission = msgspec.structs.replace(submission, expected_us=expected_ms * 1000)
         await self._quotas.admit(submission.requester_id, [submission])
         job_id = new_ids(1)[0]
         # Before the job: no worker may find it without them. What belongs to no job is removed again.
@@ -186,6 +191,7 @@ def _accepted(receipt: Receipt) -> bytes:
             credential_version=1,
             status_url=_status_url(receipt.job_id),
             created_at=receipt.created_at,
+            expected_seconds=None if receipt.expected_us is None else receipt.expected_us / 1_000_000,
         )
     )
 

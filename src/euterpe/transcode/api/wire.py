@@ -50,6 +50,8 @@ class TranscodeBody(Struct, kw_only=True):
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
     timeout_seconds: Annotated[int, Meta(ge=1)] = 1800
     not_before: str | None = None
+    reuse: bool = False
+    """Equal work of the same requester is done once: outputs that are there already are copied."""
 
 
 class CredentialsUpdate(Struct, kw_only=True):
@@ -75,6 +77,8 @@ class TranscodeAccepted(Struct, frozen=True, kw_only=True):
     credential_version: int
     status_url: str
     created_at: str
+    expected_seconds: float | None
+    """How long its run usually takes; null until enough of its kind were run."""
 
 
 class CredentialsAccepted(Struct, frozen=True, kw_only=True):
@@ -92,6 +96,8 @@ class TranscodeStatus(Struct, frozen=True, kw_only=True):
     metadata: dict[str, str]
     priority: str
     progress: dict[str, Any] | None
+    expected_seconds: float | None
+    """Of its whole run, by the length of its source once that is known; null when it has ended."""
     attempt_count: int
     max_attempts: int
     refresh_attempts: int
@@ -107,6 +113,8 @@ class TranscodeStatus(Struct, frozen=True, kw_only=True):
     completed_at: str | None
     source: dict[str, Any] | None
     outputs: list[dict[str, Any]] | None
+    reused_from: str | None
+    """The job whose outputs were copied."""
     warnings: list[dict[str, str]]
     last_error: dict[str, Any] | None
     webhook: dict[str, int]
@@ -135,4 +143,5 @@ ACCEPTED: Final = {
     "credential_version": 1,
     "status_url": "/transcode/status?job_id=0b0f2f0e-6b1e-4a7e-9a0f-4f6c5d1f2a3b",
     "created_at": "2026-01-01T00:00:00.000000Z",
+    "expected_seconds": 4.2,
 }

@@ -9,20 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.errors import IllegalTransition, PermanentError, StaleLease
+from euterpe.model.errors import EuterpeError, IllegalTransition, PermanentError, StaleLease
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.queue.queue import Queue
+from euterpe.transcode.estimate import RunHistory
 from euterpe.transcode.handler.failing import failure_for, internal_failure
 from euterpe.transcode.handler.places import CredentialsOf, JobCredentials, Places
 from euterpe.transcode.handler.progress import ProgressReporter
+from euterpe.transcode.handler.sharing import EqualWork
 from euterpe.transcode.handler.uploading import Uploads
 from euterpe.transcode.handler.workspace import Workspaces
 from euterpe.transcode.media.encode import encode
@@ -43,6 +46,7 @@ from euterpe.transcode.schema.request import (
     TranscodePayload,
     payload_of,
 )
+from euterpe.transcode.shared_work import SharedResult, SharedWork, SharedWorkStore
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.ports import Fetched, UploadAttempt
 from euterpe.worker.context import Context
@@ -65,6 +69,8 @@ class Transcoder:
     places: Places
     credentials_of: CredentialsOf
     slots: asyncio.Semaphore
+    history: RunHistory | None = None
+    shared_work: SharedWorkStore | None = None
 
     async def run(self, ctx: Context, payload: TranscodePayload) -> dict[str, Any]:
         """One attempt. Raises HandlerFailed with a code, or StaleLease."""
@@ -99,6 +105,7 @@ def register(queue: Queue, transcoder: Transcoder, job_queue: str = "default") -
         destination: DestinationLocation,
         outputs: list[Output],
         refresh_url: str | None = None,
+        reuse: bool = False,
     ) -> dict[str, Any]:
         try:
             payload = payload_of(
@@ -107,6 +114,7 @@ def register(queue: Queue, transcoder: Transcoder, job_queue: str = "default") -
                     "destination": msgspec.to_builtins(destination),
                     "outputs": msgspec.to_builtins(outputs),
                     "refresh_url": refresh_url,
+                    "reuse": reuse,
                 }
             )
         except (RequestInvalid, msgspec.ValidationError) as error:
@@ -121,6 +129,11 @@ class _Attempt:
         self._payload = payload
         self._attempt = UploadAttempt(ctx.job_id, ctx.claim_version)
         self._reporter = ProgressReporter(ctx.progress)
+        self._equal = (
+            EqualWork(transcoder.shared_work, payload, self._attempt, transcoder.tools.version, self._fence)
+            if payload.reuse and transcoder.shared_work is not None
+            else None
+        )
         self._noted: dict[str, Any] = {}
         self.stage = TRANSCODE_STAGES[0]
 
@@ -145,8 +158,14 @@ class _Attempt:
 
     async def _in_folder(self, folder: Path, credentials: JobCredentials) -> dict[str, Any]:
         path = folder / "source"
+        began_s = time.monotonic()
         await self._enter("fetching")
+        named = self._payload.source.sha256
+        if named is not None and (reused := await self._made_before(named, credentials)) is not None:
+            return await self._hand_over(reused)
         fetched = await self._fetch(path, credentials)
+        if (reused := await self._made_before(fetched.sha256, credentials)) is not None:
+            return await self._hand_over(reused)
         await self._enter("processing")
         async with self._with.slots:
             info = await probe(path, tools=self._with.tools, limits=self._with.limits)
@@ -157,7 +176,37 @@ class _Attempt:
         path.unlink()  # The disk may be small, and uploads may take long.
         await self._enter("uploading")
         outputs = await self._upload(made, credentials)
-        return {"outputs": outputs, "source": source, "warnings": _warnings(made)}
+        returned = {"outputs": outputs, "source": source, "warnings": _warnings(made)}
+        await self._tell_others(returned, info.duration_ms, began_s)
+        return returned
+
+    async def _made_before(self, source_sha256: str, credentials: JobCredentials) -> dict[str, Any] | None:
+        if self._equal is None:
+            return None
+
+        async def copy(work: SharedWork, result: SharedResult) -> dict[str, Any]:
+            async with self._uploading(credentials) as uploads:
+                outputs = await uploads.copy_all(result.returned["outputs"], result.prefix)
+            return {**result.returned, "outputs": outputs, "reused_from": work.job_id}
+
+        return await self._equal.result_for(source_sha256, copy)
+
+    async def _hand_over(self, reused: dict[str, Any]) -> dict[str, Any]:
+        """No stage is skipped, also by who had nothing left to do in them."""
+        for stage in TRANSCODE_STAGES[TRANSCODE_STAGES.index(self.stage) + 1 :]:
+            await self._enter(stage)
+        return reused
+
+    async def _tell_others(self, returned: dict[str, Any], media_ms: int | None, began_s: float) -> None:
+        """For equal requests and for estimates. The outputs are there, whatever becomes of this."""
+        run_ms = round((time.monotonic() - began_s) * 1000)
+        try:
+            if self._equal is not None:
+                await self._equal.share(returned)
+            if self._with.history is not None and media_ms is not None:
+                await self._with.history.record(self._attempt.job_id, self._payload.outputs, media_ms, run_ms)
+        except EuterpeError as error:
+            log.warning("a run was not recorded", extra={"error_code": type(error).__name__})
 
     async def _enter(self, stage: str) -> None:
         self.stage = stage
@@ -192,18 +241,23 @@ class _Attempt:
         )
 
     async def _upload(self, made: Sequence[EncodedOutput], credentials: JobCredentials) -> list[dict[str, Any]]:
+        async with self._uploading(credentials) as uploads:
+            return await uploads.put_all(made)
+
+    @asynccontextmanager
+    async def _uploading(self, credentials: JobCredentials) -> AsyncIterator[Uploads]:
+        """Uploads that are taken back where they do not all succeed."""
         location = self._payload.destination
         destination = self._with.places.destination(location, self._attempt, credentials)
         uploads = Uploads(destination, location, self._attempt, self._fence, self._reporter)
         try:
             try:
                 await destination.discard_leftovers()
-                documents = await uploads.put_all(made)
+                yield uploads
                 await uploads.finish()
             except BaseException:
                 await uploads.undo()
                 raise
-            return documents
         finally:
             await destination.close()
 

@@ -15,10 +15,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from euterpe.model.errors import StaleLease, Unsupported
+from euterpe.model.failures.failure import Category
 from euterpe.transcode.handler.progress import ProgressReporter
 from euterpe.transcode.media.results import EncodedFile, EncodedOutput
 from euterpe.transcode.schema.locations import DestinationLocation, PutUrlDestination, S3Destination
-from euterpe.transcode.storage.errors import StorageError
+from euterpe.transcode.shared_work import prefix_of
+from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.local import LocalWriter
 from euterpe.transcode.storage.ports import Destination, Fence, Stored, UploadAttempt
 
@@ -55,6 +57,20 @@ class Uploads:
     async def put_all(self, outputs: Sequence[EncodedOutput]) -> list[dict[str, Any]]:
         self._total = sum(output.size_bytes for output in outputs)
         return [await self._put_output(output) for output in outputs]
+
+    async def copy_all(self, documents: Sequence[dict[str, Any]], from_prefix: str) -> list[dict[str, Any]]:
+        """Outputs that another job has made, copied by the store; what names other files comes last.
+
+        Raises StorageError with the code `source.changed` where they are not there any more as they were told."""
+        copied = []
+        for document in documents:
+            files = [await self._copy(file, from_prefix) for file in document.get("files", [])[1:]]
+            first = await self._copy(document, from_prefix)
+            own: dict[str, Any] = {**document, "key": first["key"], "etag": first["etag"]}
+            if "files" in document:
+                own["files"] = [{**document["files"][0], "key": first["key"], "etag": first["etag"]}, *files]
+            copied.append(own)
+        return copied
 
     async def undo(self) -> None:
         """Best effort, and only while the claim is ours: what lies there may belong to a newer attempt by now."""
@@ -109,6 +125,19 @@ class Uploads:
         if not is_ours_alone and stored.etag is not None:
             self._published.append((name, stored.etag))
         return stored
+
+    async def _copy(self, document: dict[str, Any], from_prefix: str) -> dict[str, Any]:
+        key, etag = document["key"], document["etag"]
+        if await self._destination.etag_at(key) != etag:
+            raise StorageError("source.changed", Category.PERMANENT, Stage.UPLOADING, f"{key}: it changed")
+        name = key.removeprefix(from_prefix)
+        own_key = f"{prefix_of(self._location)}{name}"
+        if own_key == key:
+            return document  # Both jobs write to the same place, and it is there.
+        own_etag = await self._destination.copy(key, name, etag=etag, fence=self._fence)
+        if own_etag is not None:
+            self._published.append((name, own_etag))
+        return {**document, "key": own_key, "etag": own_etag}
 
     def _name(self, output: EncodedOutput, file: EncodedFile) -> str:
         return output.id if isinstance(self._location, PutUrlDestination) else file.name

@@ -59,6 +59,7 @@ class _Options(Struct, kw_only=True):
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = DEFAULT_MAX_ATTEMPTS
     timeout_seconds: Annotated[int, Meta(ge=1, le=LONGEST_TIMEOUT_S)] = DEFAULT_TIMEOUT_S
     not_before: str | None = None
+    reuse: bool = False
 
 
 class TranscodePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,6 +69,7 @@ class TranscodePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     destination: DestinationLocation
     outputs: tuple[Output, ...]
     refresh_url: str | None = None
+    reuse: bool = False
 
     def encode(self) -> bytes:
         """The same request gives the same bytes, whatever the order of its members was."""
@@ -82,6 +84,7 @@ class TranscodeRequest:
     locations: Locations
     credentials: CredentialSet
     refresh_url: str | None
+    outputs: tuple[Output, ...]
 
 
 class RequestInvalid(Exception):
@@ -120,6 +123,7 @@ def read_request(
         destination=locations.destination,
         outputs=outputs,
         refresh_url=options.refresh_url,
+        reuse=options.reuse,
     )
     try:
         submission = Submission(
@@ -141,7 +145,7 @@ def read_request(
         check(submission, payload_limit)
     except InvalidInput as error:
         raise invalid(error) from None
-    return TranscodeRequest(submission, locations, places.credentials, options.refresh_url)
+    return TranscodeRequest(submission, locations, places.credentials, options.refresh_url, outputs)
 
 
 def invalid(error: InvalidInput) -> RequestInvalid:

@@ -116,6 +116,15 @@ class LocalWriter:
                 await in_thread(os.fsync, folder)
         return Stored(key, size, digest, etag)
 
+    async def etag_at(self, key: str) -> str | None:
+        try:
+            with self._root.reading(key) as descriptor:
+                return _etag(os.fstat(descriptor))
+        except StorageError as error:
+            if error.code != "source.not_found":
+                raise
+            return None
+
     async def copy(self, key: str, name: str, *, etag: str, fence: Fence) -> str | None:
         with self._root.reading(key) as descriptor:
             if _etag(os.fstat(descriptor)) != etag:

@@ -76,6 +76,9 @@ class Destination(Protocol):
     ) -> Stored:
         """Whole or not at all. Raises StaleLease, and then nothing of this attempt is visible."""
 
+    async def etag_at(self, key: str) -> str | None:
+        """Of what lies under this full key now; None where nothing does."""
+
     async def copy(self, key: str, name: str, *, etag: str, fence: Fence) -> str | None:
         """A copy, made by the store, of an object that is there already under this full key; returns its new etag."""
 

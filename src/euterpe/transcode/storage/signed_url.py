@@ -109,6 +109,9 @@ class PutUrlWriter:
             progress(pieces.size)
         return Stored(place, pieces.size, pieces.sha256, etag)
 
+    async def etag_at(self, key: str) -> str | None:  # noqa: ARG002  # the port's
+        raise Unsupported("a signed URL to put shows nothing")
+
     async def copy(self, key: str, name: str, *, etag: str, fence: Fence) -> str | None:  # noqa: ARG002  # the port's
         raise Unsupported("a signed URL takes bytes, and copies nothing")
 

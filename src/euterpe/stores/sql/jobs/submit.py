@@ -337,6 +337,7 @@ def _receipt(draft: Draft, priority: int | None, state: str, created_at: int) ->
         priority=PRIORITY_NAMES[s.priority if priority is None else priority],
         created_at=rfc3339(created_at) or "",
         correlation_id=s.correlation_id,
+        expected_us=s.expected_us,
     )
 
 

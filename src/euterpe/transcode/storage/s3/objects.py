@@ -115,6 +115,9 @@ class S3Writer:
             etag = await self._put_in_parts(path, key, pieces, content_type, fence, progress)
         return Stored(key, pieces.size, pieces.sha256, etag)
 
+    async def etag_at(self, key: str) -> str | None:
+        return await self._retries.run(lambda _: self._look_at(key))
+
     async def copy(self, key: str, name: str, *, etag: str, fence: Fence) -> str | None:
         into = self._key(name)
         source = {

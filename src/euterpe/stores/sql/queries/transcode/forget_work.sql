@@ -1,0 +1,2 @@
+-- Shared work that is too old to be asked for again.
+DELETE FROM euterpe_transcode_shared_work WHERE begun_at < {{now}} - :kept_us
