@@ -28,7 +28,6 @@ from euterpe.transcode.credentials.keys import KMS_VARIABLE, credential_keys
 from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPolicy
 from euterpe.transcode.credentials.refresh import RefreshCalls
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads
-from euterpe.transcode.estimate import RunHistory
 from euterpe.transcode.handler.job import Transcoder, register
 from euterpe.transcode.handler.places import Places
 from euterpe.transcode.handler.workspace import Workspaces
@@ -94,8 +93,7 @@ class Transcoding:
             places=Places(self._policy, Path(said.local_root), SqlUploads(self._database)),
             credentials_of=self._credentials_of,
             slots=asyncio.Semaphore(said.concurrency or os.cpu_count() or 1),
-            history=RunHistory(self._database),
-            shared_work=SharedWorkStore(self._database),
+            database=self._database,
         )
         register(self._queue, transcoder, said.queue)
 

@@ -60,7 +60,7 @@ def test_speed_and_time_left_are_read_as_they_were_told(speed: float | None, eta
 def test_progress_grows_over_the_stages_and_is_told_now_and_then() -> None:
     now = [0.0]
     told: list[float] = []
-    reporter = ProgressReporter(lambda percent, _text: told.append(percent), lambda: now[0])
+    reporter = ProgressReporter(lambda percent, _text: told.append(percent), clock=lambda: now[0])
     reporter.moved("fetching", 50, 100)
     reporter.moved("fetching", 100, 100)
     now[0] = 1.0

@@ -52,6 +52,8 @@ class TranscodeBody(Struct, kw_only=True):
     not_before: str | None = None
     reuse: bool = False
     """Equal work of the same requester is done once: outputs that are there already are copied."""
+    progress_webhook_seconds: Annotated[int, Meta(ge=1, le=3600)] | None = None
+    """Call back about progress as well, at most so often."""
 
 
 class CredentialsUpdate(Struct, kw_only=True):

@@ -21,10 +21,12 @@ from euterpe.model.errors import EuterpeError, IllegalTransition, PermanentError
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.queue.queue import Queue
+from euterpe.stores.sql.engine import Engine
 from euterpe.transcode.estimate import RunHistory
 from euterpe.transcode.handler.failing import failure_for, internal_failure
 from euterpe.transcode.handler.places import CredentialsOf, JobCredentials, Places
 from euterpe.transcode.handler.progress import ProgressReporter
+from euterpe.transcode.handler.progress_callbacks import ProgressCallbacks
 from euterpe.transcode.handler.sharing import EqualWork
 from euterpe.transcode.handler.uploading import Uploads
 from euterpe.transcode.handler.workspace import Workspaces
@@ -69,8 +71,8 @@ class Transcoder:
     places: Places
     credentials_of: CredentialsOf
     slots: asyncio.Semaphore
-    history: RunHistory | None = None
-    shared_work: SharedWorkStore | None = None
+    database: Engine | None = None
+    """Where runs are remembered, equal work is shared and progress is called back; a lone command has none of it."""
 
     async def run(self, ctx: Context, payload: TranscodePayload) -> dict[str, Any]:
         """One attempt. Raises HandlerFailed with a code, or StaleLease."""
@@ -106,6 +108,7 @@ def register(queue: Queue, transcoder: Transcoder, job_queue: str = "default") -
         outputs: list[Output],
         refresh_url: str | None = None,
         reuse: bool = False,
+        progress_webhook_seconds: int | None = None,
     ) -> dict[str, Any]:
         try:
             payload = payload_of(
@@ -115,6 +118,7 @@ def register(queue: Queue, transcoder: Transcoder, job_queue: str = "default") -
                     "outputs": msgspec.to_builtins(outputs),
                     "refresh_url": refresh_url,
                     "reuse": reuse,
+                    "progress_webhook_seconds": progress_webhook_seconds,
                 }
             )
         except (RequestInvalid, msgspec.ValidationError) as error:
@@ -128,10 +132,18 @@ class _Attempt:
         self._ctx = ctx
         self._payload = payload
         self._attempt = UploadAttempt(ctx.job_id, ctx.claim_version)
-        self._reporter = ProgressReporter(ctx.progress)
+        every_s = payload.progress_webhook_seconds
+        self._callbacks = (
+            ProgressCallbacks(transcoder.database, self._attempt, every_s)
+            if every_s is not None and transcoder.database is not None
+            else None
+        )
+        self._reporter = ProgressReporter(ctx.progress, None if self._callbacks is None else self._callbacks.moved)
         self._equal = (
-            EqualWork(transcoder.shared_work, payload, self._attempt, transcoder.tools.version, self._fence)
-            if payload.reuse and transcoder.shared_work is not None
+            EqualWork(
+                SharedWorkStore(transcoder.database), payload, self._attempt, transcoder.tools.version, self._fence
+            )
+            if payload.reuse and transcoder.database is not None
             else None
         )
         self._noted: dict[str, Any] = {}
@@ -144,6 +156,8 @@ class _Attempt:
             async with self._with.workspaces.folder(name) as folder:
                 return await self._in_folder(folder, credentials)
         finally:
+            if self._callbacks is not None:
+                await self._callbacks.close()
             await credentials.close()
 
     async def judged(self, error: MediaError | StorageError) -> MediaError | StorageError:
@@ -203,8 +217,9 @@ class _Attempt:
         try:
             if self._equal is not None:
                 await self._equal.share(returned)
-            if self._with.history is not None and media_ms is not None:
-                await self._with.history.record(self._attempt.job_id, self._payload.outputs, media_ms, run_ms)
+            if self._with.database is not None and media_ms is not None:
+                history = RunHistory(self._with.database)
+                await history.record(self._attempt.job_id, self._payload.outputs, media_ms, run_ms)
         except EuterpeError as error:
             log.warning("a run was not recorded", extra={"error_code": type(error).__name__})
 

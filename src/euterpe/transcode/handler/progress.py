@@ -21,8 +21,9 @@ Tell = Callable[[float, str], object]
 class ProgressReporter:
     """Tells now and then; a stage never goes back."""
 
-    def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tell: Tell, call_back: Tell | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._tell = tell
+        self._call_back = call_back
         self._clock = clock
         self._next = 0.0
         self.percent = 0.0
@@ -41,6 +42,8 @@ class ProgressReporter:
         if now >= self._next:
             self._next = now + INTERVAL_S
             self._tell(self.percent, message)
+            if self._call_back is not None:
+                self._call_back(self.percent, message)
 
 
 def progress_text(speed: float | None, eta_seconds: float | None) -> str:

@@ -60,6 +60,7 @@ class _Options(Struct, kw_only=True):
     timeout_seconds: Annotated[int, Meta(ge=1, le=LONGEST_TIMEOUT_S)] = DEFAULT_TIMEOUT_S
     not_before: str | None = None
     reuse: bool = False
+    progress_webhook_seconds: Annotated[int, Meta(ge=1, le=3600)] | None = None
 
 
 class TranscodePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -70,6 +71,7 @@ class TranscodePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: tuple[Output, ...]
     refresh_url: str | None = None
     reuse: bool = False
+    progress_webhook_seconds: int | None = None
 
     def encode(self) -> bytes:
         """The same request gives the same bytes, whatever the order of its members was."""
@@ -124,6 +126,7 @@ def read_request(
         outputs=outputs,
         refresh_url=options.refresh_url,
         reuse=options.reuse,
+        progress_webhook_seconds=options.progress_webhook_seconds,
     )
     try:
         submission = Submission(
