@@ -154,7 +154,7 @@ LOCK_BUGS = (
     Bug(
         "requesters_share_their_concurrency_keys",
         (
-            Edit("stores/sql/rows.py", 'f"{job.requester_id}\\x1f{job.concurrency_key}"', "job.concurrency_key"),
+            Edit("stores/sql/rows.py", 'return f"{requester_id}\\x1f{concurrency_key}"', "return concurrency_key"),
             Edit(f"{_QUERIES}/postgres/limit_key.sql", "j.requester_id || chr(31) || ", ""),
         ),
         f"{_KEYS}::test_requesters_do_not_share_a_key[postgres]",
