@@ -14,10 +14,11 @@ from typing import Any, Self
 import psutil
 
 from bench.harness.catalogue import Subject
-from bench.harness.environments import REPOSITORY
+from bench.harness.environments import ENVIRONMENTS, REPOSITORY
 
 ANSWER_TIMEOUT_S = 180.0
 LOG_TAIL_LINES = 25
+BYTECODE = ENVIRONMENTS / "bytecode"
 
 
 class PeerFailed(Exception):
@@ -46,7 +47,8 @@ class PeerProcess:
             stdout=asyncio.subprocess.PIPE,
             stderr=self._log,
             cwd=subject.environment.working_directory,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
+            # Bytecode is kept, as an installed package has it, but not beside the sources.
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONPYCACHEPREFIX": str(BYTECODE)},
             start_new_session=True,
         )
         self._reader = asyncio.create_task(self._read())

@@ -106,6 +106,15 @@ async def test_plans_that_were_kept_from_when_the_tables_were_small_still_go_by_
             assert await _whole_table_reads(engine) == before, "a kept plan reads a whole table"
 
 
+async def test_no_plan_is_made_for_the_values_of_one_execution(fresh_postgres_url: str) -> None:
+    """A settle that was planned for its ids, by statistics that know of no lease, walked the table once for each id."""
+    async with _watched(fresh_postgres_url) as (engine, store):
+        await live_a_day(store)
+        kept = await _kept_plans(engine)
+        assert len(kept) > 10
+        assert sum(custom for _, custom in kept) == 0, "plans were made for the values of one execution"
+
+
 @pytest.fixture
 def own_database(postgres_url: str) -> Iterator[str]:
     """A database apart, whose tables VACUUM may clear whatever the other tests have open."""

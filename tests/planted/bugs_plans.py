@@ -14,6 +14,16 @@ _THROUGH_ALL_OF_A_STATE = (
 
 PLAN_BUGS = (
     Bug(
+        "the_first_plans_are_made_for_their_values",
+        (
+            Edit(
+                "stores/sql/postgres/session.py", '"plan_cache_mode": "force_generic_plan"', '"plan_cache_mode": "auto"'
+            ),
+        ),
+        "tests/plans/test_postgres_plans.py::test_no_plan_is_made_for_the_values_of_one_execution",
+        "plans were made for the values of one execution",
+    ),
+    Bug(
         "a_prune_reads_through_the_events_that_are_kept_on_postgres",
         _THROUGH_ALL_OF_A_STATE,
         f"{_KEPT}::test_a_prune_on_postgres_reads_no_event_that_is_kept",
