@@ -19,9 +19,9 @@ from euterpe.config import Config, load_config
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import UnknownSecret
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.urls.hosts import is_loopback
 from euterpe.ports import OutboxStore, Store, Wakeups
-from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings, OutboxTelemetry, SecretsOf
 
 log = logging.getLogger("euterpe.outbox")
