@@ -183,7 +183,7 @@ class TracingConfig(Section):
 class ObservabilityConfig(Section):
     """Logs, metrics and traces."""
 
-    metrics_port: int = setting(port(), 9090, "Where roles without the API serve /metrics; 0 for nowhere.")
+    metrics_port: int = setting(port(), 9477, "Where roles without the API serve /metrics; 0 for nowhere.")
     log_level: str = setting(choice(*LOG_LEVELS), "info", "The least level that is logged.")
     log_format: str = setting(
         choice("auto", "json", "human"),

@@ -58,7 +58,17 @@ class Role:
     produces: bool = False
     """Files become jobs, where the configuration names a folder."""
 
+    def needs(self, key: str) -> bool:
+        """Whether this role reads a key. A variable of a key that it does not read may hold anything."""
+        if key in ("api.host", "api.allowed_hosts"):  # of the metrics page too
+            return True
+        readers = {"api": self.serves, "quotas": self.serves, "producer": self.produces}
+        if key in WORKER_ALONE:
+            return self.works
+        return readers.get(key.partition(".")[0], True)
 
+
+WORKER_ALONE: Final = frozenset({"worker.count", "worker.poll_interval", "transcode.concurrency"})
 ALL: Final = Role("all", serves=True, works=True, produces=True)
 API: Final = Role("api", serves=True, works=False)
 WORKER: Final = Role("worker", serves=False, works=True)

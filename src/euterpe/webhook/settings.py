@@ -38,7 +38,11 @@ def config_of(environ: Mapping[str, str]) -> Config:
     """What the environment says of deliveries, for a process that has no configuration file.
 
     Nothing else of it is read: an unrelated process may have an API_PORT or a REDIS_DB of another meaning."""
-    mine = {name: value for name, value in environ.items() if name.startswith(OURS) or name == "API_HOST"}
+    mine = {
+        name: value
+        for name, value in environ.items()
+        if (bare := name.removeprefix("EUTERPE_")).startswith(OURS) or bare == "API_HOST"
+    }
     return load_config(None, mine)
 
 
