@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.model.priority import Priority
     from euterpe.model.state import State
     from euterpe.ports import Telemetry
+    from euterpe.queue.circuit_breaker import CircuitBreakerOptions
     from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, PreparedJob
     from euterpe.queue.definition.options import Options, Updates
     from euterpe.queue.handle import JobHandle
@@ -89,6 +90,7 @@ _HOMES = {
     "euterpe.model.priority": "Priority",
     "euterpe.model.state": "State",
     "euterpe.ports": "Telemetry",
+    "euterpe.queue.circuit_breaker": "CircuitBreakerOptions",
     "euterpe.queue.handle": "JobHandle",
     "euterpe.queue.job": "Attempt Job Page Progress Stats",
     "euterpe.queue.definition.job_type": "Call CronDecorator JobDecorator JobType PreparedJob",
@@ -119,6 +121,7 @@ __all__ = [
     "Backoff",
     "Call",
     "Category",
+    "CircuitBreakerOptions",
     "CommitUnknown",
     "Context",
     "CronDecorator",

@@ -193,7 +193,13 @@ def test_a_whole_system_counts_and_tells_every_end(telling_shell: Shell, start: 
     assert seen[f"job_processing_duration_seconds_count{BY_QUEUE}"] == 9
     assert seen[f"claim_latency_seconds_count{BY_QUEUE}"] == 9
     until_sampled(
-        {f"queue_length{BY_QUEUE}": 0, f"queue_oldest_age_seconds{BY_QUEUE}": 0, "outbox_pending": 0}, client.base
+        {
+            f"queue_length{BY_QUEUE}": 0,
+            f"queue_oldest_age_seconds{BY_QUEUE}": 0,
+            f"circuit_breaker_state{BY_QUEUE}": 0,
+            "outbox_pending": 0,
+        },
+        client.base,
     )
 
     assert told_of(system, lost) == {("error", "failed", "permanent"), ("info", "dead_letter", "error")}

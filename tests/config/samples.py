@@ -118,6 +118,7 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "producer.output_prefix": Sample(
         "a/b/", "a/b/", "producer.output_prefix", "a/b/", ("a", "/a/", "../", "a/../b/", "./", "", 7)
     ),
+    "circuit_breaker.enabled": Sample(False, "0", "circuit_breaker.enabled", False, _NOT_A_FLAG),
     "observability.log_format": Sample("json", "json", "observability.log_format", "json", ("xml", 1, "")),
     "observability.namespace": Sample("media", "media", "observability.namespace", "media", (1, ["media"])),
     "observability.queues": Sample(["extra"], "extra", "observability.queues", ("extra",), _NOT_A_LIST),

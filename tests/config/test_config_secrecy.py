@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from euterpe.config import ConfigError, load_config, redact_url
-from euterpe.config.loading import FILE_LIMIT_BYTES, all_settings
+from euterpe.config.loading import all_settings
+from euterpe.config.yaml_file import FILE_LIMIT_BYTES
 from tests.config.samples import EVERY_KEY
 
 CANARY = "c4n4ry-s3cret"
@@ -91,6 +92,7 @@ def test_a_syntax_error_says_where_but_not_what(tmp_path: Path, broken: str) -> 
         "worker: {count: 2001-99-99}",
         "worker: {count: !!int x}",
         "[" * 50_000,
+        "worker: {count: &a [x]}\nb: [" + "[*a, *a]," * 10 + "]",
     ],
 )
 def test_yaml_that_asks_for_more_than_values_is_refused(tmp_path: Path, hostile: str) -> None:
@@ -144,3 +146,10 @@ def test_the_canary_values_of_the_samples_are_secret_keys() -> None:
         "redis.password",
         "engine.url",
     }
+
+
+def test_a_value_that_aliases_make_endless_is_refused_in_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    doubled = "".join(f"  - &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+    path.write_text(f"worker:\n  count:\n  - &a0 [x]\n{doubled}")
+    assert "worker.count" in error_text(path)

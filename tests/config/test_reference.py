@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from euterpe.config import ConfigError, load_config
 from euterpe.config.reference import reference
@@ -36,7 +36,7 @@ def test_the_example_on_the_page_loads(tmp_path: Path) -> None:
     path = tmp_path / "euterpe.yaml"
     path.write_text(example[1])
     config = load_config(str(path), {})
-    assert config.worker.count == yaml.safe_load(example[1])["worker"]["count"]
+    assert config.worker.count == YAML(typ="safe").load(example[1])["worker"]["count"]
 
 
 def test_the_message_on_the_page_is_the_one_that_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import yaml
+from ruamel.yaml import YAML
 
 from euterpe.observe.metrics import Metrics
 from tests.observe.promtool import complaints_about_rules
@@ -15,7 +15,7 @@ ALERTS = DOCS / "alerts.yml"
 
 
 def expressions() -> list[str]:
-    groups = yaml.safe_load(ALERTS.read_text())["groups"]
+    groups = YAML(typ="safe").load(ALERTS.read_text())["groups"]
     return [rule["expr"] for group in groups for rule in group["rules"]]
 
 

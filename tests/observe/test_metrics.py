@@ -14,10 +14,10 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from euterpe.config import rules
+from euterpe.model.failures.circuit_breaker import BreakerCode
 from euterpe.model.failures.failure import Category
 from euterpe.observe import metrics as metrics_module
 from euterpe.observe.metrics import BUCKETS_S, MAX_QUEUE_LABELS, OTHER, REASONS, Metrics
-from euterpe.runtime.breaker import BreakerCode
 from tests.observe.promtool import complaints_about
 
 # name: (type, labels), written down from the two documents and the interface page.

@@ -23,11 +23,9 @@ TRANSCODING = "transcoding jobs, whose own tests see it"
 
 METRICS_OF_THE_FUTURE = {
     "reaper_moved": REDIS_LISTS,
-    "breaker_state": REDIS_LISTS,
 }
 FAMILIES_OF_THE_FUTURE = {
     "reaper_jobs_moved_total": REDIS_LISTS,
-    "circuit_breaker_state": REDIS_LISTS,
     "credential_refresh_total": TRANSCODING,
 }
 KEYS_OF_THE_FUTURE = {

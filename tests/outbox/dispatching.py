@@ -15,8 +15,8 @@ from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Outcome, Success
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.failures.backoff import Backoff, Strategy
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.submission import Submission
-from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings
 from euterpe.webhook.policy import DeliveryPolicy
 from euterpe.webhook.signing import new_secret

@@ -14,9 +14,9 @@ from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import keyring_for
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.claims.outcome import Failed
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.submission import LOCAL_REQUESTER
-from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.webhook.dispatcher import Dispatcher
 from euterpe.webhook.settings import OpenedSecrets

@@ -13,6 +13,7 @@ import pytest
 
 from tests.planted import planting
 from tests.planted.bugs import BUGS as CORE_BUGS
+from tests.planted.bugs_breaker import BREAKER_BUGS
 from tests.planted.bugs_campaign import CAMPAIGN_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
@@ -56,6 +57,7 @@ BUGS = (
     *PLACE_BUGS,
     *PLAN_BUGS,
     *PRODUCER_BUGS,
+    *BREAKER_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
     *SHUTDOWN_BUGS,

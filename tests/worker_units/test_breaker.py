@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from euterpe.model.errors import InvalidInput
-from euterpe.runtime.breaker import (
+from euterpe.model.failures.circuit_breaker import (
     SLICES_PER_WINDOW,
     BreakerCode,
     BreakerPolicy,

@@ -36,6 +36,9 @@ COMMANDS = {
     "bench": LazyCommand(
         "euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE
     ),
+    "config": LazyCommand(
+        "euterpe.cli.commands.config:config", "Show the configuration in effect, or an example of it.", OPERATE
+    ),
     "migrate": LazyCommand("euterpe.cli.commands.operate:migrate", "Bring the database's schema up to date.", OPERATE),
     "keys": LazyCommand(
         "euterpe.cli.commands.keys:keys", "Create, list, rotate and revoke API keys and webhook secrets.", WEBHOOKS

@@ -15,11 +15,18 @@ from urllib.parse import urlsplit
 import click
 
 from euterpe.backends.engines import Backend, connect, make_room, sqlite_path
-from euterpe.config import Config, load_config
+from euterpe.cli.output import note
+from euterpe.config import Config
+from euterpe.config.loading import LoadedConfig, load
 from euterpe.model.errors import InvalidInput
 
 T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def needed_by_commands(key: str) -> bool:
+    """What a command that asks the database one question reads of the configuration."""
+    return key.startswith("engine.") or key == "worker.consume"
 
 
 @dataclass
@@ -28,13 +35,21 @@ class CliSession:
 
     config_path: str | None = None
     engine: str | None = None
+    needed: Callable[[str], bool] = needed_by_commands
+    """Which keys must make sense: a variable of another role, or of another program, stops nobody."""
+
+    @cached_property
+    def loaded(self) -> LoadedConfig:
+        environ = dict(os.environ)
+        if self.engine is not None:
+            environ["EUTERPE_ENGINE_URL"] = self.engine
+        return load(self.config_path, environ, self.needed)
 
     @cached_property
     def config(self) -> Config:
-        environ = dict(os.environ)
-        if self.engine is not None:
-            environ["ENGINE_URL"] = self.engine
-        return load_config(self.config_path, environ)
+        if self.loaded.file_missing and self.needed is needed_by_commands:
+            note(f"euterpe: there is no file {self.config_path}; the environment and the defaults are used")
+        return self.loaded.config
 
     @property
     def url(self) -> str:

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
-import yaml
+import msgspec
 
+from euterpe.config.yaml_file import flow_value
 from euterpe.model.duration import InvalidDuration, format_duration, parse_duration_us
 
 T = TypeVar("T")
 
 
 class RefusedValue(ValueError):
-    """The value does not fit; the kind's `expected` says what would."""
+    """The value does not fit; the kind's `expected` says what would. Its message, if any, is a hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +35,42 @@ class Kind(Generic[T]):
     show: Callable[[T], str] = str
 
 
-def _as_yaml(text: str) -> object:
+def _number_or_text(text: str) -> object:
+    """A number if it is written as one; the kind refuses what is neither."""
+    given = text.strip()
+    for number in (int, float):
+        try:
+            return number(given)
+        except ValueError:
+            continue
+    return given
+
+
+def _flow(text: str) -> object:
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        return flow_value(text)
+    except ValueError:
         raise RefusedValue from None
 
 
-def _shown_as_yaml(value: object) -> str:
-    shown: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000)
-    return shown.strip()
+_PLAIN: Final = re.compile(r"[A-Za-z_.][A-Za-z0-9_.:-]*", re.ASCII)
+
+
+def written(value: str) -> str:
+    """A text as it may stand in a list or map of YAML."""
+    return value if _PLAIN.fullmatch(value) else msgspec.json.encode(value).decode()
+
+
+_FLAGS: Final = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
 
 
 def _require(fits: bool) -> None:
@@ -61,7 +88,7 @@ def whole(at_least: int, at_most: int | None = None) -> Kind[int]:
         return value
 
     upper = "or more" if at_most is None else f"to {at_most}"
-    return Kind(f"a whole number, {at_least} {upper}", read, _as_yaml)
+    return Kind(f"a whole number, {at_least} {upper}", read, _number_or_text)
 
 
 def port() -> Kind[int]:
@@ -77,7 +104,7 @@ def share() -> Kind[float]:
         _require(math.isfinite(value) and 0 < value <= 1)
         return float(value)
 
-    return Kind("a number above 0 and at most 1", read, _as_yaml)
+    return Kind("a number above 0 and at most 1", read, _number_or_text)
 
 
 def flag() -> Kind[bool]:
@@ -87,8 +114,7 @@ def flag() -> Kind[bool]:
         return value
 
     def from_text(text: str) -> object:
-        # 1 and 0 are how the environment says yes and no; in YAML they would be numbers.
-        return {"1": True, "0": False}.get(text.strip(), _as_yaml(text))
+        return _FLAGS.get(text.strip().lower(), text.strip())
 
     return Kind("true or false", read, from_text, lambda value: "true" if value else "false")
 
@@ -166,9 +192,13 @@ def url(*schemes: str) -> Kind[str]:
         given = _text_of(value)
         try:
             parts = urlsplit(given)
+            if parts.scheme.partition("+")[0] in schemes and "+" in parts.scheme:
+                raise RefusedValue(f"write it without +{parts.scheme.partition('+')[2]}; the driver is chosen for you")
             _require(parts.scheme in schemes)
             _require(parts.scheme not in _NEED_A_HOST or bool(parts.hostname))
             _require(parts.port is None or parts.port > 0)
+        except RefusedValue:
+            raise
         except ValueError:
             raise RefusedValue from None
         return given
@@ -200,7 +230,7 @@ def duration(at_least_us: int = 0) -> Kind[int]:
         return duration_us
 
     least = f", at least {format_duration(at_least_us)}" if at_least_us else ""
-    return Kind(f"a duration such as 500ms, 30s or 1h30m{least}", read, _as_yaml, format_duration)
+    return Kind(f"a duration such as 500ms, 30s or 1h30m{least}", read, _number_or_text, format_duration)
 
 
 _SIZES: Final = {
@@ -226,7 +256,7 @@ def size(at_least_bytes: int, at_most_bytes: int | None = None) -> Kind[int]:
     return Kind(
         f"a size in bytes or such as 64KB, 1MB or 2GiB, {format_size(at_least_bytes)}{upper or ' or more'}",
         read,
-        _as_yaml,
+        _number_or_text,
         format_size,
     )
 
@@ -234,10 +264,10 @@ def size(at_least_bytes: int, at_most_bytes: int | None = None) -> Kind[int]:
 def _size_bytes(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    written = re.fullmatch(r"([0-9]{1,15}) ?([KMG]i?B|B)", _text_of(value).strip(), re.ASCII)
-    if written is None:
+    matched = re.fullmatch(r"([0-9]{1,15}) ?([KMG]i?B|B)", _text_of(value).strip(), re.ASCII)
+    if matched is None:
         raise RefusedValue
-    return int(written[1]) * _SIZES[written[2]]
+    return int(matched[1]) * _SIZES[matched[2]]
 
 
 def format_size(size_bytes: int) -> str:
@@ -260,11 +290,11 @@ def names(at_least: int = 0, item: Kind[str] | None = None) -> Kind[tuple[str, .
         return given
 
     def from_text(given: str) -> object:
-        return _as_yaml(given) if given.lstrip().startswith("[") else [part.strip() for part in given.split(",")]
+        return _flow(given) if given.lstrip().startswith("[") else [part.strip() for part in given.split(",")]
 
     what = "different names" if item is None else f"different entries, each {item.expected}"
     least = "" if at_least == 0 else f", at least {at_least}"
-    return Kind(f"a list of {what}{least}", read, from_text, lambda value: _shown_as_yaml(list(value)))
+    return Kind(f"a list of {what}{least}", read, from_text, lambda value: f"[{', '.join(map(written, value))}]")
 
 
 def name_map() -> Kind[Mapping[str, str]]:
@@ -277,5 +307,8 @@ def name_map() -> Kind[Mapping[str, str]]:
         return {one.read(key): one.read(named) for key, named in value.items()}
 
     return Kind(
-        "a map from name to name, such as {high: jobs_high}", read, _as_yaml, lambda value: _shown_as_yaml(dict(value))
+        "a map from name to name, such as {high: jobs_high}",
+        read,
+        _flow,
+        lambda value: "{" + ", ".join(f"{written(key)}: {written(named)}" for key, named in value.items()) + "}",
     )

@@ -6,39 +6,70 @@ The environment wins over the file, the file over the defaults. A missing file i
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import reprlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
-
-import yaml
 
 from euterpe.config.kinds import RefusedValue
 from euterpe.config.problems import ConfigError, ConfigProblem
 from euterpe.config.rules import broken_rules
 from euterpe.config.sections import Config
 from euterpe.config.settings import HIDDEN, Section, Setting, Subsection, declared_in
+from euterpe.config.yaml_file import read_file
 
-FILE_LIMIT_BYTES: Final = 1_000_000
+PREFIX: Final = "EUTERPE_"
+ENGINE_KEY: Final = "engine.url"
+LAST_RESORT: Final = "DATABASE_URL"
+"""Where hosting platforms put the application's database."""
+DEFAULT: Final = "default"
 _SHOWN_LIMIT: Final = 80
 S = TypeVar("S", bound=Section)
 
 
+def every_key(_key: str) -> bool:
+    """A process that needs the whole configuration."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration, and where its values came from: `$WORKER_COUNT`, `euterpe.yaml:4`; nothing for a default."""
+
+    config: Config
+    sources: Mapping[str, str]
+    file_missing: bool
+    """A file was named, and it is not there."""
+    ignored: tuple[ConfigProblem, ...]
+    """Variables that do not fit, of keys that nobody here needs."""
+
+
 def load_config(path: str | None, environ: Mapping[str, str]) -> Config:
     """The configuration of a process. Raises `ConfigError`; the caller then exits with 2."""
+    return load(path, environ).config
+
+
+def load(path: str | None, environ: Mapping[str, str], needed: Callable[[str], bool] = every_key) -> LoadedConfig:
+    """The configuration with its sources. A variable of a key that is not `needed` cannot be wrong: it may be another
+    program's. What stands in the file is always checked."""
     problems: list[ConfigProblem] = []
-    document, places = _read_file(path, problems)
-    reader = _Reader(environ, places, problems)
+    found = None if path is None else read_file(path, problems)
+    document, places = found or (None, {})
+    reader = _Reader(environ, places, problems, needed)
     config = reader.section(Config, document, "")
-    unreadable = {problem.key for problem in problems}
-    for problem in broken_rules(config, unreadable):
-        problems.append(ConfigProblem(problem.key, problem.complaint, reader.source_of(problem.key)))
+    unreadable = {problem.key for problem in (*problems, *reader.ignored)}
+    for rule, complaint in broken_rules(config, unreadable):
+        key = rule.keys[0]
+        if needed(key) or not any(reader.source_of(each).startswith("$") for each in rule.keys):
+            problems.append(ConfigProblem(key, complaint, reader.source_of(key)))
     if problems:
         raise ConfigError(problems)
-    return config
+    sources = {key: reader.source_of(key) for key, _ in all_settings()}
+    return LoadedConfig(config, sources, path is not None and found is None, tuple(reader.ignored))
 
 
 def environment_name(key: str) -> str:
-    """`worker.backoff.base` -> `WORKER_BACKOFF_BASE`."""
+    """`worker.backoff.base` -> `WORKER_BACKOFF_BASE`; the same with `EUTERPE_` before it wins."""
     return key.replace(".", "_").upper()
 
 
@@ -54,10 +85,19 @@ def all_settings(made_of: type[Section] = Config, prefix: str = "") -> Iterator[
 class _Reader:
     """Walks the declared sections beside the loaded document and collects what does not fit."""
 
-    def __init__(self, environ: Mapping[str, str], places: Mapping[str, str], problems: list[ConfigProblem]) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        places: Mapping[str, str],
+        problems: list[ConfigProblem],
+        needed: Callable[[str], bool],
+    ) -> None:
         self._environ = environ
         self._places = places
         self._problems = problems
+        self._needed = needed
+        self.ignored: list[ConfigProblem] = []
+        self._sources: dict[str, str] = {}
 
     def section(self, made_of: type[S], given: object, prefix: str) -> S:
         if given is None:
@@ -81,28 +121,61 @@ class _Reader:
 
     def source_of(self, path: str) -> str:
         """Where the value of a key came from: `$WORKER_COUNT`, `euterpe.yaml:4`, or nowhere (a default)."""
-        variable = environment_name(path)
-        return f"${variable}" if self._environ.get(variable) else self._places.get(path, "")
+        return self._sources.get(path, self._places.get(path, ""))
 
     def _value(self, entry: Setting, path: str, from_file: object) -> object:
-        from_environment = self._environ.get(environment_name(path))
-        given: object = from_environment or from_file
-        if given is None:  # neither says anything: `key:` with nothing behind it counts as not written
-            return entry.default
+        for variable in (PREFIX + environment_name(path), environment_name(path)):
+            if text := self._environ.get(variable):
+                try:
+                    value = entry.kind.read(entry.kind.from_text(text))
+                except RefusedValue as refused:
+                    if self._refuse(entry, path, text, variable, str(refused)):
+                        return entry.default
+                else:
+                    self._sources[path] = f"${variable}"
+                    return value
+        if from_file is None:  # `key:` with nothing behind it counts as not written
+            return self._last_resort(entry, path)
         try:
-            return entry.kind.read(entry.kind.from_text(from_environment) if from_environment else given)
-        except RefusedValue:
-            self._complain(path, f"{_shown(entry, given)}; expected {entry.kind.expected}")
+            return entry.kind.read(from_file)
+        except RefusedValue as refused:
+            self._complain(path, _complaint(entry, from_file, str(refused)))
             return entry.default
+
+    def _refuse(self, entry: Setting, path: str, text: str, variable: str, hint: str) -> bool:
+        """A variable does not fit. Whether that matters to this process."""
+        problem = ConfigProblem(path, _complaint(entry, text, hint), f"${variable}")
+        needed = self._needed(path)
+        (self._problems if needed else self.ignored).append(problem)
+        return needed
+
+    def _last_resort(self, entry: Setting, path: str) -> object:
+        """The application's own database, as platforms name it, where nobody said anything about ours."""
+        url = self._environ.get(LAST_RESORT, "").strip()
+        if path != ENGINE_KEY or not url:
+            return entry.default
+        scheme, separator, place = url.partition("://")
+        try:
+            # `postgresql+asyncpg://` is the same place; the rest of the name is SQLAlchemy's.
+            value = entry.kind.read(f"{scheme.partition('+')[0]}{separator}{place}")
+        except RefusedValue:
+            return entry.default
+        self._sources[path] = f"${LAST_RESORT}"
+        return value
 
     def _complain(self, path: str, complaint: str) -> None:
         self._problems.append(ConfigProblem(path, complaint, self.source_of(path)))
 
 
+def _complaint(entry: Setting, given: object, hint: str) -> str:
+    return f"{_shown(entry, given)}; {hint or f'expected {entry.kind.expected}'}"
+
+
 def _shown(entry: Setting, value: object) -> str:
     if entry.secret and entry.shown(value) == HIDDEN:
         return "its value (not shown) does not fit"
-    shown = entry.shown(value)
+    # A list of lists of lists, by aliases, is endless; nobody wants to read it whole.
+    shown = reprlib.repr(value) if isinstance(value, list | dict) else entry.shown(value)
     return shown if len(shown) <= _SHOWN_LIMIT else shown[: _SHOWN_LIMIT - 1] + "…"
 
 
@@ -117,57 +190,3 @@ def _suggestion(key: str, prefix: str, known: set[str]) -> str:
         return f"; did you mean {prefix}{near[0]}?"
     elsewhere = [path for path, _ in all_settings() if path.rpartition(".")[2] == key]
     return f"; did you mean {elsewhere[0]}?" if elsewhere else f"; {prefix.rstrip('.') or 'the file'} has no such key"
-
-
-def _read_file(path: str | None, problems: list[ConfigProblem]) -> tuple[object, dict[str, str]]:
-    """What the file says, and at which line each key stands."""
-    if path is None:
-        return None, {}
-    try:
-        with Path(path).open("rb") as file:
-            raw = file.read(FILE_LIMIT_BYTES + 1)
-        if len(raw) > FILE_LIMIT_BYTES:
-            raise ConfigError(
-                [*problems, ConfigProblem(path, f"larger than {FILE_LIMIT_BYTES} bytes; is it the right file?")]
-            )
-        content = raw.decode("utf-8-sig")
-    except FileNotFoundError:
-        return None, {}
-    except OSError as error:
-        raise ConfigError([ConfigProblem(path, f"cannot be read: {error.strerror}")]) from None
-    except UnicodeDecodeError:
-        raise ConfigError([ConfigProblem(path, "is not UTF-8 text")]) from None
-    try:
-        # Composing builds no values; it shows lines, and keys that stand twice, which loading would merge.
-        places = dict(_places(yaml.compose(content, Loader=yaml.SafeLoader), path, "", problems))
-        return yaml.safe_load(content), places
-    except yaml.YAMLError as error:
-        raise ConfigError([_syntax_problem(path, error)]) from None
-    except (ValueError, RecursionError):
-        raise ConfigError(
-            [ConfigProblem(path, "has a value that YAML cannot read (a date or number out of range?)")]
-        ) from None
-
-
-def _places(node: yaml.Node | None, path: str, prefix: str, problems: list[ConfigProblem]) -> Iterator[tuple[str, str]]:
-    if not isinstance(node, yaml.MappingNode) or prefix.count(".") > 3:
-        return
-    seen: set[str] = set()
-    for key_node, value_node in node.value:
-        if not isinstance(key_node, yaml.ScalarNode):
-            continue
-        key = f"{prefix}{key_node.value}"
-        place = f"{path}:{key_node.start_mark.line + 1}"
-        if key in seen:
-            problems.append(ConfigProblem(key, "is written twice; keep one", place))
-        seen.add(key)
-        yield key, place
-        yield from _places(value_node, path, f"{key}.", problems)
-
-
-def _syntax_problem(path: str, error: yaml.YAMLError) -> ConfigProblem:
-    """Place and kind of a syntax error, without the text around it, which may be a password."""
-    mark = getattr(error, "problem_mark", None)
-    kind = str(getattr(error, "problem", None) or "cannot be parsed").partition("'")[0].partition('"')[0].strip()
-    where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else path
-    return ConfigProblem("the file", f"is not valid YAML: {kind}", where)

@@ -1,12 +1,48 @@
-"""The reference tables of docs/configuration.md, made from the declarations so that the page cannot lie."""
+"""The tables of docs/configuration.md and the example file, made from the declarations so that they cannot lie."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
+from typing import Final
 
+from euterpe.config.kinds import written
 from euterpe.config.loading import all_settings, environment_name
 from euterpe.config.sections import Config
-from euterpe.config.settings import Subsection, declared_in
+from euterpe.config.settings import Section, Subsection, declared_in
+
+EXAMPLE_HEAD: Final = """\
+# A configuration of Euterpe: euterpe --role=all --config=euterpe.yaml
+# Every key is here with its default, behind a #. Remove the # to change one.
+# The environment wins over this file: worker.count is EUTERPE_WORKER_COUNT or WORKER_COUNT.
+# Keep passwords there and not here: EUTERPE_ENGINE_URL, EUTERPE_REDIS_PASSWORD.
+"""
+WIDTH: Final = 110
+
+
+def example() -> str:
+    """A YAML file in which every key stands as a comment, with its meaning and its default."""
+    return "\n".join([EXAMPLE_HEAD.rstrip(), *_example_of(Config, 0), ""])
+
+
+def _example_of(section: type[Section], depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for entry in declared_in(section):
+        if isinstance(entry, Subsection):
+            if depth == 0:
+                yield ""
+            yield from _comment((entry.made_of.__doc__ or "").strip(), indent)
+            yield f"{indent}{entry.key}:"
+            yield from _example_of(entry.made_of, depth + 1)
+        else:
+            yield from _comment(entry.about, indent)
+            default = entry.kind.show(entry.default)
+            yield f"{indent}# {entry.key}: {written(default) if isinstance(entry.default, str) else default}"
+
+
+def _comment(text: str, indent: str) -> Iterator[str]:
+    for line in textwrap.wrap(text, WIDTH - len(indent), break_long_words=False):
+        yield f"{indent}## {line}"
 
 
 def reference() -> str:

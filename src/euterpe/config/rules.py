@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from euterpe.config.problems import ConfigProblem
 from euterpe.config.sections import Config
 from euterpe.model.duration import format_duration
 
@@ -23,13 +22,13 @@ class Rule:
     broken: Callable[[Config], str]
 
 
-def broken_rules(config: Config, unreadable: Set[str]) -> Iterator[ConfigProblem]:
+def broken_rules(config: Config, unreadable: Set[str]) -> Iterator[tuple[Rule, str]]:
     """Every broken rule, but for those on an unreadable key: they would judge a default that nobody chose."""
     for rule in RULES:
         if unreadable.isdisjoint(rule.keys):
             complaint = rule.broken(config)
             if complaint:
-                yield ConfigProblem(rule.keys[0], complaint)
+                yield rule, complaint
 
 
 def _fetch_wait(config: Config) -> str:

@@ -157,8 +157,9 @@ class ProducerConfig(Section):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CircuitBreakerConfig(Section):
-    """When to stop calling something that keeps failing."""
+    """When a worker stops claiming a queue whose jobs keep failing, and the outbox stops calling such a receiver."""
 
+    enabled: bool = setting(flag(), True, "Whether workers leave such queues alone; receivers have theirs in any case.")
     failure_threshold: float = setting(share(), 0.5, "The share of failures at which it opens.")
     window_us: int = setting(duration(1_000), MINUTE_US, "How far back results count.")
     cooldown_period_us: int = setting(duration(1_000), 30 * SECOND_US, "How long it stays open before one probe.")
@@ -182,7 +183,7 @@ class TracingConfig(Section):
 class ObservabilityConfig(Section):
     """Logs, metrics and traces."""
 
-    metrics_port: int = setting(port(), 9090, "Where roles without the API serve /metrics; 0 for nowhere.")
+    metrics_port: int = setting(port(), 9477, "Where roles without the API serve /metrics; 0 for nowhere.")
     log_level: str = setting(choice(*LOG_LEVELS), "info", "The least level that is logged.")
     log_format: str = setting(
         choice("auto", "json", "human"),

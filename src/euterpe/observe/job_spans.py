@@ -22,9 +22,8 @@ PREFIXED: Final = f"EUTERPE_{BARE}"
 def tracing_of(environ: Mapping[str, str]) -> TracingConfig:
     """What the environment says of traces, for a process that has no configuration file. Nothing else of it is read;
     a name with our prefix wins."""
-    bare = {name: value for name, value in environ.items() if name.startswith(BARE)}
-    prefixed = {name.removeprefix("EUTERPE_"): value for name, value in environ.items() if name.startswith(PREFIXED)}
-    return load_config(None, bare | prefixed).observability.tracing
+    said = {name: value for name, value in environ.items() if name.startswith((BARE, PREFIXED))}
+    return load_config(None, said).observability.tracing
 
 
 @asynccontextmanager

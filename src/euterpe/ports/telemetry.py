@@ -50,6 +50,10 @@ class Telemetry(Protocol):
         """Late writes that the fence refused."""
         ...
 
+    def breaker_state(self, queue: str, code: int) -> None:
+        """The circuit breaker of a queue is now closed (0), half open (1) or open (2)."""
+        ...
+
 
 class Span(Protocol):
     """One run of a job, as it is traced: around a block, or from its making to `end` where there is no block."""

@@ -16,6 +16,7 @@ from euterpe.model.batch import Receipt
 from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_CEILING, Submission
@@ -25,6 +26,7 @@ from euterpe.queue.definition.job_type import Definition
 from euterpe.queue.handle import JobHandle, handle_of_row
 from euterpe.queue.result_wait import Watching
 from euterpe.runtime.shutdown import ShutdownDeadline
+from euterpe.worker.breaker import SharedCircuits
 from euterpe.worker.handlers import Handlers
 
 
@@ -60,6 +62,7 @@ class QueueCore:
         # A queue lives at the top of a module and may see many event loops, one after the other.
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._watching = Watching()
+        self._circuits: dict[BreakerPolicy, SharedCircuits] = {}
 
     # --- life ---------------------------------------------------------------------------------------
 
@@ -140,6 +143,10 @@ class QueueCore:
     async def spawn(self, claim: Claim, submissions: Sequence[Submission]) -> list[str]:
         receipts: list[Receipt] = await self.store.spawn(claim.lease, submissions)
         return [receipt.job_id for receipt in receipts]
+
+    def circuits_of(self, policy: BreakerPolicy) -> SharedCircuits:
+        """The circuit breakers that all workers of this queue with one policy share."""
+        return self._circuits.setdefault(policy, SharedCircuits(policy))
 
     def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
         """An event that a worker of this very queue sets when the job is ended: no poll to wait for."""

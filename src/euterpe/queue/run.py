@@ -93,6 +93,7 @@ async def run_worker(
             settled=settled,
             trace=trace,
             shutdown=core.shutdown,
+            circuits=None if settings.breaker is None else core.circuits_of(settings.breaker),
         )
 
         def drain() -> None:

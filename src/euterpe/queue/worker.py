@@ -15,6 +15,7 @@ from typing import Any, Final, TypedDict
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.ports import Telemetry
+from euterpe.queue.circuit_breaker import CircuitBreakerOptions, breaker_policy_of
 from euterpe.queue.run import Controls, ServiceOptions, run_worker
 from euterpe.queue.submitter import Submitter
 from euterpe.worker.identity import worker_id
@@ -30,8 +31,9 @@ class WorkerOptions(TypedDict, total=False):
     `queues`: the queues it takes jobs from, most preferred first (`["default"]`). `lease`: how long a job stays its
     own without a heartbeat (`"60s"`, at least `"1s"`). `grace`: how long running jobs may finish after a stop
     (`"30s"`). `poll`: how often it looks when no wake-up comes (`"2s"`). `batch`: the most jobs of one claim (500).
-    `webhooks`: whether it delivers callbacks too (True). `telemetry`: who counts what it does. `signals`: signals that
-    stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
+    `webhooks`: whether it delivers callbacks too (True). `circuit_breaker`: when a queue whose jobs keep failing is
+    left alone (True: as `CircuitBreakerOptions` says; False: never). `telemetry`: who counts what it does. `signals`:
+    signals that stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
 
     Example:
         await queue.work(concurrency=20, queues=["mail", "default"], lease="30s")
@@ -43,6 +45,7 @@ class WorkerOptions(TypedDict, total=False):
     poll: DurationLike
     batch: int
     webhooks: bool
+    circuit_breaker: CircuitBreakerOptions | bool
     telemetry: Telemetry | None
     signals: Sequence[Signals]
     stop: asyncio.Event | None
@@ -246,4 +249,5 @@ def _settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
         lease_ttl_us=lease_ttl_us,
         poll_s=poll_s,
         grace_s=parse_duration_us(options.get("grace", "30s"), "grace") / 1e6,
+        breaker=breaker_policy_of(options.get("circuit_breaker", True)),
     )

@@ -22,6 +22,7 @@ from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import MessageTransport, Trace
+from euterpe.queue.circuit_breaker import CircuitBreakerOptions
 from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.run import ServiceOptions
 from euterpe.queue.worker import Worker, WorkerOptions
@@ -57,7 +58,17 @@ class Role:
     produces: bool = False
     """Files become jobs, where the configuration names a folder."""
 
+    def needs(self, key: str) -> bool:
+        """Whether this role reads a key. A variable of a key that it does not read may hold anything."""
+        if key in ("api.host", "api.allowed_hosts"):  # of the metrics page too
+            return True
+        readers = {"api": self.serves, "quotas": self.serves, "producer": self.produces}
+        if key in WORKER_ALONE:
+            return self.works
+        return readers.get(key.partition(".")[0], True)
 
+
+WORKER_ALONE: Final = frozenset({"worker.count", "worker.poll_interval", "transcode.concurrency"})
 ALL: Final = Role("all", serves=True, works=True, produces=True)
 API: Final = Role("api", serves=True, works=False)
 WORKER: Final = Role("worker", serves=False, works=True)
@@ -310,11 +321,25 @@ async def _work(
         "grace": tuning.grace_us / 1e6,
         "poll": config.worker.poll_interval_us / 1e6,
         "webhooks": False,  # a part of its own, in every role
+        "circuit_breaker": breaker_of(config),
         "telemetry": metrics,
         "stop": stop.draining,
     }
     service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=config.worker.sweep_interval_us / 1e6, trace=trace)
     await Worker(submitter_of(queue), tuning.concurrency, options, service).run()
+
+
+def breaker_of(config: Config) -> CircuitBreakerOptions | bool:
+    """When the worker of a role leaves a queue alone that keeps failing."""
+    said = config.circuit_breaker
+    if not said.enabled:
+        return False
+    return {
+        "failure_threshold": said.failure_threshold,
+        "window": said.window_us / 1e6,
+        "cooldown_period": said.cooldown_period_us / 1e6,
+        "min_samples": said.min_samples,
+    }
 
 
 def _producing(config: Config, queue: Queue, stop: Stop) -> Part:

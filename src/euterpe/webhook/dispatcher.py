@@ -21,8 +21,8 @@ from euterpe.model.claims.exchange import LEASE_TTL_US
 from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.model.events.outbox import Delivery, OutboxEvent
 from euterpe.model.failures.backoff import SECOND_US
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.ports import OUTBOX_CHANNEL, OutboxStore, Wakeups
-from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import WRITE_S
 from euterpe.webhook.endpoints import Admission, Endpoints

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from euterpe.runtime.breaker import BreakerPolicy, CircuitBreaker, Permit
+from euterpe.model.failures.circuit_breaker import BreakerPolicy, CircuitBreaker, Permit
 
 SLOW_S: Final = 2.0
 KNOWN_LIMIT: Final = 1_000

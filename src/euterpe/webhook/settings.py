@@ -19,9 +19,9 @@ from euterpe.config import Config, load_config
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import UnknownSecret
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.urls.hosts import is_loopback
 from euterpe.ports import OutboxStore, Store, Wakeups
-from euterpe.runtime.breaker import BreakerPolicy
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings, OutboxTelemetry, SecretsOf
 
 log = logging.getLogger("euterpe.outbox")
@@ -38,7 +38,11 @@ def config_of(environ: Mapping[str, str]) -> Config:
     """What the environment says of deliveries, for a process that has no configuration file.
 
     Nothing else of it is read: an unrelated process may have an API_PORT or a REDIS_DB of another meaning."""
-    mine = {name: value for name, value in environ.items() if name.startswith(OURS) or name == "API_HOST"}
+    mine = {
+        name: value
+        for name, value in environ.items()
+        if (bare := name.removeprefix("EUTERPE_")).startswith(OURS) or bare == "API_HOST"
+    }
     return load_config(None, mine)
 
 

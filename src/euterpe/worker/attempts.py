@@ -17,6 +17,7 @@ from euterpe.model.job import Claim
 from euterpe.model.submission import OVERRUN_US
 from euterpe.ports import Trace
 from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
+from euterpe.worker.breaker import QueueBreakers
 from euterpe.worker.context import Context
 from euterpe.worker.execution.processes import Processes
 from euterpe.worker.execution.threads import Threads
@@ -37,7 +38,8 @@ LEASES_PER_SLOT: Final = 3
 
 
 class RunningAttempts:
-    """The attempts of one worker. `on_change` is called when a slot or an outcome is there."""
+    """The attempts of one worker. `on_change` is called when a slot or an outcome is there; `breakers` hear of every
+    end."""
 
     def __init__(
         self,
@@ -46,12 +48,14 @@ class RunningAttempts:
         concurrency: int,
         result_limit: int,
         on_change: Callable[[], None],
+        breakers: QueueBreakers,
         trace: Trace | None = None,
     ) -> None:
         self._handlers = handlers
         self._reporter = reporter
         self._concurrency = concurrency
         self._on_change = on_change
+        self._breakers = breakers
         self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(on_change)
@@ -72,6 +76,7 @@ class RunningAttempts:
         self.running: set[AttemptRun] = set()
         self.ended: list[AttemptRun] = []
         """Over, and not yet taken by anyone to be written."""
+        self._to_write_again: list[AttemptRun] = []
         self.unwritten = 0
         """Over, and not yet written."""
 
@@ -154,17 +159,22 @@ class RunningAttempts:
             self.unwritten += 1
         else:
             self.table.release(attempt.slot)
+            self._breakers.lost(attempt)
             extra = job_keys(attempt.claim.job)
             log.warning("the lease was lost to another claim; this attempt's work is dropped", extra=extra)
         self._on_change()
 
     def take_ended(self) -> list[AttemptRun]:
         ended, self.ended = self.ended, []
+        if ended:
+            self._breakers.record(ended)
+        if self._to_write_again:
+            ended, self._to_write_again = self._to_write_again + ended, []
         return ended
 
     def give_back_ended(self, ended: list[AttemptRun]) -> None:
         """They could not be written this time."""
-        self.ended = ended + self.ended
+        self._to_write_again = ended + self._to_write_again
 
     def dismiss(self, attempts: list[AttemptRun]) -> None:
         """Written, or given up: their leases are no longer ours to keep."""
@@ -239,6 +249,7 @@ class RunningAttempts:
         log.warning("a thread still runs at shutdown; its job is free again when its lease runs out", extra=extra)
         attempt.context.close()
         self.running.discard(attempt)
+        self._breakers.lost(attempt)
         self._reporter.forget(attempt.claim)
         self._on_change()
 

@@ -17,6 +17,7 @@ import msgspec
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
@@ -26,6 +27,7 @@ from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
+from euterpe.worker.breaker import QueueBreakers, SharedCircuits
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
@@ -52,6 +54,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     poll_s: float = 2.0
     grace_s: float = 30.0
     result_limit: int = RESULT_LIMIT
+    breaker: BreakerPolicy | None = BreakerPolicy()
+    """When a queue that keeps failing is left alone; None: never."""
 
 
 class WorkerLoop:
@@ -71,6 +75,7 @@ class WorkerLoop:
         settled: Callable[[str, SettleResult], None] | None = None,
         trace: Trace | None = None,
         shutdown: ShutdownDeadline | None = None,
+        circuits: SharedCircuits | None = None,
     ) -> None:
         self._claims = claims
         self._handlers = handlers
@@ -81,8 +86,13 @@ class WorkerLoop:
         self._shutdown = shutdown or ShutdownDeadline()
         self._loop = asyncio.get_running_loop()
         reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission)
+        self._breakers = QueueBreakers(
+            circuits or SharedCircuits(settings.breaker or BreakerPolicy()),
+            () if settings.breaker is None else settings.queues,
+            self._telemetry,
+        )
         self._attempts = RunningAttempts(
-            handlers, reporter, settings.concurrency, settings.result_limit, self._wake, trace
+            handlers, reporter, settings.concurrency, settings.result_limit, self._wake, self._breakers, trace
         )
         reports = Reports(self._attempts.lose, self._attempts.cancel)
         slots = LEASES_PER_SLOT * settings.concurrency
@@ -146,6 +156,7 @@ class WorkerLoop:
                 task.cancel()
             await asyncio.wait(tasks)
             await self._attempts.close()
+            self._breakers.close()
         for lane in lanes:
             if not lane.cancelled() and (error := lane.exception()) is not None:
                 raise error
@@ -221,15 +232,20 @@ class WorkerLoop:
         limit = min(self._attempts.room(self._reserved), -(-settings.concurrency // LANES), settings.batch)
         if limit <= 0:
             return None
-        self._reserved += limit
         self._should_claim = False
-        return ClaimRequest(
-            worker_id=settings.worker_id,
-            limit=limit,
-            queues=settings.queues,
-            types=self._handlers.types,
-            lease_ttl_us=settings.lease_ttl_us,
+        request = self._breakers.narrowed(
+            ClaimRequest(
+                worker_id=settings.worker_id,
+                limit=limit,
+                queues=settings.queues,
+                types=self._handlers.types,
+                lease_ttl_us=settings.lease_ttl_us,
+            )
         )
+        if request is not None:
+            self._reserved += request.limit
+            self._should_claim = self._breakers.is_probe(request)
+        return request
 
     async def _turn(self, ended: list[AttemptRun], request: ClaimRequest | None) -> None:
         finished = [attempt.finished() for attempt in ended]
@@ -237,6 +253,8 @@ class WorkerLoop:
             verdicts, claims = await self._claims.turn(finished, request)
         except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
             self._should_claim = True
+            if request is not None:
+                self._breakers.failed_to_claim(request)
             self._give_back(request)
             if isinstance(error, StoreUnavailable) or not ended:
                 self._attempts.give_back_ended(ended)
@@ -249,7 +267,10 @@ class WorkerLoop:
             if claims:
                 tell_claims(self._telemetry, claims)
                 await self._keeper.ensure_running()
-                await self._start(claims)
+            allowed, too_late = self._breakers.claimed(request, claims)
+            await self._start(allowed)
+            for claim in too_late:
+                self._attempts.hand_back(claim, self._settings.lease_ttl_us)
             self._give_back(request)
             if len(claims) == request.limit:
                 self._should_claim = True
@@ -368,7 +389,8 @@ class WorkerLoop:
         """Until something happens, or a jittered while: polling is the fallback for every kind of wake-up."""
         news = asyncio.Event()
         self._asleep.append(news)
-        alarm = self._loop.call_later(self._settings.poll_s * random.uniform(0.75, 1.25), self._wake)
+        wait_s = self._breakers.wait_s(self._settings.poll_s * random.uniform(0.75, 1.25))
+        alarm = self._loop.call_later(wait_s, self._wake)
         try:
             await news.wait()
         finally:

@@ -28,6 +28,7 @@ log = logging.getLogger("euterpe.system")
 def start(session: CliSession, name: str, app: str | None) -> None:
     """Run a role until it is told to stop."""
     role = ROLES[name]
+    session.needed = role.needs
     config = session.config
     if role is PRODUCER and not files_are_produced(config):
         raise click.UsageError("--role=producer needs a folder: set producer.scan_dir, or PRODUCER_SCAN_DIR")
@@ -54,6 +55,10 @@ def run_here(session: CliSession, role: Role, queue: Queue, tuning: Tuning, *, t
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it tells of its start, we tell in our own words
     warn_of_two_databases(session, queue)
+    if session.loaded.file_missing:
+        log.warning("there is no file where --config points: the environment and the defaults are used")
+    if session.loaded.ignored:
+        log.info("%d environment variables that this role does not need were ignored", len(session.loaded.ignored))
 
     def ready(started: Started) -> None:
         log.info("started", extra={"port": started.port, "engine": started.url.partition(":")[0]})

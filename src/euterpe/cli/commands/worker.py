@@ -36,6 +36,7 @@ def worker(
     SIGTERM or Ctrl-C: takes no more jobs and lets running ones finish for the grace time; a second one gives them
     back at once. Nothing is lost and no attempt is charged either way.
     """
+    session.needed = WORKER.needs
     tuning = tuning_of(session.config)
     queue = load_queue(app)
     if not core_of(queue).handlers.types:

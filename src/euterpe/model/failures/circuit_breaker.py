@@ -135,6 +135,13 @@ def _opened(state: BreakerState, policy: BreakerPolicy, now_us: int) -> Open:
     return Open(state.era + 1, until_us=now_us + policy.cooldown_us)
 
 
+def withdraw(state: BreakerState, now_us: int, permit: Permit, pause_us: int = 0) -> BreakerState:
+    """The state after a probe that told nothing: another may go when the pause is over."""
+    if permit.era != state.era or not isinstance(state, HalfOpen):
+        return state
+    return HalfOpen(state.era, probe_lost_at_us=now_us + pause_us)
+
+
 def code_of(state: BreakerState) -> BreakerCode:
     match state:
         case Closed():
@@ -161,6 +168,10 @@ class CircuitBreaker:
     def record(self, permit: Permit, *, succeeded: int = 0, failed: int = 0) -> None:
         """Report how the calls made under a permit went (one permit may cover a batch)."""
         self.state = observe(self.state, self.policy, self.clock_us(), permit, succeeded, failed)
+
+    def give_back(self, permit: Permit, pause_us: int = 0) -> None:
+        """The call was not made, or its result says nothing: another probe may go after the pause."""
+        self.state = withdraw(self.state, self.clock_us(), permit, pause_us)
 
     @property
     def code(self) -> BreakerCode:

@@ -1,0 +1,57 @@
+"""How a developer says when a queue that keeps failing is left alone: `queue.work(circuit_breaker=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from euterpe.model.duration import DurationLike, parse_duration_us
+from euterpe.model.errors import InvalidInput
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
+
+
+class CircuitBreakerOptions(TypedDict, total=False):
+    """The keys of `circuit_breaker:` in the configuration, with the same defaults.
+
+    `failure_threshold`: the share of failed attempts at which a queue is no longer claimed (0.5). `window`: how far
+    back attempts count (`"60s"`). `min_samples`: with fewer attempts in the window it stays claimed (20).
+    `cooldown_period`: how long it is left alone before one job is tried (`"30s"`).
+
+    Example:
+        await queue.work(circuit_breaker={"failure_threshold": 0.8, "cooldown_period": "10s"})
+    """
+
+    failure_threshold: float
+    window: DurationLike
+    cooldown_period: DurationLike
+    min_samples: int
+
+
+def breaker_policy_of(said: object) -> BreakerPolicy | None:
+    """True: the defaults; False: no breaker. InvalidInput names the wrong key."""
+    if said is True:
+        return BreakerPolicy()
+    if said is False:
+        return None
+    if not isinstance(said, Mapping):
+        raise InvalidInput("circuit_breaker", f"{said!r} is not True, False or a dict of its settings")
+    if unknown := sorted(set(said) - set(CircuitBreakerOptions.__annotations__), key=str):
+        raise InvalidInput(
+            "circuit_breaker",
+            f"{unknown[0]!r} is not one of its settings: {', '.join(CircuitBreakerOptions.__annotations__)}",
+        )
+    threshold, samples = said.get("failure_threshold", 0.5), said.get("min_samples", 20)
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold <= 1:
+        raise InvalidInput("circuit_breaker.failure_threshold", f"{threshold!r} is not a number above 0 and at most 1")
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+        raise InvalidInput("circuit_breaker.min_samples", f"{samples!r} is not a whole number of 1 or more")
+    return BreakerPolicy(
+        float(threshold), _duration_us(said, "window", "60s"), _duration_us(said, "cooldown_period", "30s"), samples
+    )
+
+
+def _duration_us(said: Mapping[Any, Any], key: str, default: str) -> int:
+    duration_us = parse_duration_us(said.get(key, default), f"circuit_breaker.{key}")
+    if duration_us < 1_000:
+        raise InvalidInput(f"circuit_breaker.{key}", "must be at least 1ms")
+    return duration_us

@@ -1,0 +1,249 @@
+"""A circuit breaker for each queue: a queue whose jobs keep failing is not claimed for a while.
+
+It stands before the claim, so its jobs stay where they are, in order and uncharged. After the cooldown one job is
+claimed alone, the probe, and its end decides. Jobs that are under way when a circuit opens run on.
+
+Temporary failures, timeouts and failures of the system count. A permanent failure says that the job is wrong and not
+what it needs, and a job that was cancelled or given back says nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.outcome import Failed, Outcome, Success
+from euterpe.model.failures.circuit_breaker import (
+    SLICES_PER_WINDOW,
+    BreakerCode,
+    BreakerPolicy,
+    CircuitBreaker,
+    Permit,
+    observe,
+)
+from euterpe.model.failures.failure import Category
+from euterpe.model.job import Claim, Lease
+from euterpe.ports import Telemetry
+from euterpe.worker.attempt import AttemptRun
+
+log = logging.getLogger("euterpe.worker")
+
+COUNTED: Final = frozenset({Category.TEMPORARY, Category.TIMEOUT, Category.SYSTEM})
+EMPTY_PAUSE_US: Final = 500_000
+"""An empty queue gives no probe; it is asked again after this while."""
+SHORTEST_WAIT_S: Final = 0.05
+
+
+def monotonic_us() -> int:
+    return time.monotonic_ns() // 1_000
+
+
+class QueueCircuit:
+    """The circuit of one queue, for all workers of a process. One event loop owns it."""
+
+    __slots__ = (
+        "_policy", "_shared", "_slice_us", "circuit", "closed_since_s", "counted_at_us", "is_closed", "next_slice_us",
+        "permit", "probe", "prober", "queue", "request", "succeeded",
+    )  # fmt: skip
+
+    def __init__(self, queue: str, shared: SharedCircuits) -> None:
+        self.queue = queue
+        self._shared = shared
+        self._policy = shared.policy
+        self._slice_us = shared.policy.window_us // SLICES_PER_WINDOW
+        self.circuit = CircuitBreaker(shared.policy, shared.clock_us)
+        self.permit = Permit(self.circuit.state.era)
+        self.is_closed = True
+        self.closed_since_s = 0.0
+        """Attempts that began earlier belong to another era."""
+        self.succeeded = 0
+        """Successes that are not in the window yet: they are written down once in a slice."""
+        self.counted_at_us = self.next_slice_us = 0
+        self.prober: QueueBreakers | None = None
+        self.request: ClaimRequest | None = None
+        self.probe: Lease | None = None
+
+    def write_down(self, now_us: int, failed: int = 0) -> None:
+        """Put what was counted into the window, at the time that it came in."""
+        circuit, succeeded, self.succeeded = self.circuit, self.succeeded, 0
+        circuit.state = observe(circuit.state, self._policy, self.counted_at_us, self.permit, succeeded, 0)
+        circuit.state = observe(circuit.state, self._policy, now_us, self.permit, 0, failed)
+        self.counted_at_us, self.next_slice_us = now_us, now_us + self._slice_us
+        self._look()
+
+    def ask_for_probe(self, prober: QueueBreakers) -> bool:
+        """Whether the asker may claim one job of this queue to see how it goes. One probe at a time, in the process."""
+        if self.is_closed or self.prober is not None:
+            return False
+        permit = self.circuit.try_acquire()
+        if permit is None:
+            return False
+        self.permit, self.prober = permit, prober
+        self._look()
+        return True
+
+    def end_probe(self, outcome: Outcome | None, pause_us: int = 0) -> None:
+        """The probe is over. None, or an outcome that tells nothing: another may go."""
+        self.prober = self.request = self.probe = None
+        if type(outcome) is Success:
+            self.circuit.record(self.permit, succeeded=1)
+        elif _counts_as_failed(outcome):
+            self.circuit.record(self.permit, failed=1)
+        else:
+            self.circuit.give_back(self.permit, pause_us)
+        self._look()
+
+    def _look(self) -> None:
+        """Notice a change of state, and say so."""
+        code = self.circuit.code
+        closed = code is BreakerCode.CLOSED
+        if code is self._shared.codes[self.queue]:
+            return
+        self._shared.codes[self.queue] = code
+        self._shared.changes += 1
+        if closed is not self.is_closed:
+            self.is_closed = closed
+            self._shared.tripped += -1 if closed else 1
+        match code:
+            case BreakerCode.CLOSED:
+                self.permit = Permit(self.circuit.state.era)
+                self.closed_since_s = time.monotonic()
+                log.info("circuit breaker closed: the queue is claimed again", extra={"queue": self.queue})
+            case BreakerCode.HALF_OPEN:
+                log.info("circuit breaker half open: one job of the queue is tried", extra={"queue": self.queue})
+            case BreakerCode.OPEN:
+                keys = {"queue": self.queue, "delay_ms": self.circuit.retry_in_us // 1_000}
+                log.warning("circuit breaker open: too many attempts failed, the queue is not claimed", extra=keys)
+
+
+class SharedCircuits:
+    """The circuits of a process: workers that run side by side on one queue see the same one."""
+
+    def __init__(self, policy: BreakerPolicy, clock_us: Callable[[], int] = monotonic_us) -> None:
+        self.policy = policy
+        self.clock_us = clock_us
+        self.tripped = 0
+        """How many are not closed."""
+        self.changes = 0
+        self.codes: dict[str, BreakerCode] = {}
+        self._by_queue: dict[str, QueueCircuit] = {}
+
+    def of(self, queue: str) -> QueueCircuit:
+        if queue not in self._by_queue:
+            self.codes[queue] = BreakerCode.CLOSED
+            self._by_queue[queue] = QueueCircuit(queue, self)
+        return self._by_queue[queue]
+
+
+class QueueBreakers:
+    """What one worker asks before it claims, and tells after jobs have ended. With all circuits closed it costs a
+    comparison a claim, and a counter a job."""
+
+    def __init__(self, shared: SharedCircuits, queues: Sequence[str], telemetry: Telemetry) -> None:
+        self._shared = shared
+        self._telemetry = telemetry
+        self._circuits = {queue: shared.of(queue) for queue in queues}
+        self._told: dict[str, BreakerCode] = {}
+        self._seen = -1
+        self._tell()
+
+    def narrowed(self, request: ClaimRequest) -> ClaimRequest | None:
+        """The request without the queues that must not be claimed; or for one probe; or None when nothing is left."""
+        if self._seen != self._shared.changes:
+            self._tell()
+        if not self._shared.tripped:
+            return request
+        for queue, circuit in self._circuits.items():
+            if circuit.ask_for_probe(self):
+                self._tell()
+                circuit.request = msgspec.structs.replace(request, queues=(queue,), limit=1)
+                return circuit.request
+        claimable = tuple(queue for queue in request.queues if self._circuits[queue].is_closed)
+        return msgspec.structs.replace(request, queues=claimable) if claimable else None
+
+    def is_probe(self, request: ClaimRequest) -> bool:
+        return self._shared.tripped > 0 and self._circuits[request.queues[0]].request is request
+
+    def claimed(self, request: ClaimRequest, claims: Sequence[Claim]) -> tuple[Sequence[Claim], Sequence[Claim]]:
+        """What a claim brought: which may run, and which came too late, because their circuit opened meanwhile."""
+        if not self._shared.tripped:
+            return claims, ()
+        if self.is_probe(request):
+            circuit = self._circuits[request.queues[0]]
+            if not claims:
+                circuit.end_probe(None, EMPTY_PAUSE_US)
+                return (), ()
+            circuit.request, circuit.probe = None, claims[0].lease
+            return claims[:1], claims[1:]
+        closed = [claim for claim in claims if self._lets_through(claim)]
+        return closed, [claim for claim in claims if not self._lets_through(claim)]
+
+    def failed_to_claim(self, request: ClaimRequest) -> None:
+        """The store did not answer: if this was for a probe, there is none."""
+        if self.is_probe(request):
+            self._circuits[request.queues[0]].end_probe(None)
+
+    def record(self, ended: Sequence[AttemptRun]) -> None:
+        """How attempts ended. Those that began before their circuit last closed are not counted."""
+        now_us = self._shared.clock_us()
+        circuit_of = self._circuits.get
+        for attempt in ended:
+            circuit = circuit_of(attempt.claim.job.queue)
+            if circuit is None:
+                continue
+            if not circuit.is_closed:
+                self._end_if_probe(circuit, attempt)
+            elif attempt.started < circuit.closed_since_s:
+                continue
+            elif type(attempt.outcome) is Success:
+                if now_us >= circuit.next_slice_us:
+                    circuit.write_down(now_us)
+                circuit.succeeded += 1
+            elif _counts_as_failed(attempt.outcome):
+                circuit.write_down(now_us, failed=1)
+        if self._seen != self._shared.changes:
+            self._tell()
+
+    def lost(self, attempt: AttemptRun) -> None:
+        """An attempt whose end nobody will write."""
+        circuit = self._circuits.get(attempt.claim.job.queue)
+        if circuit is not None and circuit.probe == attempt.claim.lease:
+            circuit.end_probe(None)
+
+    def wait_s(self, poll_s: float) -> float:
+        """How long to sleep at most: no longer than until the next probe is due."""
+        if not self._shared.tripped:
+            return poll_s
+        due = [c.circuit.retry_in_us / 1e6 for c in self._circuits.values() if not c.is_closed and c.prober is None]
+        return min([poll_s, *(max(SHORTEST_WAIT_S, wait_s) for wait_s in due)])
+
+    def close(self) -> None:
+        """The worker ends: its probes are somebody else's to make."""
+        for circuit in self._circuits.values():
+            if circuit.prober is self:
+                circuit.end_probe(None)
+
+    def _lets_through(self, claim: Claim) -> bool:
+        circuit = self._circuits.get(claim.job.queue)
+        return circuit is None or circuit.is_closed
+
+    def _end_if_probe(self, circuit: QueueCircuit, attempt: AttemptRun) -> None:
+        if circuit.probe is not None and circuit.probe == attempt.claim.lease:
+            circuit.end_probe(attempt.outcome)
+
+    def _tell(self) -> None:
+        self._seen = self._shared.changes
+        for queue in self._circuits:
+            code = self._shared.codes[queue]
+            if self._told.get(queue) is not code:
+                self._told[queue] = code
+                self._telemetry.breaker_state(queue, code)
+
+
+def _counts_as_failed(outcome: Outcome | None) -> bool:
+    return type(outcome) is Failed and outcome.failure.category in COUNTED

@@ -1,0 +1,26 @@
+"""`euterpe config`: what is in effect and where it came from; and a file that was named and is not there."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.commands import Shell
+
+
+def test_what_is_in_effect_is_shown_with_its_source(bare_shell: Shell) -> None:
+    (bare_shell.folder / "c.yaml").write_text("redis:\n  password: canary\n")
+    shell = Shell(bare_shell.folder, bare_shell.environ | {"EUTERPE_WORKER_COUNT": "7"})
+    said = shell.run("config", "show", "--config=c.yaml", "--engine=postgresql://u:canary@h/db", "--json")
+    assert said.returncode == 0, said.stderr
+    shown = {entry["key"]: (entry["value"], entry["source"]) for entry in json.loads(said.stdout)}
+    assert shown["worker.count"] == ("7", "$EUTERPE_WORKER_COUNT")
+    assert shown["redis.password"] == ("***", "c.yaml:2")
+    assert shown["engine.url"] == ("postgresql://***@h/db", "--engine")
+    assert "canary" not in said.stdout
+
+
+def test_a_config_file_that_is_not_there_is_said_aloud_and_is_no_error(bare_shell: Shell) -> None:
+    said = bare_shell.run("stats", "--config=none.yaml", "--engine=sqlite:///x.db")
+    assert said.returncode == 1
+    assert "there is no file none.yaml" in said.stderr
+    assert "there is no database at" in said.stderr

@@ -1,0 +1,79 @@
+"""What workers ask the circuits of their process before they claim, with a clock in the hand."""
+
+from __future__ import annotations
+
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
+from euterpe.worker.breaker import EMPTY_PAUSE_US, QueueBreakers, SharedCircuits
+from euterpe.worker.telemetry import Silent
+
+POLICY = BreakerPolicy(min_samples=4, window_us=1_000_000, cooldown_us=300_000)
+ALL = ClaimRequest(worker_id="w", limit=10, queues=("mail", "default"))
+PROBE = ClaimRequest(worker_id="w", limit=1, queues=("mail",))
+OTHERS = ClaimRequest(worker_id="w", limit=10, queues=("default",))
+
+
+class Process:
+    """Two workers of one process, on the queues `mail` and `default`."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self.circuits = SharedCircuits(POLICY, lambda: self.now_us)
+        self.first, self.second = (QueueBreakers(self.circuits, ALL.queues, Silent()) for _ in range(2))
+
+    def trip(self) -> None:
+        self.circuits.of("mail").write_down(self.now_us, failed=4)
+
+
+def test_closed_circuits_hand_the_very_request_on() -> None:
+    assert Process().first.narrowed(ALL) is ALL
+
+
+def test_after_the_cooldown_one_worker_gets_one_probe_and_all_get_the_other_queues() -> None:
+    process = Process()
+    process.trip()
+    assert (process.first.narrowed(ALL), process.second.narrowed(ALL)) == (OTHERS, OTHERS)
+    process.now_us += POLICY.cooldown_us
+    assert [process.second.narrowed(ALL), process.first.narrowed(ALL), process.second.narrowed(ALL)] == [
+        PROBE,
+        OTHERS,
+        OTHERS,
+    ]
+    process.now_us += 100 * POLICY.cooldown_us
+    assert process.first.narrowed(ALL) == OTHERS, "however long the probe takes"
+
+
+def test_a_worker_that_ends_leaves_its_probe_to_another() -> None:
+    process = Process()
+    process.trip()
+    process.now_us += POLICY.cooldown_us
+    assert process.first.narrowed(ALL) == PROBE
+    process.first.close()
+    assert process.second.narrowed(ALL) == PROBE
+
+
+def test_a_probe_that_could_not_be_claimed_is_asked_for_again() -> None:
+    process = Process()
+    process.trip()
+    process.now_us += POLICY.cooldown_us
+    away = process.first.narrowed(ALL)
+    assert away is not None
+    assert process.first.is_probe(away)
+    process.first.failed_to_claim(away)  # the database is away
+    empty = process.first.narrowed(ALL)
+    assert empty == PROBE
+    assert process.first.claimed(empty, []) == ((), ())  # and then the queue is empty
+    assert process.first.narrowed(ALL) == OTHERS
+    assert process.first.wait_s(60.0) == EMPTY_PAUSE_US / 1e6
+    process.now_us += EMPTY_PAUSE_US
+    assert process.first.narrowed(ALL) == PROBE
+
+
+def test_successes_of_long_ago_do_not_hide_failures_of_now() -> None:
+    process = Process()
+    circuit = process.circuits.of("mail")
+    circuit.write_down(process.now_us)
+    circuit.succeeded += 1_000
+    process.now_us += 10 * POLICY.window_us
+    process.trip()
+    assert not circuit.is_closed
