@@ -8,7 +8,8 @@ from euterpe.model.claims.outcome import taken_away
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import JobRow
-from euterpe.model.state import PLAIN_STAGES, TERMINAL, By, State, check_move
+from euterpe.model.replay import replay_of
+from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.model.submission import Submission, check_name
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs.effects import follow, tell
@@ -84,31 +85,6 @@ def retry(job_id: str, requester_id: str | None) -> Program[JobRow | Submission]
         yield from tell([again])
         return again
     return replay_of(job)
-
-
-def replay_of(job: JobRow) -> Submission:
-    """The same request again; dependencies are not waited for a second time."""
-    return Submission(
-        type=job.type,
-        payload=job.payload,
-        payload_format=job.payload_format,
-        requester_id=job.requester_id,
-        queue=job.queue,
-        priority=job.priority,
-        max_attempts=job.max_attempts,
-        execution_timeout_us=job.execution_timeout_us,
-        visibility_us=job.visibility_us,
-        lifetime_us=job.expires_at - job.created_at,
-        retry=job.retry,
-        stages=job.stages if job.stages_json else PLAIN_STAGES,
-        correlation_id=job.correlation_id,
-        tags=job.tags or None,
-        callback_url=job.callback_url,
-        callback_events=job.callback_events,
-        concurrency_key=job.concurrency_key,
-        concurrency_limit=job.concurrency_limit,
-        replay_of=job.id,
-    )
 
 
 def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[JobRow]:
