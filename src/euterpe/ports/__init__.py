@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from euterpe.ports.claims import Claims
 from euterpe.ports.clock import Clock
+from euterpe.ports.completions import CallerCompletions
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.rate_limit import RateLimit
@@ -20,6 +21,7 @@ __all__ = [
     "EVERYTHING",
     "OUTBOX_CHANNEL",
     "Address",
+    "CallerCompletions",
     "Capability",
     "Claims",
     "Clock",

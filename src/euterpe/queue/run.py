@@ -93,6 +93,7 @@ async def run_worker(
             settled=settled,
             trace=trace,
             shutdown=core.shutdown,
+            completions=core.store,
         )
 
         def drain() -> None:

@@ -63,6 +63,7 @@ class RunningAttempts:
             reporter.delivered,
             reporter.is_spawning,
             result_limit,
+            reporter.outcome_of,
             self._ran,
         )
         self._table: LeaseTable | None = None
@@ -176,7 +177,7 @@ class RunningAttempts:
     # --- interruptions --------------------------------------------------------------------------------
 
     def lose(self, job_id: str, claim_version: int) -> None:
-        if (attempt := self._find(job_id, claim_version)) is not None:
+        if (attempt := self._find(job_id, claim_version)) is not None and not attempt.context.is_completing:
             attempt.interrupt(HandlerInterruption.LOST_LEASE)
 
     def cancel(self, job_id: str, claim_version: int) -> None:

@@ -21,11 +21,12 @@ from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.ports import Claims, Telemetry, Trace, Wakeups
+from euterpe.ports import CallerCompletions, Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
+from euterpe.worker.completions import HandlerCompletions
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
@@ -71,8 +72,12 @@ class WorkerLoop:
         settled: Callable[[str, SettleResult], None] | None = None,
         trace: Trace | None = None,
         shutdown: ShutdownDeadline | None = None,
+        completions: CallerCompletions | None = None,
     ) -> None:
-        self._claims = claims
+        joined = (
+            None if completions is None else HandlerCompletions(claims, completions, handlers, settings.result_limit)
+        )
+        self._claims = joined or claims
         self._handlers = handlers
         self._settings = settings
         self._wakeups = wakeups
@@ -80,7 +85,7 @@ class WorkerLoop:
         self._settled = settled
         self._shutdown = shutdown or ShutdownDeadline()
         self._loop = asyncio.get_running_loop()
-        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission)
+        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission, joined)
         self._attempts = RunningAttempts(
             handlers, reporter, settings.concurrency, settings.result_limit, self._wake, trace
         )

@@ -308,6 +308,16 @@ class HttpStore:
     def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
         _cannot(JOIN)
 
+    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+        _cannot(JOIN)
+
+    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+        _cannot(JOIN)
+
+    async def completed(self, claims: Sequence[Claim]) -> list[bool]:
+        """Nothing is: no transaction can be joined here."""
+        return [False] * len(claims)
+
     async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
         return await self.retry(job_id, key=key)
 
