@@ -127,6 +127,9 @@ class HandlerCompletions:
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         return await self._claims.heartbeat(leases, lease_ttl_us)
 
+    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        return await self._claims.lease_news(leases)
+
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         return await self._claims.advance(news)
 

@@ -26,6 +26,7 @@ from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
+from euterpe.worker.cancel_watch import CancelWatch
 from euterpe.worker.completions import HandlerCompletions
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
@@ -97,6 +98,7 @@ class WorkerLoop:
             else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports)
         )
         self._attempts.hold_leases_in(self._keeper.table)
+        self._cancels = CancelWatch(claims, self._attempts.leases, reports)
         self._reserved = 0
         self._should_claim = True
         self._outage = Outage(log, "the worker")
@@ -133,6 +135,7 @@ class WorkerLoop:
 
     async def _run_lanes(self) -> None:
         unsubscribe = self._wakeups.subscribe(self._wake, self._settings.queues)
+        self._cancels.begin(self._wakeups)
         watcher = self._loop.create_task(self._watch())
         lanes = self._lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
         try:
@@ -143,6 +146,7 @@ class WorkerLoop:
             raise
         finally:
             unsubscribe()
+            self._cancels.end()
             for timer in (self._grace, self._last_call):
                 if timer is not None:
                     timer.cancel()

@@ -32,13 +32,21 @@ from euterpe.model.submission import (
 )
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.why import Explanation
-from euterpe.ports import EVERYTHING, OUTBOX_CHANNEL, CommitNotice, NotifiesBeforeCommit, Telemetry, Wakeups
+from euterpe.ports import (
+    CANCEL_CHANNEL,
+    EVERYTHING,
+    OUTBOX_CHANNEL,
+    CommitNotice,
+    NotifiesBeforeCommit,
+    Telemetry,
+    Wakeups,
+)
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.stores.sql.jobs.exchange import Exchange
-from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held
+from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held, lease_news
 from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
 from euterpe.stores.sql.jobs.unreadable import without_unreadable
 from euterpe.stores.sql.maintenance import operator
@@ -272,6 +280,9 @@ class SqlStore:
                 beats[i] = await self.engine.write(lambda lease=lease: heartbeat_of_held(lease, lease_ttl_us))  # type: ignore[misc]
         return beats
 
+    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        return await self.engine.read(lambda: lease_news(leases)) if leases else []
+
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         ordinals = [
             # Which one is next, the row says; the claim may be stages behind.
@@ -322,6 +333,8 @@ class SqlStore:
             lambda: operator.cancel(job_id, requester_id, family, force=force), EndedBy.OPERATOR
         )
         self._hint_of_events()
+        if self.wakeups is not None and (force or state is State.RUNNING):
+            self.wakeups.announce([CANCEL_CHANNEL])
         return state
 
     async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
