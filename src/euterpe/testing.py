@@ -24,7 +24,7 @@ import msgspec
 
 from euterpe.backends.engines import MEMORY_URL, connect
 from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
-from euterpe.model.claims.outcome import Success
+from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
 from euterpe.model.job import Claim, JobRow
@@ -38,6 +38,7 @@ from euterpe.queue.submitter import Submitter
 from euterpe.stores.sql.sqlite.blocking_reads import all_jobs
 from euterpe.stores.sql.store import SqlStore
 from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
+from euterpe.worker.completions import HandlerCompletions
 from euterpe.worker.context import Context
 from euterpe.worker.execution.threads import Threads
 from euterpe.worker.handlers import Handler, encode_result
@@ -251,8 +252,9 @@ class _Bench:
         self._core = core = submitter.core
         self._store = core.store
         self._threads = Threads()
+        self._settling = HandlerCompletions(core.store, core.store, core.handlers, RESULT_LIMIT)
         self._reporter = WorkerReporter(
-            asyncio.get_running_loop(), self._advance, core.spawn, submitter.make_submission
+            asyncio.get_running_loop(), self._advance, core.spawn, submitter.make_submission, self._settling
         )
         reporter = self._reporter
         self._means = Means(
@@ -262,6 +264,7 @@ class _Bench:
             reporter.delivered,
             reporter.is_spawning,
             RESULT_LIMIT,
+            reporter.outcome_of,
         )
 
     async def __aenter__(self) -> _Bench:
@@ -298,7 +301,7 @@ class _Bench:
         attempt.context.close()
         self._reporter.forget(claim)
         if attempt.outcome is not None:
-            (verdict,) = await self._store.settle([attempt.finished()])
+            (verdict,) = await self._settling.settle([attempt.finished()])
             self._core.settled(claim.job.id, verdict)
         return job_of(await self._core.get(claim.job.id))
 
@@ -312,13 +315,16 @@ class _Bench:
         try:
             value = await function() if handler.mode == "async" else await self._threads.call(function)
             await self._reporter.delivered(claim)
-            result = encode_result(handler, value, RESULT_LIMIT)
+            outcome = await self._reporter.outcome_of(claim, Success(encode_result(handler, value, RESULT_LIMIT)))
+            if isinstance(outcome, Failed):
+                raise EuterpeError(outcome.failure.message)
         except BaseException:
             await self._store.cancel(claim.job.id, force=True)  # It shall not be tried again by a later drain.
             raise
         finally:
             context.close()
-        await self._store.settle([Report(claim, Success(result))])
+        if outcome is not None:
+            await self._settling.settle([Report(claim, outcome)])
         return value
 
     async def _in_thread(self, handler: Handler, claim: Claim, context: Context) -> Any:

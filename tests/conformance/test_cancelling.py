@@ -112,6 +112,15 @@ async def test_force_ends_a_running_job_and_fences_its_worker(store: SqlStore, c
     assert (attempt.claim_version, attempt.outcome, attempt.ended_at) == (1, "cancelled", at)
 
 
+async def test_a_look_at_leases_tells_what_a_heartbeat_would(store: SqlStore) -> None:
+    asked, forced, kept = [await taken(store, f"type {n}") for n in range(3)]
+    await store.cancel(asked.job.id)
+    await store.cancel(forced.job.id, force=True)
+    news = await store.lease_news([claim.lease for claim in (asked, forced, kept)])
+    assert [(reply.alive, reply.cancel_requested) for reply in news] == [(True, True), (False, False), (True, False)]
+    assert [reply.lease.job_id for reply in news] == [claim.job.id for claim in (asked, forced, kept)]
+
+
 @pytest.mark.parametrize("state", sorted(WAITING))
 async def test_force_on_a_waiting_job_is_a_plain_cancel(store: SqlStore, state: State) -> None:
     waiting = await submit_in(store, state)

@@ -15,6 +15,7 @@ SHOWN = {
     "workflow.py": ["week 46 is complete", "download 300 after 3 attempts"],
     "sync_script.py": ["GOOD NEWS", "attempts: 1"],
     "cpu_process.py": ["primes below two million: 148933", "the execution timeout of 1 s is over"],
+    "own_transaction.py": ["12 orders paid once, 12 jobs completed, 4 attempts failed on the way"],
     "fastapi_app.py": ["placed: tea | refused: 422 | jobs stored: 1"],
 }
 

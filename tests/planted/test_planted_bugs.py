@@ -17,6 +17,7 @@ from tests.planted.bugs_breaker import BREAKER_BUGS
 from tests.planted.bugs_campaign import CAMPAIGN_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
+from tests.planted.bugs_control import CONTROL_BUGS
 from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_declared import DECLARED_BUGS
 from tests.planted.bugs_demo import DEMO_BUGS
@@ -45,6 +46,7 @@ BUGS = (
     *CORE_BUGS,
     *CAMPAIGN_BUGS,
     *CANCELLATION_BUGS,
+    *CONTROL_BUGS,
     *CUT_OFF_BUGS,
     *DECLARED_BUGS,
     *DEMO_BUGS,

@@ -21,6 +21,7 @@ from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.state import State
+from euterpe.ports import CANCEL_CHANNEL
 from euterpe.queue.queue import core_of
 from euterpe.wakeups.redis_streams import StreamWakeups
 from euterpe.wakeups.stream_messages import GROUP, Note, StreamMessages
@@ -253,6 +254,23 @@ async def test_an_announcement_without_ids_reaches_other_processes_too(
         await submit_in_silence(sqlite_url, name="second")
         core_of(submitter).wakeups.announce(["default"])
         await until(lambda: len(started) == 2)
+
+
+async def test_a_cancel_is_told_by_the_transport_beside_and_is_no_queue_to_read(
+    fresh_postgres_url: str, redis_url: str
+) -> None:
+    heard = asyncio.Event()
+    async with Queue(fresh_postgres_url, transport=redis_url) as one, Queue(fresh_postgres_url) as other:
+        stop = core_of(one).wakeups.subscribe(heard.set, [CANCEL_CHANNEL])
+        try:
+            core_of(other).wakeups.announce([CANCEL_CHANNEL])
+            await asyncio.wait_for(heard.wait(), 20)
+            heard.clear()
+            core_of(one).wakeups.announce([CANCEL_CHANNEL])
+            await asyncio.wait_for(heard.wait(), 20)
+        finally:
+            stop()
+    assert not any(CANCEL_CHANNEL.encode() in key for key in redis.Redis.from_url(redis_url).scan_iter())
 
 
 async def test_jobs_that_nobody_announced_are_told_of_after_a_few_seconds(sqlite_url: str, redis_url: str) -> None:

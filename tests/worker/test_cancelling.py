@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Sequence
+
 import pytest
 
+from euterpe.model.claims.exchange import HeartbeatReply
+from euterpe.model.job import Lease
 from euterpe.model.state import State
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
+from euterpe.worker.cancel_watch import PAUSE_S
 from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import Floor, in_state, is_alive, until
+from tests.worker.inline import working
 
 LEASE = "1500ms"
+SOON_S = 15.0
+"""A fraction of a second on a quiet machine; the heartbeats of these tests are minutes apart."""
 MODES = ["gated", "gated_thread", "gated_process"]
 
 
@@ -28,6 +38,52 @@ async def test_a_running_handler_hears_the_request_and_its_job_is_cancelled(
     assert [a.outcome for a in await client.attempts(job.id)] == ["cancelled"]
     if job_type == "gated_process":
         assert is_alive(begun["pid"])  # It tidied up and serves the next job.
+
+
+@pytest.mark.parametrize("force", [False, True])
+async def test_a_worker_in_another_process_hears_of_a_cancel_long_before_its_next_heartbeat(
+    client: Queue, floor: Floor, force: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await floor.start(lease="10m").working()
+    job = await client.submit("gated", {"gate": "never"})
+    await floor.noted("begun", job)
+    begun = time.monotonic()
+    await client.cancel(job.id, force=force)
+    await floor.noted("cancelled", job)
+    with capsys.disabled():
+        print(f"\n  cancel to the handler's end: {(time.monotonic() - begun) * 1000:.0f} ms")
+
+
+async def test_a_worker_of_the_same_process_hears_of_cancels_at_once_and_looks_once_for_many(url: str) -> None:
+    queue = Queue(url)
+    begun = asyncio.Semaphore(0)
+    looks: list[int] = []
+
+    @queue.job("endless")
+    async def endless() -> None:
+        begun.release()
+        await asyncio.Event().wait()
+
+    store = core_of(queue).store
+    lease_news = store.lease_news
+
+    async def watched(leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        looks.append(len(leases))
+        return await lease_news(leases)
+
+    store.lease_news = watched  # type: ignore[method-assign]
+    async with working(queue, lease="10m"):
+        jobs = [await queue.submit("endless") for _ in range(20)]
+        for _ in jobs:
+            await begun.acquire()
+        looks.clear()
+        started = time.monotonic()
+        for job in jobs:
+            await job.cancel()
+        for job in jobs:
+            await in_state(queue, job, State.CANCELLED, within_s=SOON_S)
+        most = 2 + (time.monotonic() - started) / PAUSE_S
+    assert 1 <= len(looks) <= most
 
 
 @ON_SQLITE_ALONE

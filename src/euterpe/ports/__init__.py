@@ -8,18 +8,31 @@ from __future__ import annotations
 
 from euterpe.ports.claims import Claims
 from euterpe.ports.clock import Clock
+from euterpe.ports.completions import CallerCompletions
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.rate_limit import RateLimit
 from euterpe.ports.serving import ServingStore
 from euterpe.ports.store import EVERYTHING, Capability, Store
 from euterpe.ports.telemetry import Span, Telemetry, Trace
-from euterpe.ports.wakeups import OUTBOX_CHANNEL, Address, CommitNotice, MessageTransport, NotifiesBeforeCommit, Wakeups
+from euterpe.ports.wakeups import (
+    CANCEL_CHANNEL,
+    OUTBOX_CHANNEL,
+    SIDE_CHANNELS,
+    Address,
+    CommitNotice,
+    MessageTransport,
+    NotifiesBeforeCommit,
+    Wakeups,
+)
 
 __all__ = [
+    "CANCEL_CHANNEL",
     "EVERYTHING",
     "OUTBOX_CHANNEL",
+    "SIDE_CHANNELS",
     "Address",
+    "CallerCompletions",
     "Capability",
     "Claims",
     "Clock",

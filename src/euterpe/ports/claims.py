@@ -22,6 +22,10 @@ class Claims(Protocol):
         is current. A row that somebody holds keeps no other lease waiting."""
         ...
 
+    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        """What a heartbeat would answer, in the same order: which leases are gone, and which are asked to stop."""
+        ...
+
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         """Write stage, progress and checkpoint. False: the claim was stale."""
         ...

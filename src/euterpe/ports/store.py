@@ -18,6 +18,7 @@ from euterpe.model.submission import Submission
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.why import Explanation
 from euterpe.ports.claims import Claims
+from euterpe.ports.completions import CallerCompletions
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.serving import ServingStore
@@ -28,7 +29,7 @@ from euterpe.ports.wakeups import Wakeups
 class Capability(StrEnum):
     """What not every engine can do."""
 
-    CALLER_TRANSACTION = "submit inside the caller's own transaction"
+    CALLER_TRANSACTION = "submit, and complete a job, inside the caller's own transaction"
     OUTBOX = "deliver webhooks"
     SERVING = "serve a control plane"
     OPERATE = "pause queues and types, look into all queues, purge dead letters, migrate"
@@ -45,7 +46,7 @@ class Capability(StrEnum):
 EVERYTHING = frozenset(Capability)
 
 
-class Store(Claims, Protocol):
+class Store(Claims, CallerCompletions, Protocol):
     """Jobs, durably. A write is there when its await returns, and never was after an error other than CommitUnknown."""
 
     key_window_us: int

@@ -9,6 +9,10 @@ from euterpe.model.job import JobRow
 
 OUTBOX_CHANNEL = "*outbox"
 """Announced like a queue when events were written; no queue can have this name by accident."""
+CANCEL_CHANNEL = "*cancels"
+"""Announced when a running job was asked to stop, or taken away."""
+SIDE_CHANNELS = frozenset({OUTBOX_CHANNEL, CANCEL_CHANNEL})
+"""What is no queue."""
 
 
 class Wakeups(Protocol):

@@ -94,6 +94,7 @@ async def run_worker(
             trace=trace,
             shutdown=core.shutdown,
             circuits=None if settings.breaker is None else core.circuits_of(settings.breaker),
+            completions=core.store,
         )
 
         def drain() -> None:

@@ -23,7 +23,7 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
-from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.ports import SIDE_CHANNELS
 from euterpe.redis.outage import TROUBLE, RedisOutage, heed_cancellation, is_nogroup
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.runtime.wait import happens_within
@@ -144,9 +144,9 @@ class StreamWakeups:
         """Work in these queues, nobody says which: the tidier finds out and tells the others."""
         named = set(queues)
         self._local.announce(named)
-        if OUTBOX_CHANNEL in named:
-            self._beside.announce([OUTBOX_CHANNEL])
-            named.discard(OUTBOX_CHANNEL)
+        if beside := named & SIDE_CHANNELS:
+            self._beside.announce(beside)
+            named -= SIDE_CHANNELS
         if named:
             self._hinted |= named
             self._stir.set()
@@ -179,7 +179,7 @@ class StreamWakeups:
 
     @property
     def _queues(self) -> frozenset[str]:
-        return frozenset().union(*self._wanted) - {OUTBOX_CHANNEL}
+        return frozenset().union(*self._wanted) - SIDE_CHANNELS
 
     # --- messages of claims -----------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ class Means(msgspec.Struct, frozen=True):
     delivered: Callable[[Claim], Awaitable[BaseException | None]]
     is_spawning: Callable[[Claim], bool]
     result_limit: int
+    known: Callable[[Claim, Outcome | None], Awaitable[Outcome | None]]
+    """The outcome, once it is known whether the handler committed its job's end by itself."""
     over: Callable[[AttemptRun], None] = lambda _attempt: None
 
 
@@ -132,7 +134,7 @@ class AttemptRun:
             outcome, for_the_process = self._after(error), error if is_ctrl_c(error) else None
         try:
             if means.has_news(self.claim):
-                outcome = await self._after_news(outcome, means)
+                outcome = await means.known(self.claim, await self._after_news(outcome, means))
         finally:
             self.outcome = outcome
             means.over(self)

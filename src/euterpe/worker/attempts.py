@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from euterpe.model.claims.outcome import Released
-from euterpe.model.job import Claim
+from euterpe.model.job import Claim, Lease
 from euterpe.model.submission import OVERRUN_US
 from euterpe.ports import Trace
 from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
@@ -67,6 +67,7 @@ class RunningAttempts:
             reporter.delivered,
             reporter.is_spawning,
             result_limit,
+            reporter.outcome_of,
             self._ran,
         )
         self._table: LeaseTable | None = None
@@ -186,7 +187,7 @@ class RunningAttempts:
     # --- interruptions --------------------------------------------------------------------------------
 
     def lose(self, job_id: str, claim_version: int) -> None:
-        if (attempt := self._find(job_id, claim_version)) is not None:
+        if (attempt := self._find(job_id, claim_version)) is not None and not attempt.context.is_completing:
             attempt.interrupt(HandlerInterruption.LOST_LEASE)
 
     def cancel(self, job_id: str, claim_version: int) -> None:
@@ -205,6 +206,10 @@ class RunningAttempts:
             if lease.claim_version == claim_version and lease.job_id == job_id:
                 return attempt
         return None
+
+    def leases(self) -> list[Lease]:
+        """Of what runs."""
+        return [attempt.claim.lease for attempt in self.running]
 
     def look_after(self) -> None:
         """Deadlines and uncancellable handlers, in one pass for all: most jobs end long before theirs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -63,6 +63,8 @@ class Reporter(Protocol):
 
     def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission: ...
 
+    def complete(self, claim: Claim, connection: Any, result: Any) -> Awaitable[None]: ...
+
 
 class Context:
     """One execution of a job, as its handler sees it: its first argument, where it asks for it.
@@ -73,7 +75,9 @@ class Context:
             await ctx.progress(40, "halfway")
     """
 
-    __slots__ = ("_asked_to_stop", "_claim", "_deadline", "_over", "_reporter", "_stage", "saw_the_request")
+    __slots__ = (
+        "_asked_to_stop", "_claim", "_deadline", "_over", "_reporter", "_stage", "is_completing", "saw_the_request",
+    )  # fmt: skip
 
     def __init__(self, claim: Claim, reporter: Reporter, deadline: float) -> None:
         self._claim = claim
@@ -82,6 +86,8 @@ class Context:
         self._stage = claim.job.current_stage
         self._asked_to_stop = False
         self._over = False
+        self.is_completing = False
+        """Whether the handler has called `complete`: a lease that is gone then may be gone with its own commit."""
         self.saw_the_request = False
         """Whether the handler looked at `cancelled` when it was true: what it returns then is not a result."""
 
@@ -188,6 +194,24 @@ class Context:
         before this job is settled, awaited or not."""
         self._check_open()
         return self._reporter.spawn(self._claim, self._reporter.make_submission(what, payload, **options))
+
+    def complete(self, connection: Any, result: Any = None) -> Awaitable[None]:
+        """Complete this job inside the transaction that is open on your own connection: your writes and the end of the
+        job, with everything that follows from it, are committed together or not at all.
+
+        `connection`: what `submit(connection=)` takes. `result`: the job's result; what the handler returns is ignored
+        then. Commit before the handler returns. If you roll back and return, the attempt has failed and is tried again;
+        if you raise, it failed as you say. Raises StaleLease when this attempt no longer owns its job; the transaction
+        cannot be committed any more then. Awaited in a coroutine, simply called in a plain `def`.
+
+        Example:
+            async with connection.transaction():
+                await connection.execute("UPDATE accounts SET balance = balance - 5 WHERE id = $1", account)
+                await ctx.complete(connection, {"charged": 5})
+        """
+        self._check_open()
+        self.is_completing = True
+        return self._reporter.complete(self._claim, connection, result)
 
     def _tell(self, news: Advance) -> Sent[None]:
         self._check_open()

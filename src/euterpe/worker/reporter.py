@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from euterpe.model.claims.exchange import Advance
-from euterpe.model.errors import EuterpeError
+from euterpe.model.claims.outcome import Outcome
+from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
+from euterpe.worker.completions import Completion, HandlerCompletions
 from euterpe.worker.context import Sent
 from euterpe.worker.progress import NewsLine
 from euterpe.worker.spawning import Spawns
 
 Spawn = Callable[[Claim, Sequence[Submission]], Awaitable[list[str]]]
 MakeSubmission = Callable[..., Submission]
+LAST_NEWS_S: Final = 1.0
 
 
 class WorkerReporter:
@@ -28,11 +32,14 @@ class WorkerReporter:
         advance: Callable[[Advance], Awaitable[None]],
         spawn: Spawn | None,
         make_submission: MakeSubmission | None,
+        completions: HandlerCompletions | None = None,
     ) -> None:
         self._loop = loop
         self._advance = advance
         self._spawn = spawn
         self._make_submission = make_submission
+        self._completions = completions
+        self._completing: Collection[str] = () if completions is None else completions.begun
         self._lines: dict[str, NewsLine] = {}
         self._spawns: dict[str, Spawns] = {}
 
@@ -66,11 +73,40 @@ class WorkerReporter:
             raise EuterpeError("this worker cannot spawn jobs: it has no queue to submit to")
         return self._make_submission(what, payload, **options)
 
+    def complete(self, claim: Claim, connection: Any, result: Any) -> Completion:
+        if self._completions is None:
+            raise Unsupported("this worker cannot complete jobs in a handler's own transaction")
+
+        async def before() -> None:
+            await self._last_news(claim)
+
+        if self._on_loop():
+            return self._completions.begin(claim, connection, result, before)
+        if self.has_news(claim):
+            asyncio.run_coroutine_threadsafe(before(), self._loop).result()
+        return self._completions.run(claim, connection, result)
+
+    async def _last_news(self, claim: Claim) -> None:
+        """What was told and spawned is written before the job ends. On SQLite the handler's own transaction keeps
+        everybody else from writing, so the wait is short, and a child must be awaited before."""
+        if not self.has_news(claim):
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_NEWS_S):
+                await self.delivered(claim)
+        if self.is_spawning(claim):
+            raise InvalidInput("spawn", "is still under way; await ctx.spawn(...) before you begin the transaction")
+
+    async def outcome_of(self, claim: Claim, outcome: Outcome | None) -> Outcome | None:
+        """What came of it, when the handler may have committed its job's end by itself."""
+        return outcome if self._completions is None else await self._completions.outcome_of(claim, outcome)
+
     def has_news(self, claim: Claim) -> bool:
-        if not (self._lines or self._spawns):
+        """Whether something is left to be known before the attempt's outcome is."""
+        if not (self._lines or self._spawns or self._completing):
             return False
         name = claim.lease.attempt_id
-        return name in self._lines or name in self._spawns
+        return name in self._lines or name in self._spawns or name in self._completing
 
     async def delivered(self, claim: Claim) -> BaseException | None:
         """Wait until what this attempt told and spawned is written: a settle that overtook it would make it stale.

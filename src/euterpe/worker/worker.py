@@ -22,12 +22,14 @@ from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
 from euterpe.model.submission import RESULT_LIMIT
-from euterpe.ports import Claims, Telemetry, Trace, Wakeups
+from euterpe.ports import CallerCompletions, Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
 from euterpe.worker.breaker import QueueBreakers, SharedCircuits
+from euterpe.worker.cancel_watch import CancelWatch
+from euterpe.worker.completions import HandlerCompletions
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
@@ -76,8 +78,12 @@ class WorkerLoop:
         trace: Trace | None = None,
         shutdown: ShutdownDeadline | None = None,
         circuits: SharedCircuits | None = None,
+        completions: CallerCompletions | None = None,
     ) -> None:
-        self._claims = claims
+        joined = (
+            None if completions is None else HandlerCompletions(claims, completions, handlers, settings.result_limit)
+        )
+        self._claims = joined or claims
         self._handlers = handlers
         self._settings = settings
         self._wakeups = wakeups
@@ -85,12 +91,12 @@ class WorkerLoop:
         self._settled = settled
         self._shutdown = shutdown or ShutdownDeadline()
         self._loop = asyncio.get_running_loop()
-        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission)
         self._breakers = QueueBreakers(
             circuits or SharedCircuits(settings.breaker or BreakerPolicy()),
             () if settings.breaker is None else settings.queues,
             self._telemetry,
         )
+        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission, joined)
         self._attempts = RunningAttempts(
             handlers, reporter, settings.concurrency, settings.result_limit, self._wake, self._breakers, trace
         )
@@ -102,6 +108,7 @@ class WorkerLoop:
             else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports)
         )
         self._attempts.hold_leases_in(self._keeper.table)
+        self._cancels = CancelWatch(claims, self._attempts.leases, reports)
         self._reserved = 0
         self._should_claim = True
         self._outage = Outage(log, "the worker")
@@ -138,6 +145,7 @@ class WorkerLoop:
 
     async def _run_lanes(self) -> None:
         unsubscribe = self._wakeups.subscribe(self._wake, self._settings.queues)
+        self._cancels.begin(self._wakeups)
         watcher = self._loop.create_task(self._watch())
         lanes = self._lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
         try:
@@ -148,6 +156,7 @@ class WorkerLoop:
             raise
         finally:
             unsubscribe()
+            self._cancels.end()
             for timer in (self._grace, self._last_call):
                 if timer is not None:
                     timer.cancel()

@@ -24,7 +24,7 @@ from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.why import Explanation
-from euterpe.ports import Capability, OutboxStore, ServingStore, Telemetry, Wakeups
+from euterpe.ports import CANCEL_CHANNEL, Capability, OutboxStore, ServingStore, Telemetry, Wakeups
 from euterpe.stores.remote.documents import (
     AttemptReply,
     JobPageReply,
@@ -190,6 +190,10 @@ class HttpStore:
         """The control plane decides how long a lease lasts."""
         return await self._turns.beat(leases)
 
+    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        """The worker protocol tells it with a heartbeat only."""
+        return await self.heartbeat(leases)
+
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         for n in news:
             if n.stage is not None:
@@ -271,7 +275,10 @@ class HttpStore:
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
         said = {"force": force} | _whose(requester_id)
         reply = await self._session.post(_path(job_id, "/cancel"), said, Subject(job_id))
-        return State(msgspec.json.decode(reply.body)["state"])
+        state = State(msgspec.json.decode(reply.body)["state"])
+        if self.wakeups is not None and (force or state is State.RUNNING):
+            self.wakeups.announce([CANCEL_CHANNEL])  # A worker of this very process need not wait for its heartbeat.
+        return state
 
     async def bury(self, job_id: str, requester_id: str | None = None) -> State:
         reply = await self._session.post(_path(job_id, "/dead-letter"), _whose(requester_id), Subject(job_id))
@@ -307,6 +314,16 @@ class HttpStore:
 
     def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
         _cannot(JOIN)
+
+    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+        _cannot(JOIN)
+
+    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+        _cannot(JOIN)
+
+    async def completed(self, claims: Sequence[Claim]) -> list[bool]:
+        """Nothing is: no transaction can be joined here."""
+        return [False] * len(claims)
 
     async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
         return await self.retry(job_id, key=key)

@@ -14,6 +14,7 @@ import msgspec
 from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
@@ -31,14 +32,22 @@ from euterpe.model.submission import (
 )
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.why import Explanation
-from euterpe.ports import EVERYTHING, OUTBOX_CHANNEL, CommitNotice, NotifiesBeforeCommit, Telemetry, Wakeups
+from euterpe.ports import (
+    CANCEL_CHANNEL,
+    EVERYTHING,
+    OUTBOX_CHANNEL,
+    CommitNotice,
+    NotifiesBeforeCommit,
+    Telemetry,
+    Wakeups,
+)
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.stores.sql.jobs.exchange import Exchange
-from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held
-from euterpe.stores.sql.jobs.settle import LOCKED
+from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held, lease_news
+from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
 from euterpe.stores.sql.jobs.unreadable import without_unreadable
 from euterpe.stores.sql.maintenance import operator
 from euterpe.stores.sql.maintenance.purge import purge_dead
@@ -160,6 +169,22 @@ class SqlStore:
         self._check_unit(unit)
         return join(connection).run_sync(lambda: self._joined(unit, channel), home_of(self.engine))
 
+    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:
+        """End a running job inside the transaction that its handler has open on this connection."""
+        settlement = decide(claim.job, Success(result), self.rng)
+        await join(connection).run(lambda: complete_joined(settlement, self.engine.family), home_of(self.engine))
+
+    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:
+        settlement = decide(claim.job, Success(result), self.rng)
+        join(connection).run_sync(lambda: complete_joined(settlement, self.engine.family), home_of(self.engine))
+
+    async def completed(self, claims: Sequence[Claim]) -> list[bool]:
+        found = await self.engine.read(lambda: completed_claims([claim.lease for claim in claims]))
+        done = [(claim.lease.job_id, claim.lease.claim_version) in found for claim in claims]
+        if _has_callback(claim for claim, is_done in zip(claims, done, strict=True) if is_done):
+            self._hint_of_events()
+        return done
+
     def _joined(self, unit: Unit, channel: str | None) -> Program[list[Receipt]]:
         return jobs_submit.submit_joined(unit, self.engine.family, channel, key_window_us=self.key_window_us)
 
@@ -255,6 +280,9 @@ class SqlStore:
                 beats[i] = await self.engine.write(lambda lease=lease: heartbeat_of_held(lease, lease_ttl_us))  # type: ignore[misc]
         return beats
 
+    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        return await self.engine.read(lambda: lease_news(leases)) if leases else []
+
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         ordinals = [
             # Which one is next, the row says; the claim may be stages behind.
@@ -305,6 +333,8 @@ class SqlStore:
             lambda: operator.cancel(job_id, requester_id, family, force=force), EndedBy.OPERATOR
         )
         self._hint_of_events()
+        if self.wakeups is not None and (force or state is State.RUNNING):
+            self.wakeups.announce([CANCEL_CHANNEL])
         return state
 
     async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -82,6 +82,9 @@ class PipeReporter:
         if self._make_submission is None:
             raise Unsupported("this handler's module has no queue at its name; spawn from an async or thread handler")
         return self._make_submission(what, payload, **options)
+
+    def complete(self, claim: Claim, connection: Any, result: Any) -> Awaitable[None]:  # noqa: ARG002
+        raise Unsupported("a process handler cannot complete in its own transaction; use an async or thread handler")
 
     def answered(self, answer: PipeAnswer) -> None:
         future = self._waiting.pop(answer.number, None)

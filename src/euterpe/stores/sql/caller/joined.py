@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Final, TypeVar
 
-from euterpe.model.errors import InvalidInput, SchemaMismatch
+from euterpe.model.errors import InvalidInput, SchemaMismatch, StaleLease
 from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, to_the_end
 from euterpe.stores.sql.caller.target import Target
-from euterpe.stores.sql.json_rows import rows_of
+from euterpe.stores.sql.json_rows import rows_of, unfold
 from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
-from euterpe.stores.sql.statements import Family, Text
+from euterpe.stores.sql.statements import Family, Text, text_of
 
 T = TypeVar("T")
 
@@ -31,6 +31,12 @@ NO_TRANSACTION: Final = "25P01"
 NO_TABLE: Final = "42P01"
 QUERY_CANCELED: Final = "57014"
 LATE_CANCELS: Final = 3
+UNCOMMITTABLE: Final = (
+    "CREATE TEMPORARY TABLE IF NOT EXISTS euterpe_stale_attempt (job integer CONSTRAINT "
+    "euterpe_a_stale_attempt_may_not_commit UNIQUE DEFERRABLE INITIALLY DEFERRED) ON COMMIT DROP",
+    "INSERT INTO euterpe_stale_attempt VALUES (1), (1)",
+)
+"""A constraint that is looked at by the commit, and broken."""
 
 
 class Joined(ABC):
@@ -94,6 +100,8 @@ class Joined(ABC):
             raise  # Nobody drives us any more.
         except BaseException as error:
             yield from self._undo(error, begun=begun)
+            if isinstance(error, StaleLease):
+                yield from self._doom(error)
             if is_missing_table(error):
                 raise SchemaMismatch(
                     "the connection's database has no Euterpe tables, or not those of this release. Run "
@@ -110,6 +118,15 @@ class Joined(ABC):
 
     def _undo(self, error: BaseException, *, begun: bool) -> Calls[None]:
         yield from self._make_sure(["ROLLBACK"] if begun else [ROLL_BACK, RELEASE], error)
+
+    def _doom(self, error: BaseException) -> Calls[None]:
+        """A stale attempt must not commit what its handler wrote, even if the handler catches the error. Postgres then
+        refuses the commit; SQLite has no way to say that, so the connection is broken."""
+        if self.family == "postgres":
+            yield from self._make_sure(UNCOMMITTABLE, error)
+        else:
+            with suppress(Exception):
+                self.break_connection()
 
     def _make_sure(self, sqls: Sequence[str], error: BaseException) -> Calls[None]:
         try:
@@ -149,6 +166,8 @@ class Joined(ABC):
                 rows: list[Row] = []
                 for call in self.bind(statement, home):
                     rows += yield call
+                if self.family == "sqlite" and (folded := text_of("sqlite", statement.name).folded) is not None:
+                    rows = unfold(rows[0][0], folded)
                 statement = program.send(rows)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any

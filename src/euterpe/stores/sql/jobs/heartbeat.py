@@ -45,6 +45,17 @@ def heartbeat_of_held(lease: Lease, lease_ttl_us: int) -> Program[HeartbeatReply
     return beat
 
 
+def lease_news(leases: Sequence[Lease]) -> Program[list[HeartbeatReply]]:
+    """As a heartbeat answers, but nothing is renewed."""
+    rows = yield one("lease_news", ids=[lease.job_id for lease in leases])
+    held = {(row[0], row[1]): (row[2], bool(row[3]), False) for row in rows}
+    return [
+        HeartbeatReply(lease, False) if found is None else HeartbeatReply(lease, True, *found)
+        for lease in leases
+        for found in [held.get((lease.job_id, lease.claim_version))]
+    ]
+
+
 def advance(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[list[bool]]:
     """Write news in order. A stage that would move back raises, and then nothing of the batch is written."""
     transitions = yield from _check_stages([n for n in news if n.stage is not None])

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Final
 
 from euterpe.model.claims.outcome import Settlement, stages_unfinished
-from euterpe.model.job import JobRow
+from euterpe.model.errors import IllegalTransition, StaleLease
+from euterpe.model.job import JobRow, Lease
 from euterpe.model.state import State
 from euterpe.stores.sql.jobs.effects import follow
 from euterpe.stores.sql.program import Each, Program, Row, each, one
@@ -128,6 +129,28 @@ def settle_held(settlements: Sequence[Settlement], family: Family, wait_ms: int)
     one often holds many. Nothing else is held during the wait. Raises the lock's timeout if the row is not let go."""
     yield from await_row(settlements[0].job_id, wait_ms)
     return (yield from settle_or_confirm(settlements, family))
+
+
+def complete_joined(s: Settlement, family: Family) -> Program[None]:
+    """Complete a job inside a transaction that its handler opened. Its row is waited for: a heartbeat holds it for
+    milliseconds, and the transaction's own limits bound the wait. Raises StaleLease when nothing of it is ours."""
+    yield one("await_rows", ids=[s.job_id])
+    (decided,) = yield from _walked_to_the_end([s])
+    if decided.state is not State.COMPLETED:
+        raise IllegalTransition("running", "completed", f"it is not in its last stage, {s.last_stage!r}")
+    moved = yield from settle([s], family, hashes=[None])
+    if not moved and (yield from _confirmed(s)) is None:
+        raise StaleLease(s.job_id, s.claim_version)
+
+
+def completed_claims(leases: Sequence[Lease]) -> Program[set[ClaimKey]]:
+    """Which of these attempts have completed their jobs."""
+    rows = yield each(
+        "completed_claims",
+        id=[lease.job_id for lease in leases],
+        claim_version=[lease.claim_version for lease in leases],
+    )
+    return {(row[0], row[1]) for row in rows}
 
 
 def await_row(job_id: str, wait_ms: int = HELD_WAIT_MS) -> Program[None]:

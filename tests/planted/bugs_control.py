@@ -1,0 +1,34 @@
+"""Bugs about steering jobs: completions in a handler's own transaction, cancels, rates, crons, processes."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+COMPLETING = "tests/caller/test_completing.py"
+CANCELLING = "tests/worker/test_cancelling.py"
+OWN = "tests/worker/test_own_transactions.py"
+
+CONTROL_BUGS = (
+    Bug(
+        "a_stale_attempt_may_commit_what_its_handler_wrote",
+        (
+            Edit(
+                "stores/sql/caller/joined.py", "            if isinstance(error, StaleLease):", "            if False:"
+            ),
+        ),
+        f"{COMPLETING}::test_a_stale_attempt_cannot_commit_what_its_handler_wrote[psycopg]",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "a_return_is_taken_for_a_commit",
+        (Edit("worker/completions.py", "if await self._is_committed(claim):", "if isinstance(outcome, Success):"),),
+        f"{OWN}::test_what_was_not_committed_is_settled_the_ordinary_way[sqlite]",
+        ("2", "not awaited", "TimeoutError"),
+    ),
+    Bug(
+        "a_worker_looks_at_its_leases_for_every_cancel",
+        (Edit("worker/cancel_watch.py", "self._looked_at + PAUSE_S)", "self._looked_at)"),),
+        f"{CANCELLING}::test_a_worker_of_the_same_process_hears_of_cancels_at_once_and_looks_once_for_many[sqlite]",
+        "len(looks)",
+    ),
+)
