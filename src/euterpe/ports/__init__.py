@@ -9,6 +9,7 @@ from __future__ import annotations
 from euterpe.ports.claims import Claims
 from euterpe.ports.clock import Clock
 from euterpe.ports.maintenance import Maintenance
+from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.rate_limit import RateLimit
 from euterpe.ports.serving import ServingStore
@@ -20,6 +21,7 @@ __all__ = [
     "EVERYTHING",
     "OUTBOX_CHANNEL",
     "Address",
+    "BulkOperations",
     "Capability",
     "Claims",
     "Clock",
