@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import pytest
 
+from euterpe.model.bulk import Action, BulkOrder
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.submission import Submission
+from euterpe.model.views import Search
 from tests.server.plane import Plane, anonymous, running_plane
 
 OWNER: Final = "owner"
@@ -44,6 +46,12 @@ TABLE: Final = (
     Row("POST /jobs/{job_id}/retry", "submit", 202, 404, {}),  # it has just been cancelled
     Row("POST /jobs/{job_id}/dead-letter", "submit", 409, 404, {}),  # it did not fail
     Row("GET /stats", "read", 200),
+    Row("GET /jobs/count", "read", 200),
+    Row("POST /operations", "submit", 202, body={"action": "retry", "q": "type:t"}),
+    Row("GET /operations", "read", 200),
+    Row("GET /operations/{operation_id}", "read", 200, 404),
+    Row("POST /operations/{operation_id}/cancel", "submit", 200, 404, {}),
+    Row("GET /failures", "read", 200),
     Row("GET /events", "read", 200),
     Row("GET /outbox", "read", 200),
     Row("GET /outbox/{event_id}", "read", 200, 404),
@@ -70,6 +78,7 @@ class Things:
 
     job_id: str
     event_id: str
+    operation_id: str
 
 
 @dataclass(slots=True)
@@ -82,7 +91,7 @@ class Ground:
         """Status and body; of /events only the beginning."""
         method, path = row.route.split(" ")
         things = self.things[whose]
-        url = path.format(job_id=things.job_id, event_id=things.event_id)
+        url = path.format(job_id=things.job_id, event_id=things.event_id, operation_id=things.operation_id)
         body = row.body
         if body is not None and "lease_token" in body:
             body = body | {"job_id": things.job_id, "attempt_id": f"{things.job_id}:1"}
@@ -126,7 +135,10 @@ async def make_things(plane: Plane, requester: str) -> Things:
     assert await plane.store.outbox.settle([gone]) == {event.id}
     secret = b'"secret of %s"' % requester.encode()
     receipt = await plane.store.submit(Submission(type="t", requester_id=requester, payload=secret))
-    return Things(receipt.job_id, event.id)
+    search = Search(type="t", requester_id=requester)
+    order = BulkOrder(action=Action.CANCEL, query="type:t", search=search, ordered_by=requester)
+    operation, _ = await plane.store.operations.order(order)
+    return Things(receipt.job_id, event.id, operation.id)
 
 
 async def test_the_table_has_every_route(ground: Ground) -> None:
@@ -167,17 +179,20 @@ async def test_only_an_admin_may_say_another_requester(ground: Ground, scope: st
             await client.get(path, params={"requester": said})
             for said in (OTHER, "*")
             for path in ("/jobs", f"/jobs/{other.job_id}", f"/jobs/{other.job_id}/attempts", "/stats", "/outbox",
-                         f"/outbox/{other.event_id}")
+                         f"/outbox/{other.event_id}", "/jobs/count", "/operations",
+                         f"/operations/{other.operation_id}", "/failures")
         ]  # fmt: skip
         acts = [
             await client.patch(f"/jobs/{other.job_id}", json={"requester": OTHER, "tags": {"a": "b"}}),
             await client.post(f"/jobs/{other.job_id}/dead-letter", json={"requester": "*"}),
             await client.post(f"/jobs/{other.job_id}/retry", json={"requester": OTHER}),
             await client.post(f"/jobs/{other.job_id}/cancel", json={"requester": "*"}),
+            await client.post("/operations", json={"requester": "*", "action": "cancel", "q": "type:t"}),
+            await client.post(f"/operations/{other.operation_id}/cancel", json={"requester": OTHER}),
         ]
     if scope == "admin":
         assert {answer.status_code for answer in looks} == {200}
-        assert [answer.status_code for answer in acts] == [200, 409, 409, 200]
+        assert [answer.status_code for answer in acts] == [200, 409, 409, 200, 202, 200]
     else:
         assert {answer.status_code for answer in looks + acts} == {403}
 
@@ -191,3 +206,4 @@ async def test_nothing_that_was_refused_has_changed_anything(ground: Ground) -> 
     assert await ground.plane.store.get(ground.things[OTHER].job_id) == before
     event = await ground.plane.store.outbox.get(ground.things[OTHER].event_id)
     assert event.state == "dead_letter"
+    assert (await ground.plane.store.operations.get(ground.things[OTHER].operation_id)).state == "running"

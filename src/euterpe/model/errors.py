@@ -60,9 +60,9 @@ class DependencyLimit(InvalidInput):
 class IdempotencyConflict(EuterpeError):
     """The same idempotency key came with a different request."""
 
-    def __init__(self, key: str, job_id: str) -> None:
+    def __init__(self, key: str, job_id: str, made: str = "job") -> None:
         super().__init__(
-            f"idempotency_key {key!r} was already used for a different request (job {job_id}); "
+            f"idempotency_key {key!r} was already used for a different request ({made} {job_id}); "
             "use a new key for a new request, or send the same request to get the same answer"
         )
         self.key = key
@@ -72,8 +72,8 @@ class IdempotencyConflict(EuterpeError):
 class IllegalTransition(EuterpeError):
     """A move that the state table does not list."""
 
-    def __init__(self, source: str, target: str, why: str = "") -> None:
-        super().__init__(f"a {source} job cannot become {target}" + (f": {why}" if why else ""))
+    def __init__(self, source: str, target: str, why: str = "", what: str = "job") -> None:
+        super().__init__(f"a {source} {what} cannot become {target}" + (f": {why}" if why else ""))
         self.source = source
         self.target = target
 

@@ -1,6 +1,7 @@
 """The query language of jobs: one text for the dashboard, the API and the command line.
 
     state:failed type:report.* queue:default tag.team:a error:timeout created:<1h "order 7"
+    fingerprint:0123456789ab
 
 Words are joined by "and". A value with spaces is quoted, and so is text that has a colon of its own. What is wrong is
 told with the word and where it stands.
@@ -18,6 +19,7 @@ import msgspec
 from euterpe.model.document import rfc3339
 from euterpe.model.duration import InvalidDuration, parse_duration_us
 from euterpe.model.errors import InvalidInput
+from euterpe.model.failures.fingerprint import FINGERPRINT
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_LIMIT, NAME_LIMIT, check_text
 from euterpe.model.views import Search
@@ -25,7 +27,7 @@ from euterpe.model.views import Search
 QUERY_LIMIT: Final = 2_000
 SCAN_LIMIT: Final = 20_000
 """Jobs of a state that one page of a query looks at. The next page goes on from there."""
-KEYS: Final = "state, type, queue, tag.NAME, error, created"
+KEYS: Final = "state, type, queue, tag.NAME, error, fingerprint, created"
 
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 _WORD: Final = re.compile(
@@ -134,6 +136,13 @@ def _error(word: Word, _: int) -> tuple[str, str | int]:
     return "error", _checked(word, NAME_LIMIT)
 
 
+def _fingerprint(word: Word, _: int) -> tuple[str, str | int]:
+    value = word.value.lower()
+    if not FINGERPRINT.fullmatch(value):
+        raise word.wrong("a fingerprint has 12 of the characters 0-9 and a-f; `euterpe failures list` shows them")
+    return "fingerprint", value
+
+
 def _created(word: Word, now_us: int) -> tuple[str, str | int]:
     """An age compares ages, a date dates: `<1h` is younger than an hour, `>2026-01-31` after that day began."""
     sign, value = word.value[0], word.value[1:]
@@ -162,6 +171,7 @@ _READERS: Final[dict[str, Callable[[Word, int], tuple[str, str | int]]]] = {
     "type": _type,
     "queue": _queue,
     "error": _error,
+    "fingerprint": _fingerprint,
     "created": _created,
 }
 
@@ -184,6 +194,7 @@ def query_text(search: Search) -> str:
         ("queue", search.queue, True),
         *((f"tag.{_shown(name)}", value, True) for name, value in search.every_tag),
         ("error", search.error, True),
+        ("fingerprint", search.fingerprint, False),
     ]
     words = [f"{key}:{_shown(value) if text else value}" for key, value, text in said if value is not None]
     if search.created_after is not None:

@@ -26,6 +26,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """As `tag`; a job has all of them."""
     error: str | None = None
     """The code or the category of its last error."""
+    fingerprint: str | None = None
+    """Of its failure: what all failures with one cause have in common."""
     created_after: int | None = None
     created_before: int | None = None
     text: str | None = None

@@ -10,6 +10,7 @@ from euterpe.ports.claims import Claims
 from euterpe.ports.clock import Clock
 from euterpe.ports.completions import CallerCompletions
 from euterpe.ports.maintenance import Maintenance
+from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.rate_limit import RateLimit
 from euterpe.ports.serving import ServingStore
@@ -32,6 +33,7 @@ __all__ = [
     "OUTBOX_CHANNEL",
     "SIDE_CHANNELS",
     "Address",
+    "BulkOperations",
     "CallerCompletions",
     "Capability",
     "Claims",

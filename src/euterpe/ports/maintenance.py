@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from euterpe.model.bulk import BulkProgress
 from euterpe.model.retention import Retention, Swept
 
 
@@ -23,6 +24,10 @@ class Maintenance(Protocol):
 
     async def urgent(self) -> Swept:
         """Both: promote, then recover."""
+        ...
+
+    async def work_operations(self) -> BulkProgress:
+        """Act on the next jobs of every operation that is under way, for a bounded time."""
         ...
 
     async def next_due_in_us(self) -> int | None:

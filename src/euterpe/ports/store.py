@@ -12,6 +12,7 @@ from typing import Protocol
 
 from euterpe.model.batch import Draft, Receipt, Unit
 from euterpe.model.changes import Changes
+from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, JobRow, Lease
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
@@ -20,6 +21,7 @@ from euterpe.model.why import Explanation
 from euterpe.ports.claims import Claims
 from euterpe.ports.completions import CallerCompletions
 from euterpe.ports.maintenance import Maintenance
+from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.serving import ServingStore
 from euterpe.ports.telemetry import Telemetry
@@ -71,6 +73,11 @@ class Store(Claims, CallerCompletions, Protocol):
     @property
     def serving(self) -> ServingStore:
         """What a control plane is served from. Unsupported where there is none to serve."""
+        ...
+
+    @property
+    def operations(self) -> BulkOperations:
+        """Acts on everything that matches a query."""
         ...
 
     @property
@@ -184,6 +191,10 @@ class Store(Claims, CallerCompletions, Protocol):
         ...
 
     async def search(self, query: Search) -> SearchPage: ...
+
+    async def failure_groups(self, requester_id: str | None = None, limit: int = 50) -> FailureGroups:
+        """Failed and dead-lettered jobs by cause, the cause that struck last first. Bounded, and says so."""
+        ...
 
     async def stats(self, requester_id: str | None = None) -> StoreStats: ...
 

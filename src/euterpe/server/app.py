@@ -22,6 +22,8 @@ from euterpe.server.job_types import JobTypes
 from euterpe.server.long_poll import LongPoll
 from euterpe.server.openapi import openapi_document
 from euterpe.server.quotas import Quotas
+from euterpe.server.routes.bulk import BulkRoutes
+from euterpe.server.routes.bulk_table import bulk_routes
 from euterpe.server.routes.events import Feed
 from euterpe.server.routes.jobs import JobRoutes
 from euterpe.server.routes.operations import Check, Description, MetricsRender, OperationsRoutes
@@ -140,6 +142,7 @@ def create_app(
     quotas = Quotas(claims, limits.quota)
     routes = [
         *job_routes(JobRoutes(store, store.wakeups, quotas, job_types)),
+        *bulk_routes(BulkRoutes(store)),
         *event_routes(feed, OutboxRoutes(store.outbox)),
         *worker_routes(workers, SpawnRoutes(store, job_types)),
         *more_routes(quotas),

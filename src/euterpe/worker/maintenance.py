@@ -35,6 +35,7 @@ class Sweeper:
         self._recover_at = time.monotonic()
         self._tidy_at = time.monotonic() + TIDY_S * random.random()
         self._next_at = 0.0
+        self._operating = False
         self._sooner = asyncio.Event()
         self._stopping = False
         self._outage = Outage(log, "the sweeper")
@@ -66,6 +67,7 @@ class Sweeper:
             # Up to that long and never more: it is part of the time in which lost jobs are promised back.
             self._recover_at = now + RECOVER_EVERY * self._interval_s * random.uniform(0.6, 1.0)
             await self._recover()
+            self._operating = True  # Somebody may have ordered one.
         self._sooner.clear()
         if promoted := await sweeps.promote():
             self._wakeups.announce(promoted)
@@ -74,6 +76,10 @@ class Sweeper:
             # Keys first: what is pruned holds its key for another day.
             await sweeps.expire_keys()
             await sweeps.prune()
+        if self._operating:
+            await self._work_operations()
+        if self._operating:
+            return 0.0
         due_us = await sweeps.next_due_in_us()
         pause_s = min(self._interval_s * random.uniform(0.75, 1.25), max(0.0, self._recover_at - time.monotonic()))
         return pause_s if due_us is None else min(pause_s, due_us / 1e6)
@@ -88,6 +94,12 @@ class Sweeper:
             self._telemetry.outbox_attempts("lost", recovered.events_reclaimed)
         if recovered.reclaimed or recovered.buried or recovered.lifetimes or recovered.events_reclaimed:
             self._wakeups.announce([OUTBOX_CHANNEL])  # what a sweep ends may have a callback
+
+    async def _work_operations(self) -> None:
+        worked = await self._sweeps.work_operations()
+        self._operating = worked.more
+        if worked.done:
+            self._wakeups.announce([*dict.fromkeys(worked.queues), OUTBOX_CHANNEL])
 
     async def _sleep(self, pause_s: float) -> None:
         if self._stopping:

@@ -16,6 +16,7 @@ import msgspec
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.failures.backoff import UnusableDelay
 from euterpe.model.failures.failure import BUDGET_SPENT, Category, Failure, unprocessable
+from euterpe.model.failures.fingerprint import fingerprint_of
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import JobRow
 from euterpe.model.state import By, State, check_move
@@ -23,6 +24,7 @@ from euterpe.model.state import By, State, check_move
 log = logging.getLogger("euterpe.worker")
 
 MAX_RELEASES: Final = 20
+FAILURES: Final = frozenset({State.FAILED, State.DEAD_LETTER})
 check_move(State.RUNNING, State.COMPLETED, By.WORKER)  # What `settle` does without asking.
 
 
@@ -66,6 +68,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     """Where the job's type declares stages: the only one from which it may complete."""
     take_away: bool = False
     """Fence first: the version is raised, so that whoever still runs the job can write nothing more."""
+    fingerprint: str | None = None
+    """Of a failure: what it has in common with others of the same cause."""
 
 
 def settle(job: JobRow, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settlement:
@@ -156,6 +160,7 @@ def _ended(job: JobRow, state: State, failure: Failure) -> Settlement:
         state,
         str(failure.category),
         error=_error_json(job, failure, retryable=False),
+        fingerprint=fingerprint_of(job.type, failure.code, failure.message) if state in FAILURES else None,
     )
 
 

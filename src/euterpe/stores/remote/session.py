@@ -46,8 +46,8 @@ _INVALID: Final[dict[str, type[InvalidInput]]] = {
     "dependency_limit": DependencyLimit,
 }
 _IN_BATCH: Final = re.compile(r"^/jobs/[0-9]+(?=/)")
-_JOB_ID: Final = re.compile(r"\bjob ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
-_MOVE: Final = re.compile(r"^a (\S+) job cannot become ([^\s:]+)(?:: (.*))?$", re.DOTALL)
+_JOB_ID: Final = re.compile(r"\b(job|operation) ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+_MOVE: Final = re.compile(r"^an? (\S+) (job|operation) cannot become ([^\s:]+)(?:: (.*))?$", re.DOTALL)
 
 
 class AccessRefused(StoreUnavailable):
@@ -163,6 +163,11 @@ class ControlPlaneSession:
         raise error_of(status, body, about)
 
 
+def whose(requester_id: str | None) -> dict[str, str]:
+    """Whose jobs a request is about, where that is not the key's own requester."""
+    return {} if requester_id is None else {"requester": requester_id}
+
+
 def error_of(status: int, body: bytes, about: Subject) -> EuterpeError:
     """The error that a problem document stands for."""
     try:
@@ -175,7 +180,7 @@ def error_of(status: int, body: bytes, about: Subject) -> EuterpeError:
     match problem.code:
         case "idempotency_conflict":
             found = _JOB_ID.search(detail)
-            return IdempotencyConflict(about.key, found.group(1) if found else "")
+            return IdempotencyConflict(about.key, found.group(2) if found else "", found.group(1) if found else "job")
         case "illegal_transition":
             return illegal_move(detail)
         case "job_pruned":
@@ -194,7 +199,10 @@ def error_of(status: int, body: bytes, about: Subject) -> EuterpeError:
 
 def illegal_move(detail: str) -> IllegalTransition:
     move = _MOVE.match(detail)
-    return IllegalTransition(*(move.group(1), move.group(2), move.group(3) or "") if move else ("", detail))
+    if move is None:
+        return IllegalTransition("", detail)
+    source, what, target, why = move.groups(default="")
+    return IllegalTransition(source, target, why, what)
 
 
 def _refused(status: int, detail: str) -> EuterpeError:

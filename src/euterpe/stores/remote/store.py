@@ -15,9 +15,11 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from euterpe.model.batch import Draft, Receipt, Unit, as_stored, drafts_of
+from euterpe.model.bulk import BulkProgress
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
+from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
@@ -35,7 +37,8 @@ from euterpe.stores.remote.documents import (
     job_of,
 )
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
-from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, with_token
+from euterpe.stores.remote.operations import RemoteOperations
+from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, whose, with_token
 from euterpe.stores.sql.reads.search import check_search
 from euterpe.wire.worker import OWN_SPANS
 
@@ -76,6 +79,7 @@ class HttpStore:
         self.telemetry: Telemetry | None = None
         """As every store has one; what the control plane does, it counts itself."""
         self._session = ControlPlaneSession(url)
+        self.operations = RemoteOperations(self._session)
         self._turns = RemoteExchange(self._session)
         self._waiting: set[str] = set()
         """Workers that have a claim waiting at the server."""
@@ -245,23 +249,23 @@ class HttpStore:
     # --- look and steer -------------------------------------------------------------------------------
 
     async def get(self, job_id: str, requester_id: str | None = None) -> JobRow:
-        reply = await self._session.get(_path(job_id), _whose(requester_id), Subject(job_id))
+        reply = await self._session.get(_path(job_id), whose(requester_id), Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
-        reply = await self._session.get(_path(job_id, "/attempts"), _whose(requester_id), Subject(job_id))
+        reply = await self._session.get(_path(job_id, "/attempts"), whose(requester_id), Subject(job_id))
         documents = msgspec.json.decode(reply.body, type=dict[str, list[AttemptReply]])["attempts"]
         return [attempt_of(job_id, document) for document in documents]
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
-        reply = await self._session.get(_path(job_id, "/why"), _whose(requester_id), Subject(job_id))
+        reply = await self._session.get(_path(job_id, "/why"), whose(requester_id), Subject(job_id))
         return msgspec.json.decode(reply.body, type=Explanation)
 
     async def search(self, query: Search) -> SearchPage:
         """Pages of the server are put together up to the limit that was asked for."""
         check_search(query)
         jobs: list[JobRow] = []
-        params = _whose(query.requester_id) | criteria_of(query)
+        params = whose(query.requester_id) | criteria_of(query)
         while True:
             asked = min(query.limit - len(jobs), PAGE_LIMIT)
             params["limit"] = str(asked)
@@ -273,7 +277,7 @@ class HttpStore:
             params["cursor"] = page.cursor
 
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
-        said = {"force": force} | _whose(requester_id)
+        said = {"force": force} | whose(requester_id)
         reply = await self._session.post(_path(job_id, "/cancel"), said, Subject(job_id))
         state = State(msgspec.json.decode(reply.body)["state"])
         if self.wakeups is not None and (force or state is State.RUNNING):
@@ -281,22 +285,25 @@ class HttpStore:
         return state
 
     async def bury(self, job_id: str, requester_id: str | None = None) -> State:
-        reply = await self._session.post(_path(job_id, "/dead-letter"), _whose(requester_id), Subject(job_id))
+        reply = await self._session.post(_path(job_id, "/dead-letter"), whose(requester_id), Subject(job_id))
         return State(msgspec.json.decode(reply.body)["state"])
 
     async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
         check_changes(changes)
         said = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
-        reply = await self._session.patch(_path(job_id), _whose(requester_id) | said, Subject(job_id))
+        reply = await self._session.patch(_path(job_id), whose(requester_id) | said, Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
     async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
         headers = {} if key is None else {"Idempotency-Key": key}
-        reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id), headers)
+        reply = await self._session.post(_path(job_id, "/retry"), whose(requester_id), Subject(job_id), headers)
         return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
+    async def failure_groups(self, requester_id: str | None = None, limit: int = 50) -> FailureGroups:
+        return await self.operations.failure_groups(requester_id, limit)
+
     async def stats(self, requester_id: str | None = None) -> StoreStats:
-        said = msgspec.json.decode((await self._session.get("/stats", _whose(requester_id))).body)
+        said = msgspec.json.decode((await self._session.get("/stats", whose(requester_id))).body)
         ages = {queue: round(age_s * 1_000_000) for queue, age_s in said["oldest_age_seconds"].items()}
         return StoreStats(said["by_state"], said["by_queue"], said["by_type"], ages, said["per_minute"], said["outbox"])
 
@@ -371,6 +378,9 @@ class RemoteSweeps:
     async def urgent(self) -> Swept:
         return await self.recover()
 
+    async def work_operations(self) -> BulkProgress:
+        return BulkProgress()
+
     async def next_due_in_us(self) -> int | None:
         return None
 
@@ -387,10 +397,6 @@ def _path(job_id: str, action: str = "") -> str:
     if stored_id is None:
         raise JobNotFound(job_id)
     return f"/jobs/{stored_id}{action}"
-
-
-def _whose(requester_id: str | None) -> dict[str, str]:
-    return {} if requester_id is None else {"requester": requester_id}
 
 
 def _batch(unit: Unit) -> dict[str, Any]:

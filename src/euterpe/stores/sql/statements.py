@@ -43,6 +43,7 @@ TABLES: Final = (
     "euterpe_rate_limits",
     "euterpe_transcode_runs",
     "euterpe_transcode_shared_work",
+    "euterpe_operations",
 )
 
 _NOW: Final = {

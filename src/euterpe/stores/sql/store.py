@@ -19,6 +19,7 @@ from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
 from euterpe.model.failures.failure import Category
+from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import (
@@ -41,6 +42,7 @@ from euterpe.ports import (
     Telemetry,
     Wakeups,
 )
+from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import submit as jobs_submit
@@ -55,6 +57,7 @@ from euterpe.stores.sql.maintenance.sweeper import Sweeps
 from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
+from euterpe.stores.sql.reads.failures import failure_groups
 from euterpe.stores.sql.reads.peek import peek
 from euterpe.stores.sql.reads.why import why
 from euterpe.stores.sql.serving import Serving
@@ -78,7 +81,8 @@ class SqlStore:
         self.payload_limit = payload_limit
         self.key_window_us = IDEMPOTENCY_WINDOW_US
         self.ends = EndReports(engine, lambda: self.telemetry)
-        self.sweeps = Sweeps(engine, self.rng, self.ends)
+        self.operations = Operations(engine, self.ends, payload_limit, lambda: self.telemetry)
+        self.sweeps = Sweeps(engine, self.rng, self.ends, self.operations)
         self.outbox = Outbox(engine)
         self.serving = Serving(engine, self.rng, self.ends)
         self._wakeups: Wakeups | None = None
@@ -391,6 +395,9 @@ class SqlStore:
 
     async def search(self, query: Search) -> SearchPage:
         return await self.engine.read(lambda: reads_search.search(query))
+
+    async def failure_groups(self, requester_id: str | None = None, limit: int = 50) -> FailureGroups:
+        return await self.engine.read(lambda: failure_groups(requester_id, limit))
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
         return await self.engine.read(lambda: reads_search.stats(requester_id))

@@ -92,6 +92,7 @@ def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[byte
         refund=[int(s.refund) for s in settlements],
         take_away=[int(s.take_away) for s in settlements],
         outcome_hash=outcome_hashes,
+        fingerprint=[s.fingerprint for s in settlements],
     )
 
 
@@ -218,6 +219,7 @@ def end_waiting(pairs: Sequence[tuple[JobRow, Settlement]]) -> Program[set[str]]
         from_state=[job.state for job, _ in pairs],
         state=[s.state for _, s in pairs],
         error=[s.error for _, s in pairs],
+        fingerprint=[s.fingerprint for _, s in pairs],
     )
     yield from follow(rows)
     return {row[0] for row in rows}

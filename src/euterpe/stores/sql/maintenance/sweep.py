@@ -81,6 +81,11 @@ def prune_tombstones(keep_us: int, limit: int) -> Program[int]:
     return len(rows)
 
 
+def prune_operations(keep_us: int, limit: int) -> Program[int]:
+    rows = yield one("prune_operations", keep_us=keep_us, limit=limit)
+    return len(rows)
+
+
 def expire_keys(limit: int) -> Program[int]:
     rows = yield one("expire_keys", after_end_us=KEY_KEPT_AFTER_END_US, limit=limit)
     return len(rows)

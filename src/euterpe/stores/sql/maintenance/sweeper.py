@@ -8,9 +8,11 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.bulk import BulkProgress
 from euterpe.model.retention import KEEP, Retention, Swept
 from euterpe.model.state import State
 from euterpe.model.submission import KEY_KEPT_AFTER_END_US
+from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import late_dependencies
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
@@ -24,10 +26,11 @@ BATCH: Final = 500
 class Sweeps:
     """Any process may run any of these at any time."""
 
-    def __init__(self, engine: Engine, rng: Random, ends: EndReports) -> None:
+    def __init__(self, engine: Engine, rng: Random, ends: EndReports, operations: Operations) -> None:
         self._engine = engine
         self._rng = rng
         self._ends = ends
+        self._operations = operations
         self.retention = KEEP
 
     async def promote(self) -> list[str]:
@@ -77,6 +80,10 @@ class Sweeps:
             await self.reclaim_events(),
         )
 
+    async def work_operations(self) -> BulkProgress:
+        """Act on the next jobs of every operation that is under way."""
+        return await self._operations.work()
+
     async def next_due_in_us(self) -> int | None:
         """How long until the next delayed or retrying job is due; None when there is none."""
         rows = await self._engine.read(_next_due)
@@ -99,6 +106,7 @@ class Sweeps:
         # The key of a pruned job is kept by its tombstone.
         keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
         await self._all(lambda: sweep.prune_tombstones(keep_us, BATCH))
+        await self._all(lambda: sweep.prune_operations(retention.tombstones_us, BATCH))
         return jobs
 
     async def expire_keys(self) -> int:

@@ -35,8 +35,8 @@ SETTINGS: Final = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
-    # The first five plans of a prepared statement would be made for its values. With the ids as constants and statistics
-    # that know of no lease, such a plan walks the whole table once for each id.
+    # The first five plans of a prepared statement would be made for its values. With the ids as constants and
+    # statistics that know of no lease, such a plan walks the whole table once for each id.
     "plan_cache_mode": "force_generic_plan",
 }
 OF_A_TRANSACTION: Final = ("default_transaction_isolation", "default_transaction_read_only", "idle_session_timeout")

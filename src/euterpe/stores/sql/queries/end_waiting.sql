@@ -2,6 +2,7 @@
 -- the state as an expression, since a plain one would let Postgres come by way of every waiting job.
 UPDATE inbox_jobs AS j
 SET state = :state, error = :error, completed_at = {{now}}, updated_at = {{now}}, parked = FALSE,
+    fingerprint = :fingerprint, failed_at = CASE WHEN CAST(:fingerprint AS text) IS NOT NULL THEN {{now}} END,
     pending_dependencies = 0, transitions = j.transitions + 1
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.state || '' = :from_state
 RETURNING {{moved_columns}}, j.claim_version, j.queue, j.type

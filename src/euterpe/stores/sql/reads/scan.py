@@ -31,6 +31,8 @@ class Stretch(NamedTuple):
 
 def stretch_of(query: Search, before: int) -> Program[Stretch]:
     down_to, before = yield from _created_between(query, before)
+    if query.fingerprint is not None:
+        return Stretch(before, down_to, more=False)  # Failures of one cause have an index of their own.
     if query.scan_limit is None:
         return Stretch(before, down_to, more=False)
     edge: int | None
@@ -75,6 +77,12 @@ def _around(at_us: int) -> Program[tuple[int, int]]:
 def _newest_below(before: int) -> Program[tuple[int, int] | None]:
     rows = yield one("job_below", states=ALL_STATES, before=before)
     return (rows[0][0], rows[0][1]) if rows else None
+
+
+def newest_place() -> Program[int]:
+    """Of the newest job; 0 without any."""
+    newest = yield from _newest_below(NEWEST)
+    return 0 if newest is None else newest[0]
 
 
 def places_of_id(text: str) -> Program[list[int]]:

@@ -82,19 +82,8 @@ def check_search(query: Search) -> None:
 
 def _page(query: Search, stretch: Stretch, correlation_id: str | None = None) -> Program[SearchPage]:
     rows = yield one(
-        "search",
-        states=ALL_STATES if query.state is None else [query.state],
-        before=stretch.before,
-        down_to=stretch.down_to,
-        requester_id=query.requester_id,
-        type=query.type,
-        type_prefix=query.type_prefix,
-        queue=query.queue,
-        created_after=query.created_after,
-        created_before=query.created_before,
-        correlation_id=correlation_id,
-        error=None if query.error is None else msgspec.json.encode(query.error).decode(),
-        tags=[_tag_text(tag) for tag in query.every_tag],
+        "search" if query.fingerprint is None else "search_group",
+        **criteria(query, stretch, correlation_id),
         limit=query.limit + 1,
         max_bytes=query.max_bytes,
     )
@@ -102,6 +91,25 @@ def _page(query: Search, stretch: Stretch, correlation_id: str | None = None) ->
     if len(rows) > len(page):
         return SearchPage(page, str(page[-1].seq))
     return SearchPage(page, str(stretch.down_to) if stretch.more else None)
+
+
+def criteria(query: Search, stretch: Stretch, correlation_id: str | None = None) -> dict[str, object]:
+    """What every statement that finds jobs by a query asks for."""
+    asked: dict[str, object] = {
+        "states": ALL_STATES if query.state is None else [query.state],
+        "before": stretch.before,
+        "down_to": stretch.down_to,
+        "requester_id": query.requester_id,
+        "type": query.type,
+        "type_prefix": query.type_prefix,
+        "queue": query.queue,
+        "created_after": query.created_after,
+        "created_before": query.created_before,
+        "correlation_id": correlation_id,
+        "error": None if query.error is None else msgspec.json.encode(query.error).decode(),
+        "tags": [_tag_text(tag) for tag in query.every_tag],
+    }
+    return asked if query.fingerprint is None else asked | {"fingerprint": query.fingerprint}
 
 
 def _tag_text(tag: tuple[str, str]) -> str:

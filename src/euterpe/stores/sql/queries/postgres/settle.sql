@@ -6,8 +6,8 @@ WITH input AS MATERIALIZED (
     FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:state AS text[]),
                 CAST(:outcome AS text[]), CAST(:result AS bytea[]), CAST(:error AS text[]),
                 CAST(:delay_us AS bigint[]), CAST(:refund AS integer[]), CAST(:take_away AS integer[]),
-                CAST(:outcome_hash AS bytea[]))
-        AS i (id, claim_version, state, outcome, result, error, delay_us, refund, take_away, outcome_hash)
+                CAST(:outcome_hash AS bytea[]), CAST(:fingerprint AS text[]))
+        AS i (id, claim_version, state, outcome, result, error, delay_us, refund, take_away, outcome_hash, fingerprint)
     JOIN inbox_jobs AS w ON w.id = i.id
     WHERE w.claim_version = i.claim_version AND w.lease_expires_at IS NOT NULL
     FOR NO KEY UPDATE OF w SKIP LOCKED
@@ -27,6 +27,7 @@ WITH input AS MATERIALIZED (
         claim_version = j.claim_version + i.take_away,
         lease_expires_at = NULL, updated_at = {{now}},
         outcome_hash = CASE i.state WHEN 'completed' THEN i.outcome_hash END,
+        fingerprint = i.fingerprint, failed_at = CASE WHEN i.fingerprint IS NOT NULL THEN {{now}} END,
         transitions = j.transitions + CASE i.state WHEN 'dead_letter' THEN 2 ELSE 1 END
     FROM input AS i
     WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL

@@ -13,6 +13,7 @@ SET state = CASE WHEN j.cancel_version = j.claim_version AND :state IN ('retryin
     claim_version = j.claim_version + :take_away,
     lease_expires_at = NULL, updated_at = :now,
     outcome_hash = CASE :state WHEN 'completed' THEN :outcome_hash END,
+    fingerprint = :fingerprint, failed_at = CASE WHEN :fingerprint IS NOT NULL THEN :now END,
     transitions = j.transitions + CASE :state WHEN 'dead_letter' THEN 2 ELSE 1 END
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.lease_expires_at IS NOT NULL
 RETURNING {{moved_columns}}, :claim_version, j.queue, j.type

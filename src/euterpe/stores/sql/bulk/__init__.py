@@ -1,0 +1,1 @@
+"""Acts on everything that matches a query: stored, and worked off in batches by any process."""

@@ -1,0 +1,150 @@
+"""One batch of an operation: its jobs are acted on and its place moves on in one transaction, or neither.
+
+Whoever is killed in between has done nothing; who comes next begins at the same place. So every job is acted on once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from euterpe.model.batch import Unit, drafts_of
+from euterpe.model.bulk import Action, BulkOperation, BulkProgress, OperationState, Skipped, watches_moves, why_skipped
+from euterpe.model.claims.outcome import taken_away
+from euterpe.model.errors import EuterpeError, UnprocessableRow
+from euterpe.model.job import JobRow
+from euterpe.model.job_query import parse_query
+from euterpe.model.state import By, State, check_move
+from euterpe.model.submission import Submission, check
+from euterpe.model.views import Search
+from euterpe.stores.sql.jobs import settle
+from euterpe.stores.sql.jobs import submit as jobs_submit
+from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST, replay_of
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.reads.matching import Matching, matching
+from euterpe.stores.sql.rows import job_from
+from euterpe.stores.sql.statements import Family
+
+LOCK_WAIT_MS = 1000
+"""For jobs that somebody holds: then the batch is left for the next time."""
+
+
+class Tally(msgspec.Struct):
+    """What became of the jobs of a batch."""
+
+    done: int = 0
+    failed: int = 0
+    error: str | None = None
+    skipped: Counter[str] = msgspec.field(default_factory=Counter)
+    queues: list[str] = []
+    replayed: list[str] = []
+
+    def fail(self, error: object) -> None:
+        self.failed += 1
+        self.error = str(error)[:500]
+
+
+def next_of(operation: BulkOperation, limit: int) -> Program[Matching]:
+    """The jobs of the next batch. Read outside the transaction that acts on them, which looks at each again."""
+    return (yield from matching(search_of(operation), operation.place, limit))
+
+
+def search_of(operation: BulkOperation) -> Search:
+    found = parse_query(operation.resolved, operation.created_at)
+    return msgspec.structs.replace(found, requester_id=operation.requester_id)
+
+
+def act(operation: BulkOperation, found: Matching, family: Family, payload_limit: int) -> Program[BulkProgress | None]:
+    """Act on a batch and move on; None: somebody else has done it, or is at it, or the operation was cancelled."""
+    yield one("bound_lock_waits", wait_ms=LOCK_WAIT_MS)
+    if not (yield one("hold_operation", id=operation.id, place=operation.place)):
+        return None
+    tally = Tally()
+    rows = (yield one("get_jobs_for_update", ids=sorted(found.ids))) if found.ids else []
+    tally.skipped[Skipped.GONE] += len(found.ids) - len(rows)
+    watching = watches_moves(search_of(operation))
+    jobs: list[JobRow] = []
+    for row in rows:
+        try:
+            job = job_from(row)
+        except UnprocessableRow as unreadable:
+            tally.fail(unreadable)
+            continue
+        skipped = why_skipped(job, operation.action, operation.created_at, watching=watching)
+        if skipped is None:
+            jobs.append(job)
+        else:
+            tally.skipped[skipped] += 1
+    if operation.action is Action.CANCEL:
+        yield from _cancel(jobs, family, tally, force=operation.force)
+    else:
+        yield from _again(jobs, payload_limit, tally, as_itself=operation.action is Action.RETRY)
+    return (yield from _advance(operation, found, tally))
+
+
+def give_up(operation: BulkOperation, found: Matching, error: str) -> Program[BulkProgress | None]:
+    """The database refuses to let these jobs be acted on: they count as failed, and the others go on."""
+    tally = Tally(failed=len(found.ids), error=error)
+    return (yield from _advance(operation, found, tally))
+
+
+def _advance(operation: BulkOperation, found: Matching, tally: Tally) -> Program[BulkProgress | None]:
+    over = found.next_place is None
+    rows = yield one(
+        "advance_operation",
+        id=operation.id,
+        seen=operation.place,
+        place=0 if found.next_place is None else found.next_place,
+        state=OperationState.COMPLETED if over else OperationState.RUNNING,
+        done=tally.done,
+        failed=tally.failed,
+        error=tally.error,
+        skipped=msgspec.json.encode(dict(+(Counter(operation.skipped) + tally.skipped))).decode(),
+    )
+    return BulkProgress(tuple(tally.queues), tuple(tally.replayed), tally.done, more=not over) if rows else None
+
+
+def _cancel(jobs: Sequence[JobRow], family: Family, tally: Tally, *, force: bool) -> Program[None]:
+    """As `operator.cancel`, for many."""
+    pairs = []
+    for job in jobs:
+        if job.state is State.RUNNING and not force:
+            yield one("request_cancel", id=job.id, claim_version=job.claim_version)
+        else:
+            reason = CANCELLED_BY_FORCE if job.state is State.RUNNING else CANCELLED_BY_REQUEST
+            pairs.append((job, taken_away(job, State.CANCELLED, reason, By.OPERATOR)))
+    if pairs:
+        yield from settle.take_away(pairs, family)
+    tally.done += len(jobs)
+
+
+def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, *, as_itself: bool) -> Program[None]:
+    """As `operator.retry`, for many. `as_itself`: a failed job with budget left goes on, and is not replayed."""
+    replays: list[Submission] = []
+    for job in jobs:
+        if as_itself and job.state is State.FAILED and job.attempt_count < job.max_attempts:
+            check_move(job.state, State.SCHEDULED, By.OPERATOR)
+            rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
+            yield from tell([job_from(rows[0])])
+            tally.done += 1
+            tally.queues.append(job.queue)
+            continue
+        try:
+            replay = replay_of(job)
+            check(replay, payload_limit)
+        except EuterpeError as refused:
+            tally.fail(refused)
+        else:
+            replays.append(replay)
+    if replays:
+        answers = yield from jobs_submit.submit([Unit((draft,)) for draft in drafts_of(replays)])
+        for answer in answers:
+            if isinstance(answer, EuterpeError):
+                tally.fail(answer)
+            else:
+                tally.done += 1
+                tally.replayed += [receipt.queue for receipt in answer]
+    tally.queues += tally.replayed

@@ -1,0 +1,114 @@
+"""The face of the store for acts on everything that matches a query, and the work on them."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from random import shuffle
+from typing import Final
+
+from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, JobCount
+from euterpe.model.errors import DataRejected
+from euterpe.model.views import Search
+from euterpe.ports import Telemetry
+from euterpe.stores.sql.bulk import batches, orders
+from euterpe.stores.sql.engine import Engine, LockTimeout
+from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.reads.matching import Matching, count
+
+BUDGET_S: Final = 0.5
+"""Of one pass. Sweeps that recover lost jobs wait no longer than this for an operation."""
+AT_A_TIME: Final = 100
+"""Operations that are worked on in turns; the others wait for these."""
+
+
+Reporting = Callable[[], Telemetry | None]
+"""Who counts what happens, if anybody does by now."""
+
+
+class Operations:
+    """Stored, and worked off by any process that comes by."""
+
+    def __init__(self, engine: Engine, ends: EndReports, payload_limit: int, telemetry: Reporting) -> None:
+        self._engine = engine
+        self._ends = ends
+        self._payload_limit = payload_limit
+        self._telemetry = telemetry
+
+    async def count(self, query: Search) -> JobCount:
+        return await self._engine.read(lambda: count(query))
+
+    async def order(self, order: BulkOrder) -> tuple[BulkOperation, bool]:
+        return await self._engine.write(lambda: orders.order(order))
+
+    async def get(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
+        return await self._engine.read(lambda: orders.get(operation_id, ordered_by))
+
+    async def list(self, ordered_by: str | None = None, limit: int = 50) -> list[BulkOperation]:
+        return await self._engine.read(lambda: orders.listed(ordered_by, limit))
+
+    async def cancel(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
+        return await self._engine.write(lambda: orders.cancel(operation_id, ordered_by))
+
+    async def work(self) -> BulkProgress:
+        """A batch of each running operation in turn, until nothing is left or the time of a pass is over."""
+        give_up_at = time.monotonic() + BUDGET_S
+        queues: list[str] = []
+        replayed: list[str] = []
+        done = 0
+        while True:
+            more = False
+            running = await self._engine.read(_running)
+            shuffle(running)  # When time runs out, it runs out for another one each time.
+            for operation in running:
+                if time.monotonic() > give_up_at:
+                    return BulkProgress(tuple(queues), tuple(replayed), done, more=True)
+                progress = await self._batch(operation)
+                if progress is not None:
+                    queues += progress.queues
+                    replayed += progress.replayed
+                    done += progress.done
+                    more = more or progress.more
+            if not more:
+                return BulkProgress(tuple(queues), tuple(replayed), done)
+
+    async def _batch(self, operation: BulkOperation) -> BulkProgress | None:
+        found = await self._engine.read(lambda: batches.next_of(operation, BATCH))
+        try:
+            return await self._act(operation, found)
+        except (DataRejected, LockTimeout):
+            first = _first_of(found)
+        try:
+            return await self._act(operation, first)
+        except LockTimeout:
+            return None  # Somebody holds this very job. The next pass asks again; other operations go on.
+        except DataRejected as refused:
+            reason = str(refused)
+            return await self._engine.write(lambda: batches.give_up(operation, first, reason))
+
+    async def _act(self, operation: BulkOperation, found: Matching) -> BulkProgress | None:
+        family = self._engine.family
+        progress = await self._ends.write(
+            lambda: batches.act(operation, found, family, self._payload_limit), EndedBy.OPERATOR
+        )
+        telemetry = self._telemetry()
+        if progress is not None and telemetry is not None:
+            for queue, jobs in Counter(progress.replayed).items():
+                telemetry.produced(queue, jobs)
+            for queue, jobs in (Counter(progress.queues) - Counter(progress.replayed)).items():
+                telemetry.retried(queue, jobs)
+        return progress
+
+
+def _first_of(found: Matching) -> Matching:
+    """One job alone: another one of its batch may be what the database refuses, or somebody holds."""
+    if len(found.ids) < 2:
+        return found
+    return Matching(found.ids[:1], found.places[:1], found.places[0])
+
+
+def _running() -> Program[list[BulkOperation]]:
+    rows = yield one("running_operations", limit=AT_A_TIME)
+    return [orders.operation_from(row) for row in rows]

@@ -1,0 +1,2 @@
+-- How many jobs match, up to a limit.
+SELECT COUNT(*) FROM ({{matching}}) AS m

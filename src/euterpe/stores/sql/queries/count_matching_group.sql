@@ -1,0 +1,2 @@
+-- The same of the failures with one fingerprint.
+SELECT COUNT(*) FROM ({{matching_group}}) AS m

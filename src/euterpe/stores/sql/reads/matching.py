@@ -1,0 +1,76 @@
+"""Which jobs a query matches, without reading them: for counting them, and for acting on all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from euterpe.model.bulk import COUNTED, LOOKED_AT, JobCount
+from euterpe.model.job_query import SCAN_LIMIT
+from euterpe.model.views import PAGE_BYTES, Search
+from euterpe.stores.sql.program import Program, Row, one
+from euterpe.stores.sql.reads.scan import NEWEST, Stretch, places_of_id, stretch_of
+from euterpe.stores.sql.reads.search import check_search, criteria
+
+
+class Matching(NamedTuple):
+    """Jobs below a place, newest first, and the place to go on from; None: there are no others."""
+
+    ids: list[str]
+    places: list[int]
+    next_place: int | None
+
+
+def matching(query: Search, before: int, limit: int) -> Program[Matching]:
+    """The next of them. There may be none this time, and others further down."""
+    if query.text is not None:
+        rows: list[Row] = []
+        for place in (yield from places_of_id(query.text)):
+            if place < before:
+                rows += yield one(_statement(query), **criteria(query, Stretch(place + 1, place, more=False)), limit=1)
+        if rows:
+            return Matching([row[1] for row in rows], [row[0] for row in rows], None)
+    stretch = yield from stretch_of(query, before)
+    rows = yield one(_statement(query), **criteria(query, stretch, query.text), limit=limit)
+    cut = _of_bearable_size(rows)
+    if cut and (len(cut) < len(rows) or len(rows) == limit):
+        return Matching([row[1] for row in cut], [row[0] for row in cut], cut[-1][0])
+    return Matching([r[1] for r in cut], [r[0] for r in cut], stretch.down_to if stretch.more else None)
+
+
+def _of_bearable_size(rows: list[Row]) -> list[Row]:
+    """The first of them, up to the bytes of a page: all are read at once later."""
+    size = 0
+    for i, row in enumerate(rows):
+        size += row[2]
+        if i and size > PAGE_BYTES:
+            return rows[:i]
+    return rows
+
+
+def _statement(query: Search) -> str:
+    return "matching" if query.fingerprint is None else "matching_group"
+
+
+def count(query: Search) -> Program[JobCount]:
+    """Up to `COUNTED`, and looking at no more than `LOOKED_AT` jobs."""
+    check_search(query)
+    query = msgspec.structs.replace(query, scan_limit=SCAN_LIMIT)
+    if query.text is not None:
+        found = yield from matching(query, NEWEST, COUNTED)
+        if found.ids and found.next_place is None:
+            return JobCount(len(found.ids), exact=True)
+    total, before = 0, NEWEST
+    for _ in range(LOOKED_AT // SCAN_LIMIT):
+        stretch = yield from stretch_of(query, before)
+        ((more,),) = yield one(
+            f"count_{_statement(query)}", **criteria(query, stretch, query.text), limit=COUNTED + 1 - total
+        )
+        total += more
+        if total > COUNTED:
+            return JobCount(COUNTED, exact=False)
+        if not stretch.more:
+            return JobCount(total, exact=True)
+        before = stretch.down_to
+    return JobCount(total, exact=False)

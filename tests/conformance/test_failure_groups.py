@@ -1,0 +1,110 @@
+"""Failures by cause: two thousand failures with three causes are three groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from euterpe.model.bulk import Action, BulkOrder
+from euterpe.model.claims.exchange import Report
+from euterpe.model.errors import InvalidInput
+from euterpe.model.failures.failure import Category
+from euterpe.model.job_query import parse_query
+from euterpe.model.state import State
+from euterpe.model.views import Search
+from euterpe.ports import Capability
+from euterpe.stores.sql.store import SqlStore
+from tests.conformance.acts import SECOND, complete, fail, failure, job, submit, submit_in, take, take_one, taken
+from tests.conformance.clock import FrozenClock
+from tests.conformance.needs import needs
+
+
+async def fail_many(store: SqlStore, messages: list[str], type: str = "report", **said: object) -> list[str]:
+    await store.submit_many([job(type, **said) for _ in messages])
+    claims = await take(store, len(messages), types=(type,))
+    await store.settle(
+        [Report(c, failure(Category.PERMANENT, m, code="ValueError")) for c, m in zip(claims, messages, strict=True)]
+    )
+    return [claim.job.id for claim in claims]
+
+
+async def test_failures_with_one_cause_are_one_group(store: SqlStore, clock: FrozenClock) -> None:
+    began = clock.now_us
+    await fail_many(store, [f"order {n} of 'customer {n}' is gone" for n in range(40)])
+    clock.advance(seconds=5)
+    last = await fail_many(store, [f"cannot open /data/{n}/in.wav" for n in range(10)])
+    await fail_many(store, ["order 7 of 'x' is gone"], "other")
+    found = await store.failure_groups()
+    assert not found.more
+    groups = {(g.type, g.message.split()[0]): g for g in found.groups}
+    assert {key: (g.count, g.exact) for key, g in groups.items()} == {
+        ("report", "order"): (40, True),
+        ("report", "cannot"): (10, True),
+        ("other", "order"): (1, True),
+    }
+    assert (groups["report", "order"].first_at, groups["report", "order"].last_at) == (began, began)
+    newest = groups["report", "cannot"]
+    assert (newest.sample_job_id in last, newest.code, newest.category) == (True, "ValueError", "permanent")
+    assert newest.last_at == began + 5 * SECOND
+    query = f"fingerprint:{newest.fingerprint}"
+    page = await store.search(parse_query(query, clock.now_us))
+    assert [j.id for j in page.jobs] == sorted(last, key=last.index, reverse=True)
+    assert (
+        await store.search(parse_query(f"fingerprint:{newest.fingerprint} state:cancelled", clock.now_us))
+    ).jobs == []
+
+
+async def test_one_group_is_replayed_and_the_others_are_not(store: SqlStore, clock: FrozenClock) -> None:
+    await fail_many(store, [f"no {n}" for n in range(5)])
+    await fail_many(store, ["other"])
+    (group,) = [g for g in (await store.failure_groups()).groups if g.count == 5]
+    query = f"fingerprint:{group.fingerprint}"
+    search = parse_query(query, clock.now_us)
+    assert (await store.operations.count(search)).count == 5
+    said = BulkOrder(action=Action.RETRY, query=query, search=search, ordered_by="local")
+    ordered, _ = await store.operations.order(said)
+    while (await store.sweeps.work_operations()).more:
+        pass
+    assert (await store.operations.get(ordered.id)).done == 5
+    assert len((await store.search(Search(state=State.SCHEDULED))).jobs) == 5
+    assert [g.message for g in (await store.failure_groups()).groups] == ["other"], "what is tried again has not failed"
+
+
+async def test_a_job_that_is_retried_and_completes_is_in_no_group(store: SqlStore) -> None:
+    claim = await taken(store)
+    await fail(store, claim, Category.PERMANENT)
+    assert len((await store.failure_groups()).groups) == 1
+    await store.retry(claim.job.id)
+    await complete(store, await take_one(store))
+    assert (await store.failure_groups()).groups == []
+
+
+async def test_dead_letters_and_ends_by_sweeps_have_a_cause_too_and_others_have_none(
+    store: SqlStore, clock: FrozenClock
+) -> None:
+    for state in (State.DEAD_LETTER, State.RETRYING, State.CANCELLED, State.COMPLETED):
+        await submit_in(store, state, str(state))
+    await submit(store, "old", lifetime_us=60 * SECOND)
+    clock.advance(seconds=61)
+    await store.sweeps.urgent()
+    groups = (await store.failure_groups()).groups
+    assert {(g.type, g.code) for g in groups} == {("dead_letter", "error"), ("old", "lifetime_exceeded")}
+
+
+async def test_groups_are_bounded_and_say_so(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        await fail_many(store, ["broken"] * 3, name)
+    some = await store.failure_groups(limit=2)
+    assert (len(some.groups), some.more) == (2, True)
+    monkeypatch.setattr("euterpe.stores.sql.reads.failures.COUNTED_OF_A_GROUP", 2)
+    assert {(g.count, g.exact) for g in (await store.failure_groups()).groups} == {(2, False)}
+    with pytest.raises(InvalidInput):
+        await store.failure_groups(limit=0)
+
+
+@needs(Capability.ANY_REQUESTER)
+async def test_a_requester_sees_its_own_failures(store: SqlStore) -> None:
+    await fail_many(store, ["broken"] * 2, requester_id="a")
+    await fail_many(store, ["broken"] * 3, requester_id="b")
+    assert [g.count for g in (await store.failure_groups("a")).groups] == [2]
+    assert [g.count for g in (await store.failure_groups()).groups] == [5]
+    assert (await store.failure_groups("c")).groups == []
