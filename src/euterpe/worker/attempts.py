@@ -16,7 +16,7 @@ from euterpe.model.claims.outcome import Released
 from euterpe.model.job import Claim
 from euterpe.model.submission import OVERRUN_US
 from euterpe.ports import Trace
-from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
+from euterpe.worker.attempt import Around, AttemptRun, HandlerInterruption, Means
 from euterpe.worker.context import Context
 from euterpe.worker.execution.processes import Processes
 from euterpe.worker.execution.threads import Threads
@@ -47,6 +47,7 @@ class RunningAttempts:
         result_limit: int,
         on_change: Callable[[], None],
         trace: Trace | None = None,
+        around: Around | None = None,
     ) -> None:
         self._handlers = handlers
         self._reporter = reporter
@@ -64,6 +65,7 @@ class RunningAttempts:
             reporter.is_spawning,
             result_limit,
             self._ran,
+            around,
         )
         self._table: LeaseTable | None = None
         self._uncancellable: set[AttemptRun] = set()

@@ -11,7 +11,7 @@ from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
-from euterpe.worker.context import Sent
+from euterpe.worker.context import NO_STATE, Sent
 from euterpe.worker.progress import NewsLine
 from euterpe.worker.spawning import Spawns
 
@@ -28,11 +28,13 @@ class WorkerReporter:
         advance: Callable[[Advance], Awaitable[None]],
         spawn: Spawn | None,
         make_submission: MakeSubmission | None,
+        state: Any = NO_STATE,
     ) -> None:
         self._loop = loop
         self._advance = advance
         self._spawn = spawn
         self._make_submission = make_submission
+        self.state = state
         self._lines: dict[str, NewsLine] = {}
         self._spawns: dict[str, Spawns] = {}
 

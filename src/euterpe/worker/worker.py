@@ -26,9 +26,11 @@ from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
+from euterpe.worker.context import NO_STATE
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
+from euterpe.worker.hooks import AttemptHooks
 from euterpe.worker.job_log import job_keys, report_end
 from euterpe.worker.reporter import MakeSubmission, Spawn, WorkerReporter
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
@@ -71,6 +73,7 @@ class WorkerLoop:
         settled: Callable[[str, SettleResult], None] | None = None,
         trace: Trace | None = None,
         shutdown: ShutdownDeadline | None = None,
+        hooks: AttemptHooks | None = None,
     ) -> None:
         self._claims = claims
         self._handlers = handlers
@@ -80,9 +83,10 @@ class WorkerLoop:
         self._settled = settled
         self._shutdown = shutdown or ShutdownDeadline()
         self._loop = asyncio.get_running_loop()
-        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission)
+        state, around = (NO_STATE, None) if hooks is None else (hooks.state, hooks.around)
+        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission, state)
         self._attempts = RunningAttempts(
-            handlers, reporter, settings.concurrency, settings.result_limit, self._wake, trace
+            handlers, reporter, settings.concurrency, settings.result_limit, self._wake, trace, around
         )
         reports = Reports(self._attempts.lose, self._attempts.cancel)
         slots = LEASES_PER_SLOT * settings.concurrency
