@@ -49,10 +49,12 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.queue.handle import JobHandle
     from euterpe.queue.job import Attempt, Job, Page, Progress, Stats
     from euterpe.queue.queue import Queue
+    from euterpe.queue.submit_middleware import NewJob
     from euterpe.queue.sync import SyncQueue
     from euterpe.queue.worker import RunningAttempt, Worker, WorkerOptions
     from euterpe.queue.workflow import Workflow, WorkflowNode
     from euterpe.worker.context import Context, Sent
+    from euterpe.worker.signature import injected
 
 __version__ = "0.1.0"
 
@@ -96,10 +98,12 @@ _HOMES = {
     "euterpe.queue.definition.job_type": "Call CronDecorator JobDecorator JobType PreparedJob",
     "euterpe.queue.definition.options": "Options Updates",
     "euterpe.queue.queue": "Queue",
+    "euterpe.queue.submit_middleware": "NewJob",
     "euterpe.queue.sync": "SyncQueue",
     "euterpe.queue.worker": "RunningAttempt Worker WorkerOptions",
     "euterpe.queue.workflow": "Workflow WorkflowNode",
     "euterpe.worker.context": "Context Sent",
+    "euterpe.worker.signature": "injected",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -143,6 +147,7 @@ __all__ = [
     "JobNotFound",
     "JobPruned",
     "JobType",
+    "NewJob",
     "OpenedBeforeFork",
     "Options",
     "Page",
@@ -172,4 +177,5 @@ __all__ = [
     "WorkerOptions",
     "Workflow",
     "WorkflowNode",
+    "injected",
 ]

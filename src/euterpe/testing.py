@@ -39,9 +39,11 @@ from euterpe.stores.sql.sqlite.blocking_reads import all_jobs
 from euterpe.stores.sql.store import SqlStore
 from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
 from euterpe.worker.completions import HandlerCompletions
-from euterpe.worker.context import Context
+from euterpe.worker.context import NO_STATE, Context
 from euterpe.worker.execution.threads import Threads
-from euterpe.worker.handlers import Handler, encode_result
+from euterpe.worker.handlers import Handler, Handlers, encode_result
+from euterpe.worker.hooks import AttemptHooks, Hooks
+from euterpe.worker.lifespan import opened
 from euterpe.worker.reporter import WorkerReporter
 
 __all__ = [
@@ -257,6 +259,8 @@ class _Bench:
             asyncio.get_running_loop(), self._advance, core.spawn, submitter.make_submission, self._settling
         )
         reporter = self._reporter
+        self._stack = AsyncExitStack()
+        self._hooks = AttemptHooks(Hooks(), Handlers(), NO_STATE)
         self._means = Means(
             self._threads.call,
             self._in_thread,
@@ -268,10 +272,15 @@ class _Bench:
         )
 
     async def __aenter__(self) -> _Bench:
+        core = self._core
+        self._stack.callback(self._threads.close)
+        self._hooks = await self._stack.enter_async_context(opened(core.hooks, core.handlers, core.shutdown))
+        self._reporter.state = self._hooks.state
+        self._means = msgspec.structs.replace(self._means, around=self._hooks.around)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._threads.close()
+        await self._stack.aclose()
 
     async def claim(self, job_type: str | None = None) -> Claim | None:
         """The most urgent job of any queue."""
@@ -310,15 +319,14 @@ class _Bench:
         handler = self._core.handlers[claim.job.type]
         deadline = asyncio.get_running_loop().time() + claim.job.execution_timeout_us / 1_000_000
         context = Context(claim, self._reporter, deadline)
-        args = (context,) if handler.takes_context else ()
-        function = partial(handler.function, *args, **handler.arguments_of(claim.job))
         try:
-            value = await function() if handler.mode == "async" else await self._threads.call(function)
+            value = await self._hooks.through(context, partial(self._called, handler, claim, context))
             await self._reporter.delivered(claim)
             outcome = await self._reporter.outcome_of(claim, Success(encode_result(handler, value, RESULT_LIMIT)))
             if isinstance(outcome, Failed):
                 raise EuterpeError(outcome.failure.message)
-        except BaseException:
+        except BaseException as error:
+            await self._hooks.tell(context, error)
             await self._store.cancel(claim.job.id, force=True)  # It shall not be tried again by a later drain.
             raise
         finally:
@@ -326,6 +334,12 @@ class _Bench:
         if outcome is not None:
             await self._settling.settle([Report(claim, outcome)])
         return value
+
+    async def _called(self, handler: Handler, claim: Claim, context: Context) -> Any:
+        args = (context,) if handler.takes_context else ()
+        arguments = {**handler.arguments_of(claim.job), **self._hooks.injected(handler)}
+        function = partial(handler.function, *args, **arguments)
+        return await function() if handler.mode == "async" else await self._threads.call(function)
 
     async def _in_thread(self, handler: Handler, claim: Claim, context: Context) -> Any:
         """A test wants to step into a process handler, and to patch what it calls."""

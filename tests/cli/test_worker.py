@@ -113,3 +113,16 @@ def test_waiting_ends_with_exit_1_when_the_job_did_not_complete(sqlite_shell: Sh
     done = sqlite_shell.run("submit", "nobody.knows.this", "--wait", "100ms", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["state"] == "scheduled"
+
+
+def test_a_lifespan_that_fails_ends_the_worker_with_one_sentence(sqlite_shell: Shell) -> None:
+    lines = [
+        "from app import queue",
+        "@queue.lifespan",
+        "async def pool():",
+        "    raise OSError('no cache')",
+        "    yield",
+    ]
+    (sqlite_shell.folder / "broken.py").write_text("\n".join(lines))
+    said = sqlite_shell.refused("worker", "broken:queue", "--metrics-port", "0", code=1)
+    assert "the lifespan pool failed at its start: OSError: no cache" in said

@@ -93,6 +93,18 @@ def test_the_page_on_the_python_api_does_what_it_says(tmp_path: Path) -> None:
     ]
 
 
+def test_the_page_on_hooks_does_what_it_says(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(python_blocks("hooks.md")[0])
+    assert run([sys.executable, "script.py"], tmp_path).splitlines() == [
+        "opened",
+        "count took less than a second: True",
+        "1 {'tenant': 'acme'}",
+        "count took less than a second: True",
+        "attempt 1 of 1 failed: there is no word",
+        "closed",
+    ]
+
+
 def test_the_example_of_the_readme_does_what_it_says(tmp_path: Path) -> None:
     (script,) = python_blocks("../README.md")[:1]
     (tmp_path / "script.py").write_text(script)

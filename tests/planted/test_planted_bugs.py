@@ -22,6 +22,7 @@ from tests.planted.bugs_cut_off import CUT_OFF_BUGS
 from tests.planted.bugs_declared import DECLARED_BUGS
 from tests.planted.bugs_demo import DEMO_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
+from tests.planted.bugs_hooks import HOOK_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_looking import LOOKING_BUGS
 from tests.planted.bugs_media import MEDIA_BUGS
@@ -51,6 +52,7 @@ BUGS = (
     *DECLARED_BUGS,
     *DEMO_BUGS,
     *EDGE_BUGS,
+    *HOOK_BUGS,
     *LOCK_BUGS,
     *LOOKING_BUGS,
     *MEDIA_BUGS,

@@ -26,6 +26,7 @@ A_USERS_QUEUE = {
     *("submit", "submit_many", "chain", "fan_out", "workflow", "job", "cron"),
     *("get", "attempts", "search", "cancel", "retry", "dead_letter", "update", "pause", "resume", "stats"),
     *("worker", "work", "open", "close", "sync", "url"),
+    *("lifespan", "middleware", "submit_middleware", "on_error"),
 }
 STEERING = {"result", "wait", "refresh", "progress", "cancel", "retry"}
 

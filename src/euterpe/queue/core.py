@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,9 +26,11 @@ from euterpe.queue.definition.cron import Cron
 from euterpe.queue.definition.job_type import Definition
 from euterpe.queue.handle import JobHandle, handle_of_row
 from euterpe.queue.result_wait import Watching
+from euterpe.queue.submit_middleware import SubmitMiddleware, submit_through
 from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.breaker import SharedCircuits
 from euterpe.worker.handlers import Handlers
+from euterpe.worker.hooks import Hooks
 
 
 class QueueCore:
@@ -53,6 +56,8 @@ class QueueCore:
         self.handlers = Handlers()
         self.definitions: dict[str, Definition] = {}
         self.crons: list[Cron] = []
+        self.hooks = Hooks()
+        self.submit_middleware: list[SubmitMiddleware] = []
         self.shutdown = ShutdownDeadline()
         self._backend: Backend = connect(
             url, clock=clock, payload_limit=payload_limit, transport=transport, token=token
@@ -141,7 +146,12 @@ class QueueCore:
         return row
 
     async def spawn(self, claim: Claim, submissions: Sequence[Submission]) -> list[str]:
-        receipts: list[Receipt] = await self.store.spawn(claim.lease, submissions)
+        receipts: list[Receipt]
+        if self.submit_middleware:
+            store = partial(self.store.spawn, claim.lease)
+            receipts = await submit_through(self.submit_middleware, submissions, self.payload_limit, store)
+        else:
+            receipts = await self.store.spawn(claim.lease, submissions)
         return [receipt.job_id for receipt in receipts]
 
     def circuits_of(self, policy: BreakerPolicy) -> SharedCircuits:

@@ -20,6 +20,7 @@ from euterpe.queue.definition.cron import Cron, add_cron
 from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, register
 from euterpe.queue.definition.options import Options, Updates, changes_of
 from euterpe.queue.handle import JobHandle
+from euterpe.queue.hooks import QueueHooks
 from euterpe.queue.job import Attempt, Job, Page, Stats, attempt_of, job_of, jobs_of
 from euterpe.queue.submitter import Submitter
 from euterpe.queue.sync import SyncQueue
@@ -31,7 +32,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Queue:
+class Queue(QueueHooks):
     """A durable job queue on the database that `url` names.
 
     `url`: `sqlite:///jobs.db`, `postgresql://...`, `libsql:///jobs.db`, or `http(s)://...` of a control plane.

@@ -25,6 +25,7 @@ from euterpe.webhook.service import WebhookService
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.identity import worker_id
+from euterpe.worker.lifespan import opened
 from euterpe.worker.maintenance import PROMOTE_S, Sweeper
 from euterpe.worker.worker import WorkerLoop, WorkerSettings
 
@@ -70,7 +71,7 @@ async def run_worker(
 ) -> None:
     """Work until told to stop: `stop` or a first signal drains, `at_once` or a second one gives everything back."""
     core = submitter.core
-    async with traced(service.trace, core.store) as trace:
+    async with traced(service.trace, core.store) as trace, opened(core.hooks, core.handlers, core.shutdown) as hooks:
         core.store.expect_leases_of(settings.lease_ttl_us / 1e6)
         sweeper = Sweeper(core.store.sweeps, core.wakeups, telemetry, service.sweep_interval_s)
         webhook_service = WebhookService(core, settings, telemetry)
@@ -95,6 +96,7 @@ async def run_worker(
             shutdown=core.shutdown,
             circuits=None if settings.breaker is None else core.circuits_of(settings.breaker),
             completions=core.store,
+            hooks=hooks,
         )
 
         def drain() -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from euterpe.model.batch import Draft, Unit, drafts_of
+import msgspec
+
+from euterpe.model.batch import Draft, Receipt, Unit, drafts_of
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submission import Submission, check, check_key, check_payload
 from euterpe.queue.core import QueueCore
 from euterpe.queue.definition.job_type import Call, JobType, are_uniform, payload_of, submission_of_call, with_window
 from euterpe.queue.definition.options import Options, encode_payload, submission_of
 from euterpe.queue.handle import JobHandle
+from euterpe.queue.submit_middleware import submit_through, submit_through_blocking
 
 
 class Submitter:
@@ -30,19 +33,42 @@ class Submitter:
         core = self.core
         if unit.key is not None:
             check_key(unit.key)
-        if connection is None:
+        if core.submit_middleware:
+            receipts = await self._store_through(unit, connection)
+        elif connection is None:
             receipts = await core.store.submit_unit(unit)
         else:
             receipts = await core.store.submit_unit_on(unit, connection, core.channel)
         return [core.handle_of(receipt) for receipt in receipts]
+
+    async def _store_through(self, unit: Unit, connection: Any) -> list[Receipt]:
+        core = self.core
+
+        async def store(submissions: Sequence[Submission]) -> list[Receipt]:
+            checked = _with_submissions(unit, submissions)
+            if connection is None:
+                return await core.store.submit_unit(checked)
+            return await core.store.submit_unit_on(checked, connection, core.channel)
+
+        said = [draft.submission for draft in unit.drafts]
+        return await submit_through(core.submit_middleware, said, core.payload_limit, store)
 
     async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: Any) -> list[JobHandle[Any]]:
         return await self.store(Unit(tuple(drafts), key=key), connection) if drafts else []
 
     def store_blocking(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
         """Into the transaction of a blocking connection, from code that cannot await."""
-        receipts = self.core.store.submit_unit_on_sync(unit, connection, self.core.channel)
-        return [self.core.handle_of(receipt) for receipt in receipts]
+        core = self.core
+
+        def store(submissions: Sequence[Submission]) -> list[Receipt]:
+            return core.store.submit_unit_on_sync(_with_submissions(unit, submissions), connection, core.channel)
+
+        said = [draft.submission for draft in unit.drafts]
+        if core.submit_middleware:
+            receipts = submit_through_blocking(core.submit_middleware, said, core.payload_limit, store)
+        else:
+            receipts = store(said)
+        return [core.handle_of(receipt) for receipt in receipts]
 
     # --- check --------------------------------------------------------------------------------------
 
@@ -98,3 +124,8 @@ class Submitter:
             submission = self.make_submission(*(call if isinstance(call, tuple) else (call, None)), **options)
             known = (call, submission) if isinstance(call, Call) else None
             yield submission
+
+
+def _with_submissions(unit: Unit, submissions: Sequence[Submission]) -> Unit:
+    drafts = tuple(Draft(draft.id, said) for draft, said in zip(unit.drafts, submissions, strict=True))
+    return msgspec.structs.replace(unit, drafts=drafts)

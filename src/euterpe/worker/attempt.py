@@ -9,8 +9,9 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -53,6 +54,8 @@ class Means(msgspec.Struct, frozen=True):
     known: Callable[[Claim, Outcome | None], Awaitable[Outcome | None]]
     """The outcome, once it is known whether the handler committed its job's end by itself."""
     over: Callable[[AttemptRun], None] = lambda _attempt: None
+    around: Around | None = None
+    """Runs the attempt through the user's hooks, where there are any."""
 
 
 class AttemptRun:
@@ -122,8 +125,11 @@ class AttemptRun:
             if self.interruption is not None:
                 outcome = self.interrupted()
             else:
-                value = await (self._start() if self.handler.mode == "async" else self._elsewhere(means))
-                outcome = self.interrupted() if self._stopped_early() else self._success(value, means.result_limit)
+                if means.around is not None:
+                    outcome = await means.around(self, means)
+                else:
+                    value = await (self._start() if self.handler.mode == "async" else self._elsewhere(means))
+                    outcome = self.outcome_of(value, means.result_limit)
         except asyncio.CancelledError:
             outcome = Failed(CANCELLED_INSIDE) if self.interruption is None else self.interrupted()
         except GeneratorExit as error:
@@ -141,9 +147,25 @@ class AttemptRun:
         if for_the_process is not None:
             raise for_the_process
 
-    def _start(self) -> Awaitable[Any]:
+    async def call(self, means: Means, injected: Mapping[str, Any]) -> Any:
+        """Call the handler, with what it gets beside its job's arguments; middleware calls this."""
+        match self.handler.mode:
+            case "async":
+                return await self._start(injected)
+            case "thread":
+                return await means.in_thread(partial(self._start, injected))
+            case _:
+                return msgspec.json.decode(await means.in_process(self.handler, self.claim, self.context))
+
+    def outcome_of(self, value: Any, result_limit: int) -> Outcome | None:
+        """What the handler's return value means for the job."""
+        return self.interrupted() if self._stopped_early() else self._success(value, result_limit)
+
+    def _start(self, injected: Mapping[str, Any] | None = None) -> Awaitable[Any]:
         handler = self.handler
         arguments = handler.arguments_of(self.claim.job)
+        if injected:
+            arguments |= injected
         called: Awaitable[Any] = (
             handler.function(self.context, **arguments) if handler.takes_context else handler.function(**arguments)
         )
@@ -218,6 +240,9 @@ class AttemptRun:
                 return Released()
             case _:
                 return None
+
+
+Around = Callable[[AttemptRun, Means], Awaitable[Outcome | None]]
 
 
 def is_ctrl_c(error: BaseException) -> bool:

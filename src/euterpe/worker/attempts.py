@@ -16,7 +16,7 @@ from euterpe.model.claims.outcome import Released
 from euterpe.model.job import Claim, Lease
 from euterpe.model.submission import OVERRUN_US
 from euterpe.ports import Trace
-from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
+from euterpe.worker.attempt import Around, AttemptRun, HandlerInterruption, Means
 from euterpe.worker.breaker import QueueBreakers
 from euterpe.worker.context import Context
 from euterpe.worker.execution.processes import Processes
@@ -50,6 +50,7 @@ class RunningAttempts:
         on_change: Callable[[], None],
         breakers: QueueBreakers,
         trace: Trace | None = None,
+        around: Around | None = None,
     ) -> None:
         self._handlers = handlers
         self._reporter = reporter
@@ -69,6 +70,7 @@ class RunningAttempts:
             result_limit,
             reporter.outcome_of,
             self._ran,
+            around,
         )
         self._table: LeaseTable | None = None
         self._uncancellable: set[AttemptRun] = set()

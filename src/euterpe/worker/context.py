@@ -9,17 +9,27 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Generator
-from typing import Any, Generic, Protocol, TypeVar
+from enum import Enum
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from euterpe.model.claims.exchange import Advance
-from euterpe.model.errors import InvalidInput, PayloadTooLarge, PermanentError, StaleLease
+from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, PermanentError, StaleLease
 from euterpe.model.job import Claim
 from euterpe.model.state import check_advance
 from euterpe.model.submission import RESULT_LIMIT, Submission
 
 T = TypeVar("T")
+
+
+class NoState(Enum):
+    """What `ctx.state` stands on where no lifespan has opened anything."""
+
+    NO_STATE = "no state"
+
+
+NO_STATE: Final = NoState.NO_STATE
 
 
 class Sent(Generic[T]):
@@ -56,6 +66,11 @@ class Sent(Generic[T]):
 
 class Reporter(Protocol):
     """Where a context's news goes: to the worker's loop, or over a pipe to it."""
+
+    @property
+    def state(self) -> Any:
+        """What the worker's lifespan has opened, or NO_STATE."""
+        ...
 
     def tell(self, news: Advance) -> Sent[None]: ...
 
@@ -95,6 +110,27 @@ class Context:
     def job_id(self) -> str:
         """The job that this is an attempt of."""
         return self._claim.job.id
+
+    @property
+    def type(self) -> str:
+        """The name of its job type."""
+        return self._claim.job.type
+
+    @property
+    def queue(self) -> str:
+        """The queue that the job waited in."""
+        return self._claim.job.queue
+
+    @property
+    def state(self) -> Any:
+        """What the queue's lifespan yielded in this worker. `euterpe.injected()` hands it over with its type. Raises
+        EuterpeError where there is none: the queue has no lifespan, or the handler runs in a process of its own."""
+        state = self._reporter.state
+        if state is NO_STATE:
+            raise EuterpeError(
+                "there is no state here: write a @queue.lifespan; a handler with process=True cannot have it"
+            )
+        return state
 
     @property
     def attempt(self) -> int:

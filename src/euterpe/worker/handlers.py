@@ -84,6 +84,11 @@ def handler_of(
         raise InvalidInput(
             "process", f"{function.__qualname__} cannot be imported by another process; define it at the module's top"
         )
+    if process and signature.injected:
+        raise InvalidInput(
+            "process",
+            f"{function.__qualname__} asks for {next(iter(signature.injected))}; no lifespan reaches a process",
+        )
     mode: Mode = "async" if signature.is_async else "process" if process else "thread"
     return Handler(job_type, function, mode, signature, timeout_us)
 

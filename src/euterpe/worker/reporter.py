@@ -14,7 +14,7 @@ from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
 from euterpe.worker.completions import Completion, HandlerCompletions
-from euterpe.worker.context import Sent
+from euterpe.worker.context import NO_STATE, Sent
 from euterpe.worker.progress import NewsLine
 from euterpe.worker.spawning import Spawns
 
@@ -33,6 +33,7 @@ class WorkerReporter:
         spawn: Spawn | None,
         make_submission: MakeSubmission | None,
         completions: HandlerCompletions | None = None,
+        state: Any = NO_STATE,
     ) -> None:
         self._loop = loop
         self._advance = advance
@@ -40,6 +41,7 @@ class WorkerReporter:
         self._make_submission = make_submission
         self._completions = completions
         self._completing: Collection[str] = () if completions is None else completions.begun
+        self.state = state
         self._lines: dict[str, NewsLine] = {}
         self._spawns: dict[str, Spawns] = {}
 

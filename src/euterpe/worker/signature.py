@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from enum import Enum
+from typing import Any, Final, get_type_hints
 
 import msgspec
 
@@ -19,6 +20,28 @@ _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.+)`")
 _MISSING_FIELD = re.compile(r"Object missing required field `(.+)`")
 
 
+class Injected(Enum):
+    """The default of a parameter that the worker fills."""
+
+    INJECTED = "filled from the lifespan"
+
+
+INJECTED: Final = Injected.INJECTED
+
+
+def injected() -> Any:
+    """The default of a handler's parameter that the worker fills from what the queue's lifespan yields: the state
+    itself where it is of the annotated type, else its attribute of the parameter's name. It is no argument of the job.
+
+    Raises InvalidInput when the worker starts and the state does not have it.
+
+    Example:
+        @queue.job("report.render")
+        async def render(ctx: euterpe.Context, report_id: int, pool: Pool = euterpe.injected()) -> None: ...
+    """
+    return INJECTED
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """`arguments` is a struct made from the parameters; None means that the handler takes any JSON object."""
@@ -28,6 +51,8 @@ class Signature:
     names: tuple[str, ...]
     """Theirs, in order."""
     required: frozenset[str]
+    injected: Mapping[str, Any]
+    """Parameters that the worker fills from its lifespan, with their types."""
     takes_context: bool
     is_async: bool
     arguments: type[msgspec.Struct] | None
@@ -102,12 +127,15 @@ def read_signature(job_type: str, function: Any) -> Signature:
         raise InvalidInput("handler", f"{function.__qualname__} is a method; a job type is a plain function")
     hints = _hints(function)
     takes_context = bool(parameters) and _is_context(parameters[0], hints)
-    rest = parameters[1:] if takes_context else parameters
+    after_context = parameters[1:] if takes_context else parameters
+    injected = {p.name: hints.get(p.name, Any) for p in after_context if p.default is INJECTED}
+    rest = [parameter for parameter in after_context if parameter.name not in injected]
     arguments = _arguments_struct(job_type, function, rest, hints)
     return Signature(
         inspect.Signature(rest),
         tuple(parameter.name for parameter in rest),
         frozenset(parameter.name for parameter in rest if parameter.default is inspect.Parameter.empty),
+        injected,
         takes_context,
         inspect.iscoroutinefunction(function),
         arguments,

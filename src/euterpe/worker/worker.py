@@ -30,9 +30,11 @@ from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
 from euterpe.worker.breaker import QueueBreakers, SharedCircuits
 from euterpe.worker.cancel_watch import CancelWatch
 from euterpe.worker.completions import HandlerCompletions
+from euterpe.worker.context import NO_STATE
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
+from euterpe.worker.hooks import AttemptHooks
 from euterpe.worker.job_log import job_keys, report_end
 from euterpe.worker.reporter import MakeSubmission, Spawn, WorkerReporter
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
@@ -79,6 +81,7 @@ class WorkerLoop:
         shutdown: ShutdownDeadline | None = None,
         circuits: SharedCircuits | None = None,
         completions: CallerCompletions | None = None,
+        hooks: AttemptHooks | None = None,
     ) -> None:
         joined = (
             None if completions is None else HandlerCompletions(claims, completions, handlers, settings.result_limit)
@@ -96,9 +99,10 @@ class WorkerLoop:
             () if settings.breaker is None else settings.queues,
             self._telemetry,
         )
-        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission, joined)
+        state, around = (NO_STATE, None) if hooks is None else (hooks.state, hooks.around)
+        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission, joined, state)
         self._attempts = RunningAttempts(
-            handlers, reporter, settings.concurrency, settings.result_limit, self._wake, self._breakers, trace
+            handlers, reporter, settings.concurrency, settings.result_limit, self._wake, self._breakers, trace, around
         )
         reports = Reports(self._attempts.lose, self._attempts.cancel)
         slots = LEASES_PER_SLOT * settings.concurrency

@@ -25,7 +25,7 @@ from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError, Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
-from euterpe.worker.context import Context, Sent
+from euterpe.worker.context import NO_STATE, Context, Sent
 from euterpe.worker.execution.pipe import (
     FromChild,
     PipeAnswer,
@@ -54,6 +54,8 @@ class Refused(EuterpeError):
 
 class PipeReporter:
     """News over the socket; the worker's answers come back by number."""
+
+    state = NO_STATE
 
     def __init__(self, stream: Stream, make_submission: Callable[..., Submission] | None) -> None:
         self._stream = stream

@@ -16,13 +16,14 @@ from euterpe.model.claims.outcome import taken_away
 from euterpe.model.errors import EuterpeError, UnprocessableRow
 from euterpe.model.job import JobRow
 from euterpe.model.job_query import parse_query
+from euterpe.model.replay import replay_of
 from euterpe.model.state import By, State, check_move
 from euterpe.model.submission import Submission, check
 from euterpe.model.views import Search
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.effects import tell
-from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST, replay_of
+from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.reads.matching import Matching, matching
 from euterpe.stores.sql.rows import job_from
