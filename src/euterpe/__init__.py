@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
         JobFailed,
         JobNotFound,
         JobPruned,
+        MissingExtra,
         OpenedBeforeFork,
         PayloadTooLarge,
         PermanentError,
@@ -71,6 +72,7 @@ _HOMES = {
         "JobFailed "
         "JobNotFound "
         "JobPruned "
+        "MissingExtra "
         "OpenedBeforeFork "
         "PayloadTooLarge "
         "PermanentError "
@@ -140,6 +142,7 @@ __all__ = [
     "JobNotFound",
     "JobPruned",
     "JobType",
+    "MissingExtra",
     "OpenedBeforeFork",
     "Options",
     "Page",
