@@ -35,6 +35,8 @@ TRACING_VARIABLES: Final = ("OBSERVABILITY_TRACING_", "EUTERPE_OBSERVABILITY_TRA
 FIRST_LOOK_S: Final = 2.0
 LOOK_S: Final = 60.0
 SWEEP_PATIENCE_S: Final = 1.0
+HANDS_FILES_ON: Final = os.name == "posix"
+"""Whether a child can be handed an open file, as a lease keeper is. On Windows leases are renewed on the event loop."""
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +89,7 @@ async def run_worker(
             core.handlers,
             settings,
             wakeups=core.wakeups,
-            keeper=KeeperProcess(lease_keeper.COMMAND, core.backend_url) if service.keeper else None,
+            keeper=KeeperProcess(lease_keeper.COMMAND, core.backend_url) if service.keeper and HANDS_FILES_ON else None,
             spawn=core.spawn,
             make_submission=submitter.make_submission,
             telemetry=telemetry,
