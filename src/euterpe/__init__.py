@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
         JobFailed,
         JobNotFound,
         JobPruned,
+        MissingExtra,
         OpenedBeforeFork,
         PayloadTooLarge,
         PermanentError,
@@ -74,6 +75,7 @@ _HOMES = {
         "JobFailed "
         "JobNotFound "
         "JobPruned "
+        "MissingExtra "
         "OpenedBeforeFork "
         "PayloadTooLarge "
         "PermanentError "
@@ -147,6 +149,7 @@ __all__ = [
     "JobNotFound",
     "JobPruned",
     "JobType",
+    "MissingExtra",
     "NewJob",
     "OpenedBeforeFork",
     "Options",

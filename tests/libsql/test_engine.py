@@ -237,21 +237,6 @@ def test_a_url_that_names_nothing_or_asks_for_a_replica_is_refused(url: str) -> 
         LibsqlEngine(url)
 
 
-def test_without_the_package_the_error_says_what_to_install() -> None:
-    script = """
-import sys
-import time
-sys.modules["libsql"] = None
-from euterpe.model.errors import Unsupported
-try:
-    import euterpe.stores.sql.sqlite.libsql
-except Unsupported as error:
-    print(error)
-"""
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert "pip install 'euterpe-queue[libsql]'" in said.stdout
-
-
 async def test_work_goes_on_after_the_store_was_closed_and_opened_again(store: SqlStore) -> None:
     receipt = await store.submit(Submission(type="a"))
     await store.close()

@@ -26,6 +26,12 @@ LAST_YEAR_END = datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC)
 FAR_AHEAD = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
 
 
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False, key_encipherment=False,
+    data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+)  # fmt: skip
+
+
 @dataclass
 class Authority:
     """A certificate authority of this test session, and the client context that trusts it alone."""
@@ -53,6 +59,8 @@ class Authority:
             .not_valid_before(LONG_AGO)
             .not_valid_after(until)
             .add_extension(x509.SubjectAlternativeName(subject), critical=False)
+            # Python 3.13 verifies as RFC 5280 says: who signed, and what the signer may do, has to be in there.
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
             .sign(self.key, hashes.SHA256())
         )
         chain = self.folder / "server.pem"
@@ -87,6 +95,8 @@ def make_authority(folder: Path) -> Authority:
         .not_valid_before(LONG_AGO)
         .not_valid_after(FAR_AHEAD)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(SIGNS_CERTIFICATES, critical=True)
         .sign(key, hashes.SHA256())
     )
     return Authority(key, certificate, folder)

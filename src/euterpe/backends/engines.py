@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from euterpe.model.errors import InvalidInput
+from euterpe.model.extras import needing
 from euterpe.model.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock, Store, Wakeups
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
@@ -123,14 +124,16 @@ def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transpo
         path = sqlite_path(url)
         return SqliteEngine(path, clock), DataWatch(path)
     if scheme in ("postgres", "postgresql"):
-        from euterpe.stores.sql.postgres.engine import PostgresEngine
+        with needing("a Postgres queue", "postgres"):
+            from euterpe.stores.sql.postgres.engine import PostgresEngine
         from euterpe.wakeups.postgres_notify import NotifyWakeups
 
         postgres = PostgresEngine(url, clock)
         channel = f"euterpe_{postgres.schema or 'public'}"
         return postgres, NotifyWakeups(postgres.connect_to_notify, channel, postgres.can_listen)
     if scheme == "libsql":
-        from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
+        with needing("a libsql queue", "libsql"):
+            from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
         from euterpe.wakeups.local import LocalWakeups
         from euterpe.wakeups.sqlite_file import DataWatch
 
@@ -140,7 +143,8 @@ def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transpo
 
 
 def _control_plane(url: str, token: str | None, payload_limit: int, transport: str | None) -> Backend:
-    from euterpe.stores.remote.store import HttpStore, with_token
+    with needing("a queue over HTTP", "http"):
+        from euterpe.stores.remote.store import HttpStore, with_token
     from euterpe.wakeups.local import LocalWakeups
 
     if transport is not None:
@@ -151,7 +155,9 @@ def _control_plane(url: str, token: str | None, payload_limit: int, transport: s
 
 def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transport | None) -> Transport:
     from euterpe.stores.sql.reads.job_states import WaitingJobs
-    from euterpe.wakeups.redis_streams import StreamWakeups
+
+    with needing("a transport over Redis", "redis"):
+        from euterpe.wakeups.redis_streams import StreamWakeups
 
     if urlsplit(redis_url).scheme not in ("redis", "rediss", "unix"):
         raise InvalidInput(

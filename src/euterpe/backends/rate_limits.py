@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from euterpe.backends.database import database_of
+from euterpe.model.extras import needing
 from euterpe.ports import RateLimit, Store
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.stores.sql.rate_limit import SqlRateLimit
@@ -19,8 +20,9 @@ async def shared_rate_limit(
     if redis_url is None:
         yield SqlRateLimit(database_of(store), key, per_s)
         return
-    from euterpe.redis.connection import redis_client
-    from euterpe.redis.rate_limit import RedisRateLimit
+    with needing("a rate limit in Redis", "redis"):
+        from euterpe.redis.connection import redis_client
+        from euterpe.redis.rate_limit import RedisRateLimit
 
     limit = RedisRateLimit(redis_client(redis_url, tuning), key, per_s)
     try:

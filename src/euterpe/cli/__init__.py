@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from euterpe.cli.main import root
-from euterpe.model.errors import EuterpeError
+from euterpe.model.errors import EuterpeError, MissingExtra
+from euterpe.model.extras import needing
 
 BAD_USAGE = 2
 FAILED = 1
@@ -14,7 +14,12 @@ FAILED = 1
 def main() -> None:
     """Run the command line. An error of ours is one clear line, never a traceback."""
     try:
-        root(prog_name="euterpe")
+        with needing("this command"):
+            from euterpe.cli.main import root
+
+            root(prog_name="euterpe")
+    except MissingExtra as error:
+        sys.exit(f"euterpe: {error}")  # the package that prints for us may be the missing one
     except EuterpeError as error:
         sys.exit(complain(error))
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
+
 import click
 
+import euterpe
 from euterpe.cli.lazy import LazyCommand, LazyGroup
 
 RUN, JOBS, OPERATE, WEBHOOKS = "Run", "Jobs", "Operate", "Keys and webhooks"
@@ -48,6 +51,17 @@ COMMANDS = {
 }
 
 
+def _say_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from euterpe.backends.versions import engine_versions
+
+    click.echo(f"euterpe {euterpe.__version__}\nPython {platform.python_version()} on {platform.platform()}")
+    for engine, found in engine_versions().items():
+        click.echo(f"{engine}: {found}")
+    ctx.exit()
+
+
 @click.group(cls=LazyGroup, known=COMMANDS, invoke_without_command=True, context_settings={"max_content_width": 100})
 @click.option(
     "--role", type=click.Choice(["all", "api", "worker", "outbox", "producer"]), help="Run this part of the system."
@@ -55,7 +69,9 @@ COMMANDS = {
 @click.option("--app", metavar="MODULE:QUEUE", help="With --role: your queue, whose jobs the worker runs.")
 @click.option("--config", metavar="PATH", help="A YAML file; a missing one means defaults.")
 @click.option("--engine", metavar="URL", help="The database; also ENGINE_URL. Default: sqlite:///.euterpe/jobs.db")
-@click.version_option(package_name="euterpe-queue", message="euterpe %(version)s")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_say_version, help="Show versions and exit."
+)
 @click.pass_context
 def root(ctx: click.Context, role: str | None, app: str | None, config: str | None, engine: str | None) -> None:
     """Euterpe, a durable job queue on the database you already run.

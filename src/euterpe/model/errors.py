@@ -13,6 +13,7 @@ EuterpeError
 ├── StaleLease                   the fence refused the write: abort, someone else owns the job
 ├── UnprocessableRow             a stored row cannot be read; it is ended alone
 ├── Unsupported                  this engine cannot do that, by design
+├── MissingExtra                 a package is not installed; the message has the command that installs it
 ├── StoreUnavailable             the database did not answer, or refuses for now; nothing is known to be lost
 │   ├── CommitUnknown            the answer to a commit was lost; ask by idempotency key or job id
 │   ├── ServerNotReady           the server takes no connection for now: it is starting, full, or not listening yet
@@ -113,6 +114,18 @@ class UnprocessableRow(EuterpeError):
 
 class Unsupported(EuterpeError):
     """This engine cannot do that, by design."""
+
+
+class MissingExtra(EuterpeError, ImportError):
+    """This installation lacks a package. `extra` names the extra that brings it."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs the package {package}, which is not installed; "
+            f"install it with: pip install 'euterpe-queue[{extra}]'"
+        )
+        self.package = package
+        self.extra = extra
 
 
 class OpenedBeforeFork(EuterpeError):

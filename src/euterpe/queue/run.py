@@ -16,6 +16,7 @@ import msgspec
 from euterpe import lease_keeper
 from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.errors import EuterpeError
+from euterpe.model.extras import needing
 from euterpe.model.state import State
 from euterpe.ports import Capability, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
@@ -35,6 +36,8 @@ TRACING_VARIABLES: Final = ("OBSERVABILITY_TRACING_", "EUTERPE_OBSERVABILITY_TRA
 FIRST_LOOK_S: Final = 2.0
 LOOK_S: Final = 60.0
 SWEEP_PATIENCE_S: Final = 1.0
+HANDS_FILES_ON: Final = os.name == "posix"
+"""Whether a child can be handed an open file, as a lease keeper is. On Windows leases are renewed on the event loop."""
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +90,7 @@ async def run_worker(
             core.handlers,
             settings,
             wakeups=core.wakeups,
-            keeper=KeeperProcess(lease_keeper.COMMAND, core.backend_url) if service.keeper else None,
+            keeper=KeeperProcess(lease_keeper.COMMAND, core.backend_url) if service.keeper and HANDS_FILES_ON else None,
             spawn=core.spawn,
             make_submission=submitter.make_submission,
             telemetry=telemetry,
@@ -130,7 +133,8 @@ async def traced(trace: Trace | None, store: Store) -> AsyncIterator[Trace | Non
         _tell_of_spans(trace, store)
         yield trace
         return
-    from euterpe.observe.job_spans import job_spans, tracing_of
+    with needing("tracing", "telemetry"):
+        from euterpe.observe.job_spans import job_spans, tracing_of
 
     async with job_spans(tracing_of(os.environ), worker_id(os.environ)) as asked_for:
         _tell_of_spans(asked_for, store)

@@ -13,8 +13,6 @@ from typing import Final
 IN_MODIFY: Final = 0x2
 IN_ATTRIB: Final = 0x4
 EVENT: Final = struct.Struct("iIII")
-IN_NONBLOCK: Final = os.O_NONBLOCK
-IN_CLOEXEC: Final = os.O_CLOEXEC if hasattr(os, "O_CLOEXEC") else 0
 EVENTS_AT_ONCE: Final = 64 * 1024
 
 
@@ -26,7 +24,7 @@ class FileWatch:
         if not sys.platform.startswith("linux"):
             raise OSError("only Linux has inotify")
         library = ctypes.CDLL(None, use_errno=True)
-        self._descriptor: int = library.inotify_init1(IN_NONBLOCK | IN_CLOEXEC)
+        self._descriptor: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
             raise _last_error("inotify_init1")
         if library.inotify_add_watch(self._descriptor, os.fsencode(path), IN_MODIFY | IN_ATTRIB) < 0:

@@ -12,7 +12,8 @@ import os
 import random
 from typing import Any, Final
 
-from euterpe.model.errors import EuterpeError
+from euterpe.model.errors import EuterpeError, MissingExtra
+from euterpe.model.extras import needing
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import WRITE_S
@@ -103,10 +104,19 @@ class WebhookService:
 
     def _means(self) -> tuple[Any, Any] | None:
         """Who lacks the keys claims nothing: deliveries that must fail would use up the attempts of those who can."""
-        from euterpe.webhook.settings import OpenedSecrets, config_of
-
         try:
+            with needing("the delivery of webhooks", "webhooks"):
+                from euterpe.webhook.settings import OpenedSecrets, config_of
             return config_of(os.environ), OpenedSecrets(self._queue.backend_url, self._queue.store, os.environ)
+        except MissingExtra as error:
+            if not self._warned:
+                self._warned = True
+                log.warning(
+                    "webhooks wait, this worker cannot send them: %s; queue.work(webhooks=False) leaves sending to "
+                    "other processes",
+                    error,
+                )
+            return None
         except EuterpeError as error:
             if not self._warned:
                 self._warned = True

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
@@ -37,10 +37,8 @@ class Cron:
         options: Mapping[str, Any] | None = None,
         name: str | None = None,
     ) -> None:
-        try:
-            self.zone = ZoneInfo(tz)
-        except (ZoneInfoNotFoundError, ValueError, TypeError) as error:
-            raise InvalidInput("tz", f"{tz!r} is not a time zone") from error
+        self.zone = zone_of(tz)
+        self.tz = tz
         try:
             CronSim(expression, datetime(2026, 1, 1, tzinfo=self.zone))
         except (CronSimError, AttributeError, TypeError) as error:
@@ -60,18 +58,33 @@ class Cron:
     @property
     def identity(self) -> tuple[str, str]:
         """Two crons that share it would take each other's ticks: the key lets only the first submit."""
-        words = [self.expression, self.zone.key]
+        words = [self.expression, self.tz]
         return self.jobtype.type, ":".join(words if self.name is None else [self.name, *words])
 
     def key(self, tick: datetime) -> str:
         return f"cron:{self.identity[1]}:{tick:%Y-%m-%dT%H:%M:%SZ}"
 
 
+def zone_of(name: str) -> tzinfo:
+    """UTC needs no data. Any other zone comes from the system, or from the package tzdata where the system has none."""
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, TypeError) as error:
+        if isinstance(error, ZoneInfoNotFoundError) and not available_timezones():
+            raise InvalidInput(
+                "tz",
+                f"{name!r} cannot be looked up: this system has no time zones; install them with: pip install tzdata",
+            ) from error
+        raise InvalidInput("tz", f"{name!r} is not a time zone") from error
+
+
 def add_cron(crons: list[Cron], cron: Cron) -> None:
     if any(other.identity == cron.identity for other in crons):
         raise InvalidInput(
             "cron",
-            f"{cron.jobtype.type} has {cron.expression!r} in {cron.zone.key} already, and only one of the two would be "
+            f"{cron.jobtype.type} has {cron.expression!r} in {cron.tz} already, and only one of the two would be "
             "submitted at a tick; give each a name: queue.cron(..., name=...)",
         )
     crons.append(cron)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,9 @@ BEATS_PER_LEASE: Final = 3
 SHORTEST_INTERVAL_S: Final = 1 / BEATS_PER_LEASE
 """Rows of older releases may ask for leases of microseconds; following them would be all that a keeper does."""
 LOOK_S: Final = 0.5
+PROC: Final = Path("/proc")
+PS: Final = ["ps", "-o", "state=", "-p"]
+PS_PATIENCE_S: Final = 2.0
 NEWS_LIMIT: Final = 200
 """Claims in one piece of news: a line of it stays far below what a pipe's reader takes at once."""
 
@@ -84,21 +88,36 @@ def _tell(lost: list[Name], cancelled: list[Name], told: set[Name], hear: Hear) 
 
 def due(table: LeaseTable, worker_pid: int | None) -> list[Entry]:
     """What to renew now: nothing for a worker that is stopped or gone, nothing past its time."""
-    if worker_pid is not None and is_stopped(worker_pid):
-        return []
     now = time.monotonic()
-    return [entry for entry in table.entries() if entry.keep_until > now]
+    entries = [entry for entry in table.entries() if entry.keep_until > now]
+    return [] if entries and worker_pid is not None and is_stopped(worker_pid) else entries
 
 
 def is_stopped(pid: int) -> bool:
     """Stopped by a signal, a zombie or gone. Where the system does not tell, a worker counts as running."""
     if os.getppid() != pid:
         return True
+    return (state_by_proc(pid) if PROC.exists() else state_by_ps(pid))[:1] in ("T", "t", "Z", "X")
+
+
+def state_by_proc(pid: int) -> str:
+    """Linux: the letter of the process's state. Empty when it cannot be read."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = (PROC / str(pid) / "stat").read_text()
     except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] in ("T", "t", "Z", "X")
+        return ""
+    return stat.rpartition(")")[2].split()[0]
+
+
+def state_by_ps(pid: int) -> str:
+    """macOS and the BSDs have no /proc; every Unix has ps."""
+    try:
+        asked = subprocess.run(  # noqa: S603  # a command of ours and a number
+            [*PS, str(pid)], capture_output=True, text=True, timeout=PS_PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return asked.stdout.strip()
 
 
 def _name(lease: Lease) -> Name:

@@ -30,7 +30,7 @@ from euterpe.stores.sql.sqlite.library import (
 from euterpe.stores.sql.sqlite.writer import GroupCommitEngine
 from euterpe.stores.sql.statements import numbered
 
-__all__ = ["APSW", "ApswLibrary", "SqliteEngine", "as_sqlite", "connect", "execute", "system_clock"]
+__all__ = ["APSW", "ApswLibrary", "SqliteEngine", "as_sqlite", "connect", "execute", "library_version", "system_clock"]
 
 
 class SqliteEngine(GroupCommitEngine):
@@ -52,6 +52,11 @@ class SqliteEngine(GroupCommitEngine):
     def _settle_library(self) -> None:
         if not self.is_open and one_library.is_watched(self) and one_library.is_open_by_python(self.path):
             one_library.hand_over(self)
+
+
+def library_version() -> str:
+    """The SQLite that apsw brings, and apsw's own version."""
+    return f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})"
 
 
 class ApswLibrary(Library):

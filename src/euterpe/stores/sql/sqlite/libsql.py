@@ -16,26 +16,20 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import libsql as driver
+
 from euterpe.model.errors import (
     CommitUnknown,
     EuterpeError,
     InvalidInput,
     SchemaMismatch,
     StoreUnavailable,
-    Unsupported,
 )
 from euterpe.ports import Clock
 from euterpe.stores.sql.program import MakeProgram, Row, Statement
 from euterpe.stores.sql.sqlite.library import Library, patiently
 from euterpe.stores.sql.sqlite.python_sqlite import execute, statements
 from euterpe.stores.sql.sqlite.writer import MEMORY, GroupCommitEngine
-
-try:
-    import libsql as driver
-except ImportError as missing:
-    raise Unsupported(
-        "a libsql:// queue needs the libsql package; install it with `pip install 'euterpe-queue[libsql]'`"
-    ) from missing
 
 T = TypeVar("T")
 
