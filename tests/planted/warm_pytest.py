@@ -37,7 +37,7 @@ LIBRARIES: Final = (
     "psycopg",
     "redis.asyncio",
     "uvicorn",
-    "yaml",
+    "ruamel.yaml",
 )
 """Only what takes time to import and what many tests use. A library that is missing here is loaded after the fork."""
 
