@@ -27,6 +27,7 @@ def lines(started: Started, host: str, command: str) -> list[str]:
         "",
         f"Euterpe is up on {redact_url(started.url)}",
         "",
+        f"  Look     {base}{started.dashboard or '/'}" + (" (signs in once)" if started.dashboard else ""),
         f"  API      {base}",
         f"  Docs     {base}/docs",
         f"  Health   {base}/readyz",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from euterpe.ports.claims import Claims
 from euterpe.ports.clock import Clock
 from euterpe.ports.completions import CallerCompletions
+from euterpe.ports.dashboard import DashboardReads, Sessions
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
@@ -39,12 +40,14 @@ __all__ = [
     "Claims",
     "Clock",
     "CommitNotice",
+    "DashboardReads",
     "Maintenance",
     "MessageTransport",
     "NotifiesBeforeCommit",
     "OutboxStore",
     "RateLimit",
     "ServingStore",
+    "Sessions",
     "Span",
     "Store",
     "Telemetry",

@@ -153,7 +153,7 @@ def create_app(
 
 
 def _description(routes: Sequence[AnyRoute]) -> Description:
-    document = openapi_document(routes, _version())
+    document = openapi_document([route for route in routes if not route.is_page], _version())
     return Description(msgspec.json.encode(document), docs_page(document))
 
 

@@ -29,6 +29,8 @@ class FirstKey:
 
     created: CreatedKey | None = None
     kept_in: Path | None = None
+    prefix: str | None = None
+    """Of that key, if it is still good."""
 
 
 async def welcome(url: str, store: Store, environ: Mapping[str, str]) -> FirstKey:
@@ -39,8 +41,9 @@ async def welcome(url: str, store: Store, environ: Mapping[str, str]) -> FirstKe
     created = await enrolment(store, keyring_for(url, environ)).ensure_first(new_secret())
     if created is not None:
         _keep(kept_in, created.key)
-        return FirstKey(created, kept_in)
-    return FirstKey(kept_in=kept_in if await _still_good(kept_in, store) else None)
+        return FirstKey(created, kept_in, created.record.prefix)
+    prefix = await _good_prefix(kept_in, store)
+    return FirstKey(kept_in=None if prefix is None else kept_in, prefix=prefix)
 
 
 def _keep(path: Path, key: str) -> None:
@@ -57,7 +60,7 @@ def _kept(path: Path) -> tuple[str, str] | None:
         return None
 
 
-async def _still_good(path: Path, store: Store) -> bool:
+async def _good_prefix(path: Path, store: Store) -> str | None:
     parts = _kept(path)
     stored = await api_keys(store).find(parts[0]) if parts is not None else None
-    return stored is not None and not stored.is_over
+    return None if stored is None or stored.is_over else stored.record.prefix

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -102,6 +102,8 @@ class Started:
     """The job types that this process runs."""
     sample: str | None = None
     """A sound in the local root to try transcoding with."""
+    dashboard: str | None = None
+    """Where somebody at this machine is let into the dashboard, once."""
 
 
 def tuning_of(config: Config) -> Tuning:
@@ -145,7 +147,7 @@ async def run_role(
             keep_as_said(config, queue)
         parts = Parts(stop)
         trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
-        greeting, port = FirstKey(), None
+        greeting, port, link = FirstKey(), None, None
         media = None
         if transcodes and (role.serves or role.works):
             media = await stack.enter_async_context(transcoding(config, queue, metrics, works=role.works))
@@ -153,7 +155,11 @@ async def run_role(
                 parts.start_helper(media.tidy_forever())
         if role.serves:
             greeting = await welcome(core.backend_url, core.store, os.environ)
-            port = await parts.start_api(config, queue, tuning, metrics, trace, media)
+            from euterpe.service.dashboard import dashboard_of, one_time_link
+
+            dashboard = dashboard_of(queue, stop.draining)
+            port = await parts.start_api(config, queue, tuning, metrics, trace, media, dashboard.routes)
+            link = one_time_link(dashboard, config.api.host, greeting)
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
         if role.works:
@@ -176,7 +182,7 @@ async def run_role(
             parts.start_helper(sample_forever(core.store, metrics, interval_s))
         types = core.handlers.types if role.works else ()
         sample = await media.make_sample() if media is not None and role.serves and role.works else None
-        ready(Started(role, queue.url, port, greeting, types, sample))
+        ready(Started(role, queue.url, port, greeting, types, sample, link))
         await parts.until_done()
         core.shutdown.set_in(CLOSE_S - WRITE_S)
     log.info("stopped")
@@ -233,7 +239,8 @@ class Parts:
         tuning: Tuning,
         metrics: Metrics,
         trace: Trace | None,
-        media: TranscodingPart | None = None,
+        media: TranscodingPart | None,
+        pages: Callable[[], Sequence[Any]],
     ) -> int:
         """Start the API and wait until it listens; the port it got, should the configuration say 0."""
         from euterpe.backends.accounts import api_keys
@@ -251,7 +258,7 @@ class Parts:
             telemetry=metrics,
             trace=trace,
             job_types=core.definitions,
-            more_routes=(lambda _quotas: ()) if media is None else media.routes,
+            more_routes=lambda quotas: [*pages(), *(() if media is None else media.routes(quotas))],
             limits=Limits(
                 max_body_bytes=config.api.max_body_bytes,
                 rate_per_s=config.api.rate_limit,

@@ -56,6 +56,12 @@ class Cron:
         return tick.astimezone(UTC)
 
     @property
+    def in_words(self) -> str:
+        """When it runs, for people."""
+        words: str = CronSim(self.expression, datetime(2026, 1, 1, tzinfo=self.zone)).explain()
+        return words
+
+    @property
     def identity(self) -> tuple[str, str]:
         """Two crons that share it would take each other's ticks: the key lets only the first submit."""
         words = [self.expression, self.tz]

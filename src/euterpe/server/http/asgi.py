@@ -51,6 +51,16 @@ class Request:
         query: bytes = self._scope["query_string"]
         return query
 
+    @property
+    def path(self) -> str:
+        path: str = self._scope["path"]
+        return path
+
+    @property
+    def came_by_tls(self) -> bool:
+        """Here, or at a proxy that says so. Whoever lies about it only harms itself."""
+        return self._scope.get("scheme") == "https" or self.header(b"x-forwarded-proto") == b"https"
+
     def header(self, name: bytes) -> bytes | None:
         """The value of a header, whose name is given in lower case."""
         for key, value in self._scope["headers"]:

@@ -71,6 +71,8 @@ class Route(Generic[Input]):
     request_headers: tuple[str, ...] = ()
     reads_itself: bool = False
     """The handler gets a JsonObject; `takes` only describes it."""
+    is_page: bool = False
+    """For people and their browsers: a POST brings a form, and the API's document does not speak of it."""
     decoder: msgspec.json.Decoder[Any] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -156,7 +158,7 @@ class Router:
             request.identity = await self._authenticator.admit(request, route.scope)
         if route.method != "GET":
             body = await request.body(self._limits.max_body_bytes, self._limits.body_timeout_s)
-            said = decode_body(body, route.decoder)
+            said = decode_query(body, route.takes) if route.is_page else decode_body(body, route.decoder)
             if route.reads_itself:
                 said = JsonObject(said)
         else:

@@ -1,0 +1,77 @@
+"""What forms do. Each comes from an admin's own page, acts once, and goes to the page that shows what came of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from euterpe.dashboard.frame import JOBS
+from euterpe.dashboard.parts.masking import edited_payload
+from euterpe.dashboard.serving import Form, Serving
+from euterpe.dashboard.sign_in import Visitor
+from euterpe.model.errors import InvalidInput, JobNotFound
+from euterpe.model.replay import replay_of
+from euterpe.model.state import State
+from euterpe.ports import Store, Wakeups
+from euterpe.server.http.asgi import Answer, Request
+from euterpe.server.routes.submissions import job_id_of
+
+
+class CancelForm(Form, frozen=True):
+    """`force` takes a running job from its worker."""
+
+    force: str | None = None
+
+
+class ReplayForm(Form, frozen=True):
+    """The payload of the new job."""
+
+    payload: str | None = None
+
+
+class JobActs:
+    """Cancel, retry, replay."""
+
+    def __init__(self, serving: Serving, store: Store, wakeups: Wakeups) -> None:
+        self._serving = serving
+        self._store = store
+        self._wakeups = wakeups
+
+    async def cancel(self, request: Request, said: CancelForm) -> Answer:
+        async def do(visitor: Visitor) -> str:
+            job_id = _job_id(request)
+            state = await self._store.cancel(job_id, visitor.sees, force=said.force == "yes")
+            return _page(job_id, "cancel-requested" if state is State.RUNNING else "cancelled")
+
+        return await self._serving.act(request, said.csrf, do)
+
+    async def retry(self, request: Request, said: Form) -> Answer:
+        async def do(visitor: Visitor) -> str:
+            job_id = _job_id(request)
+            job = await self._store.retry(job_id, visitor.sees)
+            self._wakeups.announce([job.queue])
+            return _page(job.id, "retried" if job.id == job_id else "replayed")
+
+        return await self._serving.act(request, said.csrf, do)
+
+    async def replay(self, request: Request, said: ReplayForm) -> Answer:
+        async def do(visitor: Visitor) -> str:
+            job = await self._store.get(_job_id(request), visitor.sees)
+            if job.payload_format != "json":
+                raise InvalidInput("payload", "is not JSON, so it cannot be edited here")
+            payload = edited_payload(said.payload or "", job.payload)
+            receipt = await self._store.submit(msgspec.structs.replace(replay_of(job), payload=payload))
+            return _page(receipt.job_id, "replayed")
+
+        return await self._serving.act(request, said.csrf, do)
+
+
+def _job_id(request: Request) -> str:
+    said = request.parameters["job_id"]
+    job_id = job_id_of(said)
+    if job_id is None:
+        raise JobNotFound(said[:100])
+    return job_id
+
+
+def _page(job_id: str, said: str) -> str:
+    return f"{JOBS}/{job_id}?said={said}"

@@ -1,0 +1,74 @@
+"""The dashboard put together: its pages, its acts, and the routes that the server serves them by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from euterpe.dashboard.acts import CancelForm, JobActs, ReplayForm
+from euterpe.dashboard.assets import assets
+from euterpe.dashboard.frame import HOME, JOBS, SIGN_IN, SIGN_OUT
+from euterpe.dashboard.pages.entrance import Entrance, SignInForm, SignInQuery
+from euterpe.dashboard.pages.job import JobPage, JobQuery
+from euterpe.dashboard.pages.jobs import JobsPage, JobsQuery
+from euterpe.dashboard.pages.overview import OverviewPage
+from euterpe.dashboard.pages.queues import QUEUES, Crons, PauseForm, QueuesPage, QueuesQuery
+from euterpe.dashboard.pages.webhooks import WEBHOOKS, WebhookPages, WebhooksQuery
+from euterpe.dashboard.serving import Form, LivePage, NoQuery, Serving, page_route
+from euterpe.dashboard.sign_in import SignIn
+from euterpe.ports import DashboardReads, Sessions, Store, Wakeups
+from euterpe.server.auth import Keys
+from euterpe.server.http.router import AnyRoute
+
+
+class Dashboard:
+    """Pages over an open store. `draining` ends the live ones."""
+
+    def __init__(
+        self,
+        store: Store,
+        wakeups: Wakeups,
+        keys: Keys,
+        sessions: Sessions,
+        reads: DashboardReads,
+        *,
+        draining: asyncio.Event,
+        crons: Crons = list,
+    ) -> None:
+        self._sign_in = SignIn(keys, sessions)
+        self._serving = Serving(self._sign_in, draining)
+        self._store = store
+        self._wakeups = wakeups
+        self._reads = reads
+        self._crons = crons
+
+    def one_time_link(self, key_prefix: str) -> str:
+        """The path and query that sign in once as this key."""
+        return f"{SIGN_IN}?once={self._sign_in.new_link(key_prefix)}"
+
+    def routes(self) -> Sequence[AnyRoute]:
+        entrance = Entrance(self._serving)
+        acts = JobActs(self._serving, self._store, self._wakeups)
+        queues = QueuesPage(self._serving, self._store, self._reads, self._wakeups, self._crons)
+        webhooks = WebhookPages(self._serving, self._store, self._reads, self._wakeups)
+        pages: list[LivePage[Any]] = [
+            LivePage(self._serving, HOME, NoQuery, OverviewPage(self._reads).make),
+            LivePage(self._serving, JOBS, JobsQuery, JobsPage(self._store).make),
+            LivePage(self._serving, f"{JOBS}/{{job_id}}", JobQuery, JobPage(self._store, self._reads).make),
+            LivePage(self._serving, QUEUES, QueuesQuery, queues.make),
+            LivePage(self._serving, WEBHOOKS, WebhooksQuery, webhooks.many),
+            LivePage(self._serving, f"{WEBHOOKS}/{{event_id}}", WebhooksQuery, webhooks.one),
+        ]
+        return [
+            *(route for page in pages for route in page.routes()),
+            page_route("GET", SIGN_IN, entrance.show, SignInQuery),
+            page_route("POST", SIGN_IN, entrance.enter, SignInForm),
+            page_route("POST", SIGN_OUT, entrance.leave, Form),
+            page_route("POST", f"{JOBS}/{{job_id}}/cancel", acts.cancel, CancelForm),
+            page_route("POST", f"{JOBS}/{{job_id}}/retry", acts.retry, Form),
+            page_route("POST", f"{JOBS}/{{job_id}}/replay", acts.replay, ReplayForm),
+            page_route("POST", f"{QUEUES}/pause", queues.pause, PauseForm),
+            page_route("POST", f"{WEBHOOKS}/{{event_id}}/redeliver", webhooks.redeliver, Form),
+            *(page_route("GET", asset.path, asset.serve, NoQuery) for asset in assets()),
+        ]

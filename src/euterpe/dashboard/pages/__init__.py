@@ -1,0 +1,1 @@
+"""One file a page: what it reads and how it looks."""

@@ -1,0 +1,1 @@
+"""What pages are made of: elements, marks, charts, trees and graphs."""

@@ -1,0 +1,47 @@
+"""The dashboard in a role that serves: over the queue's own database, with a way in for whoever started it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from ipaddress import ip_address
+
+from euterpe.backends.accounts import api_keys
+from euterpe.backends.dashboard import dashboard_reads, sessions
+from euterpe.dashboard.dashboard import Dashboard
+from euterpe.dashboard.pages.queues import CronEntry
+from euterpe.queue.definition.cron import Cron
+from euterpe.queue.queue import Queue, core_of
+from euterpe.service.bootstrap import FirstKey
+
+
+def dashboard_of(queue: Queue, draining: asyncio.Event) -> Dashboard:
+    core = core_of(queue)
+    return Dashboard(
+        core.store,
+        core.wakeups,
+        api_keys(core.store),
+        sessions(core.store),
+        dashboard_reads(core.store),
+        draining=draining,
+        crons=lambda: [_entry(cron) for cron in core.crons],
+    )
+
+
+def _entry(cron: Cron) -> CronEntry:
+    next_at = int(cron.next_after(datetime.now(UTC)).timestamp() * 1_000_000)
+    return CronEntry(cron.jobtype.type, cron.expression, cron.in_words, cron.zone.key, next_at)
+
+
+def one_time_link(dashboard: Dashboard, host: str, greeting: FirstKey) -> str | None:
+    """Only on loopback, and only with the key that is this machine's own: the banner may end up in a log."""
+    if greeting.prefix is None or not is_loopback(host):
+        return None
+    return dashboard.one_time_link(greeting.prefix)
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,155 @@
+"""Looks for people. Each statement reads at most so many rows, whatever the history and however much waits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from euterpe.model.events.outbox import OutboxEvent
+from euterpe.model.overview import (
+    COUNTED,
+    LOOKED_AT,
+    WINDOW_S,
+    Backlog,
+    Count,
+    EndsSeries,
+    EventPage,
+    JobTimes,
+    Neighbours,
+    OutboxDepth,
+    Overview,
+    Running,
+    SeenWorker,
+    Workers,
+)
+from euterpe.model.state import TERMINAL, State
+from euterpe.stores.sql.dashboard.events import EVENT_STATES, events_page
+from euterpe.stores.sql.dashboard.graph import children_of, graph_around
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.program import Program, Row, one
+from euterpe.stores.sql.reads.scan import NEWEST
+
+QUEUES_SHOWN: Final = 100
+WAITING_COUNTED: Final = 10_000
+"""Of one queue and priority."""
+RUNNING_SHOWN: Final = 1_000
+TIMES: Final = 1_000
+EVENTS_OF_A_JOB: Final = 50
+OUTBOX_STATES: Final = ("scheduled", "running", "retrying", "dead_letter")
+
+
+class SqlDashboardReads:
+    """The looks of one database."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def overview(self, requester_id: str | None) -> Overview:
+        return await self._engine.read(lambda: overview(requester_id))
+
+    async def neighbours(self, job_id: str, requester_id: str | None) -> Neighbours:
+        return await self._engine.read(lambda: neighbours(job_id, requester_id))
+
+    async def events(
+        self, requester_id: str | None, state: str | None = None, before: int | None = None, limit: int = 50
+    ) -> EventPage:
+        states = EVENT_STATES if state is None else (state,)
+        return await self._engine.read(lambda: events_page(requester_id, states, before or NEWEST, limit))
+
+    async def workers(self, requester_id: str | None) -> Workers:
+        return await self._engine.read(lambda: workers(requester_id))
+
+
+def overview(requester_id: str | None) -> Program[Overview]:
+    now = (yield one("clock"))[0][0]
+    states = {}
+    for state in State:
+        states[state] = yield from _count(state, requester_id)
+    ends = {}
+    for state in State:
+        if state in TERMINAL:
+            ends[state] = yield from _ends(state, requester_id, now)
+    times = yield one("dashboard/recent_times", limit=TIMES, requester_id=requester_id)
+    outbox = {}
+    for name in OUTBOX_STATES:
+        ((count, oldest),) = yield one(
+            "dashboard/outbox_of_state", state=name, limit=LOOKED_AT, requester_id=requester_id
+        )
+        outbox[name] = OutboxDepth(Count(count, count >= LOOKED_AT), oldest)
+    backlog = yield from _backlog(requester_id)
+    running = yield from _running(requester_id)
+    paused = [(row[0], row[1]) for row in (yield one("paused"))]
+    if requester_id is not None:
+        # Names of queues that others use are not told.
+        own = {waiting.queue for waiting in backlog} | {job.queue for job in running}
+        paused = [(kind, name) for kind, name in paused if kind == "queue" and name in own]
+    return Overview(
+        now=now,
+        states=states,
+        backlog=backlog,
+        running=running,
+        ends=ends,
+        times=[_times(row) for row in times if row[2] is not None],
+        outbox=outbox,
+        paused=paused,
+    )
+
+
+def _count(state: State, requester_id: str | None) -> Program[Count]:
+    if requester_id is None:
+        ((number,),) = yield one("dashboard/count_of_state", state=state, limit=COUNTED)
+        return Count(number, number >= COUNTED)
+    ((own, looked_at),) = yield one(
+        "dashboard/count_of_state_of", state=state, limit=LOOKED_AT, requester_id=requester_id
+    )
+    return Count(int(own), looked_at >= LOOKED_AT)
+
+
+def _ends(state: State, requester_id: str | None, now: int) -> Program[EndsSeries]:
+    limit = 4 * LOOKED_AT
+    rows = yield one(
+        "dashboard/ends_by_second",
+        state=state,
+        limit=limit,
+        window_us=WINDOW_S * 1_000_000,
+        requester_id=requester_id,
+    )
+    by_second = {row[0]: row[1] for row in rows}
+    reached = by_second.pop(0, 0)
+    # Only where all that were looked at ended inside the window may there be more that were not looked at.
+    begins = now // 1_000_000 - WINDOW_S
+    if not reached and sum(by_second.values()) >= limit:
+        begins = min(by_second)
+    return EndsSeries(by_second, begins)
+
+
+def _backlog(requester_id: str | None) -> Program[list[Backlog]]:
+    if requester_id is None:
+        rows = yield one("dashboard/queue_backlog", limit=WAITING_COUNTED, queues=QUEUES_SHOWN)
+    else:
+        rows = yield one("dashboard/queue_backlog_of", limit=LOOKED_AT, requester_id=requester_id)
+    return [Backlog(r[0], r[1], Count(r[2], r[2] >= WAITING_COUNTED), r[3]) for r in rows if r[2]]
+
+
+def _running(requester_id: str | None) -> Program[list[Running]]:
+    rows = yield one("dashboard/running_now", limit=RUNNING_SHOWN, requester_id=requester_id)
+    return [Running(*row) for row in rows]
+
+
+def _times(row: Row) -> JobTimes:
+    scheduled_at, run_at, started_at, completed_at = row
+    due_at = max(scheduled_at or 0, run_at)
+    return JobTimes(max(0, started_at - due_at), max(0, (completed_at or started_at) - started_at))
+
+
+def workers(requester_id: str | None) -> Program[Workers]:
+    now = (yield one("clock"))[0][0]
+    running = yield from _running(requester_id)
+    rows = yield one("dashboard/last_seen", limit=LOOKED_AT, requester_id=requester_id)
+    return Workers(now, running, [SeenWorker(*row) for row in rows])
+
+
+def neighbours(job_id: str, requester_id: str | None) -> Program[Neighbours]:
+    nodes, edges, cut = yield from graph_around(job_id, requester_id)
+    children = yield from children_of(job_id, requester_id)
+    events = yield one("dashboard/events_of_job", id=job_id, limit=EVENTS_OF_A_JOB)
+    return Neighbours(nodes, edges, children, cut, [OutboxEvent(*row) for row in events])

@@ -1,0 +1,3 @@
+-- What depends on these jobs.
+SELECT CAST(e.job_id AS TEXT), CAST(e.depends_on AS TEXT) FROM job_dependencies AS e
+WHERE e.depends_on {{in ids uuid}} LIMIT :limit

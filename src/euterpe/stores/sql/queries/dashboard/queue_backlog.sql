@@ -1,0 +1,20 @@
+-- What waits to be claimed, by queue and priority: counted up to a limit, with the oldest one's time. Goes along the claim
+-- index from one queue to the next, so a backlog of a million costs no more than one of the limit.
+WITH RECURSIVE names (queue, place) AS (
+    SELECT (SELECT MIN(queue) FROM inbox_jobs WHERE state || '' = 'scheduled' AND NOT parked), 1
+    UNION ALL
+    SELECT (SELECT MIN(j.queue) FROM inbox_jobs AS j
+            WHERE j.state || '' = 'scheduled' AND NOT j.parked AND j.queue > n.queue), n.place + 1
+    FROM names AS n WHERE n.queue IS NOT NULL AND n.place < :queues
+)
+SELECT n.queue, p.priority,
+       (SELECT COUNT(*) FROM (SELECT 1 FROM inbox_jobs AS c
+                              WHERE c.state || '' = 'scheduled' AND NOT c.parked
+                                AND c.queue = n.queue AND c.priority = p.priority LIMIT :limit) AS counted),
+       (SELECT COALESCE(o.scheduled_at, o.created_at) FROM inbox_jobs AS o
+        WHERE o.state || '' = 'scheduled' AND NOT o.parked AND o.queue = n.queue AND o.priority = p.priority
+        ORDER BY o.seq LIMIT 1)
+FROM names AS n
+CROSS JOIN (SELECT 0 AS priority UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4) AS p
+WHERE n.queue IS NOT NULL
+ORDER BY n.queue, p.priority

@@ -1,0 +1,259 @@
+"""What the pages tell, and that nothing that was stored can break out of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from euterpe.model.claims.exchange import Advance, Report
+from euterpe.model.claims.outcome import Failed
+from euterpe.model.events.outbox import Delivery
+from euterpe.model.failures.failure import Category, Failure
+from tests.dashboard.site import Site, form_token, text_of
+
+HOSTILE = "</title></textarea><script>alert(1)</script><img src=x onerror=alert(1)>'\"`\u2028&lt;"
+BIG = 2**70 + 1
+
+
+async def page(client: httpx.AsyncClient, path: str) -> str:
+    answer = await client.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+async def test_the_overview_tells_what_waits_runs_and_failed(either_site: Site) -> None:
+    site = either_site
+    for _ in range(3):
+        await site.submit(queue="reports", priority=1)
+    await site.submit()
+    await site.complete()
+    await site.submit(max_attempts=1)
+    await site.run(Failed(Failure(Category.PERMANENT, "no")))
+    await site.submit()
+    await site.claim()
+    await site.store.pause("queue", "reports")
+    async with site.visitor() as client:
+        text = text_of(await page(client, "/"))
+    for told in ("1 ▶ running", "3 ○ scheduled", "1 ✓ completed", "1 ✕ failed", "50.0 %", "w-1 1 ✓ alive"):
+        assert told in text, (told, text)
+    assert re.search(r"reports 3 high .*? 0 ‖ paused", text), text
+
+
+async def test_an_empty_house_tells_the_next_step(site: Site) -> None:
+    async with site.visitor() as client:
+        assert "There are no jobs yet. Submit one with" in text_of(await page(client, "/"))
+        assert "There are no jobs yet" in text_of(await page(client, "/dashboard/jobs"))
+        assert "No job matches this search" in text_of(await page(client, "/dashboard/jobs?q=state:failed"))
+
+
+async def test_the_table_goes_by_query_and_cursor_and_says_what_it_cannot_read(either_site: Site) -> None:
+    site = either_site
+    for i in range(52):
+        await site.submit(type="old.kind" if i < 2 else "new.kind")
+    async with site.visitor() as client:
+        first = await page(client, "/dashboard/jobs?q=type:new.*")
+        assert first.count('class="row-link"') == 50
+        assert "Older" not in first
+        newest = await page(client, "/dashboard/jobs")
+        older = re.search(r'href="(/dashboard/jobs\?cursor=\d+)" rel="next"', newest)
+        assert older is not None
+        assert (await page(client, older[1])).count("old.kind</a>") == 2
+        chips = await page(client, "/dashboard/jobs?" + urlencode({"q": 'type:new.* "a b" state:running'}))
+        assert urlencode({"q": 'state:failed type:new.* "a b"'}) in chips
+        wrong = text_of(await page(client, "/dashboard/jobs?q=colour:red"))
+        assert "The search cannot be read" in wrong
+        assert "'colour:red' at character 1" in wrong
+        assert (await client.get("/dashboard/jobs?cursor=x")).status_code == 200
+
+
+async def test_a_job_tells_everything_about_itself_but_its_secrets(either_site: Site) -> None:
+    site = either_site
+    payload = b'{"n": %d, "password": "hunter2", "deep": {"api_key": ["hunter3"], "x": 1.10}}' % BIG
+    first = await site.submit(type="prepare")
+    job_id = await site.submit(
+        payload=payload,
+        depends_on=(first,),
+        correlation_id="order 7",
+        tags={"team": "a"},
+        callback_url="http://127.0.0.1:9/hook",
+    )
+    async with site.visitor() as client:
+        waiting = text_of(await page(client, f"/dashboard/jobs/{job_id}"))
+        assert "It waits for prepare" in waiting
+        await site.complete()
+        claim = await site.claim()
+        await site.store.advance([Advance(claim=claim, progress=40, message="page 4")])
+        running = text_of(await page(client, f"/dashboard/jobs/{job_id}"))
+        for told in ("40 %, page 4", "Worker w-1", "▶ runs", "waits for ✓ completed prepare", "order 7", "team: a"):
+            assert told in running, told
+        assert str(BIG) in running
+        assert "1.10" in running
+        assert "hunter" not in running
+        assert "hidden: its name says that it is a secret" in running
+        assert "job.running" in running
+        failed = Failed(Failure(Category.PERMANENT, "no such template", code="TemplateError", stack="line 1\nline 2"))
+        await site.store.settle([Report(claim, failed)])
+        ended = text_of(await page(client, f"/dashboard/jobs/{job_id}"))
+        assert "TemplateError (permanent): no such template" in ended
+        assert "line 1 line 2" in ended
+        assert "It failed at" in ended
+
+
+async def test_nothing_that_was_stored_breaks_out_of_a_page(either_site: Site) -> None:
+    site = either_site
+    parent = await site.submit(type=HOSTILE[:150])
+    await site.complete()
+    job_id = await site.submit(
+        type=HOSTILE,
+        queue=HOSTILE,
+        payload=b'{"a</script><b>": ["<i>x</i>"]}',
+        correlation_id=HOSTILE,
+        idempotency_key=HOSTILE,
+        concurrency_key=HOSTILE,
+        concurrency_limit=1,
+        tags={HOSTILE: HOSTILE},
+        depends_on=(parent,),
+        callback_url="http://127.0.0.1:9/?x='-alert(1)-'",
+        max_attempts=2,
+    )
+    claim = await site.claim(HOSTILE)
+    await site.store.advance([Advance(claim=claim, progress=4, message=HOSTILE)])
+    async with site.visitor() as client:
+        pages = [await page(client, f"/dashboard/jobs/{job_id}"), await page(client, "/")]
+        failure = Failure(Category.PERMANENT, HOSTILE, code=HOSTILE, stack=HOSTILE)
+        await site.store.settle([Report(claim, Failed(failure))])
+        pages += [await page(client, f"/dashboard/jobs/{job_id}"), await page(client, "/dashboard/jobs")]
+        quoted = quote(f'"{HOSTILE.replace(chr(34), "")}"')
+        pages.append(await page(client, f"/dashboard/jobs?q={quoted}&cursor=1"))
+        wrong = await client.get(f"/dashboard/jobs?q={quote(HOSTILE)}")
+        missing = await client.get(f"/dashboard/jobs/{quote(HOSTILE.replace('/', ''), safe='')}")
+        pages += [wrong.text, missing.text]
+        assert missing.status_code == 404
+    for html in pages:
+        assert "alert(1)" in html
+        assert re.findall(r"<script\b[^>]*>", html) == re.findall(r'<script src="/dashboard/assets/[^>]*>', html)
+        assert "<img" not in html
+        assert "<i>x" not in html
+        assert "</title></textarea>" not in html
+
+
+async def test_a_job_is_cancelled_retried_and_replayed_with_another_payload(either_site: Site) -> None:
+    site = either_site
+    job_id = await site.submit(payload=b'{"n": %d, "token": "s3cret"}' % BIG, max_attempts=1)
+    async with site.visitor() as client:
+        address = f"/dashboard/jobs/{job_id}"
+        shown = await page(client, address)
+        token = {"csrf": form_token(shown)}
+        edited = f'{{"n": {BIG + 1}, "token": "••• hidden •••", "m": 1}}'
+        made = await client.post(f"{address}/replay", data=token | {"payload": edited})
+        new_id = re.fullmatch(r"/dashboard/jobs/([0-9a-f-]{36})\?said=replayed", made.headers["location"])
+        assert new_id is not None
+        new = await site.store.get(new_id[1])
+        assert (new.replay_of, re.sub(rb"\s", b"", new.payload)) == (
+            job_id,
+            b'{"n":%d,"token":"s3cret","m":1}' % (BIG + 1),
+        )
+        for wrong in ("{", '{"elsewhere": "••• hidden •••"}'):
+            assert (await client.post(f"{address}/replay", data=token | {"payload": wrong})).status_code == 422
+        claim = await site.claim()
+        assert claim.job.id == job_id
+        asked = await client.post(f"{address}/cancel", data=token)
+        assert asked.headers["location"].endswith("said=cancel-requested")
+        forced = await client.post(f"{address}/cancel", data=token | {"force": "yes"})
+        assert forced.headers["location"].endswith("said=cancelled")
+        assert "The job is cancelled." in await page(client, forced.headers["location"])
+        again = await client.post(f"{address}/retry", data=token)
+        assert again.headers["location"].endswith("said=replayed")
+        late = await client.post(f"{address}/cancel", data=token)
+        assert late.status_code == 200 or late.headers["location"].endswith("said=cancelled")
+
+
+async def test_a_live_page_sends_its_body_when_something_changed_and_ends_with_the_session(site: Site) -> None:
+    async with site.visitor() as client, site.browser() as nobody:
+        assert (await nobody.get("/dashboard/live/overview")).status_code == 401
+        shown = await page(client, "/dashboard/jobs?q=state:scheduled")
+        live = re.search(r'data-live="([^"]+)"', shown)
+        assert live is not None
+        assert live[1] == "/dashboard/live/jobs?q=state:scheduled"
+        token = form_token(shown)
+        async with asyncio.timeout(20), client.stream("GET", live[1]) as stream:
+            lines = stream.aiter_lines()
+            assert "No job matches" in await _next_page(lines)
+            await site.submit(type="brand.new")
+            assert "brand.new" in await _next_page(lines)
+            await client.post("/dashboard/sign-out", data={"csrf": token})
+            rest = [line async for line in lines]
+            assert "event: signed-out" in rest
+
+
+async def _next_page(lines: object) -> str:
+    assert hasattr(lines, "__anext__")
+    body = []
+    async for line in lines:  # type: ignore[attr-defined]
+        if line.startswith("data: "):
+            body.append(line)
+        elif body and not line:
+            return "".join(body)
+    raise AssertionError("the stream ended")
+
+
+async def test_a_first_load_is_small(site: Site) -> None:
+    for _ in range(50):
+        await site.submit()
+    async with site.visitor() as client:
+        for path in ("/", "/dashboard/jobs"):
+            shown = await client.get(path)
+            size = len(shown.content)
+            for asset in re.findall(r'"(/dashboard/assets/[^"]+)"', shown.text):
+                answer = await client.get(asset)
+                assert "immutable" in answer.headers["cache-control"]
+                size += len(answer.content)
+            assert size < 100_000, (path, size)
+
+
+async def test_queues_are_paused_and_resumed_and_workers_tell_what_they_hold(either_site: Site) -> None:
+    site = either_site
+    await site.submit(queue="a/b ü")
+    await site.submit()
+    claim = await site.claim()
+    async with site.visitor() as client:
+        token = {"csrf": form_token(await page(client, "/dashboard/queues")), "kind": "queue", "name": "a/b ü"}
+        for do, paused in (("pause", [("queue", "a/b ü")]), ("resume", [])):
+            assert (await client.post("/dashboard/queues/pause", data=token | {"do": do})).status_code == 303
+            assert await site.store.paused() == paused
+        await client.post("/dashboard/queues/pause", data=token | {"kind": "type", "name": "report.render"})
+        text = text_of(await page(client, "/dashboard/queues?said=paused"))
+        for told in ("a/b ü 1", "w-1 ✓ alive holds 1", "report.render " + claim.job.id[-8:], "Resume report.render"):
+            assert told in text, (told, text)
+        assert (await client.post("/dashboard/queues/pause", data=token | {"kind": "x"})).status_code == 422
+
+
+async def test_webhooks_are_found_by_state_and_sent_again(either_site: Site) -> None:
+    site = either_site
+    job_id = await site.submit(callback_url="http://127.0.0.1:9/hook?token=hunter2")
+    await site.complete()
+    outbox = site.store.outbox
+    (event,) = await outbox.claim("d-1", 1)
+    refused = Delivery(
+        event_id=event.id, claim_version=event.claim_version, state="dead_letter", outcome="rejected", http_status=500
+    )
+    await outbox.settle([refused])
+    async with site.visitor("read") as reader, site.visitor("read", requester="juno") as stranger:
+        table = await page(reader, "/dashboard/webhooks?state=dead_letter")
+        assert table.count('class="row-link"') == 1
+        assert "http://127.0.0.1:9 (1)" in text_of(table)
+        assert "No job has asked for webhooks" in text_of(await page(stranger, "/dashboard/webhooks"))
+        one = await page(reader, f"/dashboard/webhooks/{event.id}")
+        assert "1 rejected 500" in text_of(one)
+        assert "hunter2" not in table + one
+        assert (await stranger.get(f"/dashboard/webhooks/{event.id}")).status_code == 404
+        assert event.id in await page(reader, f"/dashboard/jobs/{job_id}")
+        again = f"/dashboard/webhooks/{event.id}/redeliver"
+        assert (await reader.post(again, data={"csrf": form_token(one)})).status_code == 403
+    async with site.visitor() as client:
+        token = {"csrf": form_token(await page(client, "/"))}
+        assert (await client.post(again, data=token)).headers["location"].endswith("said=redelivered")
+        assert (await outbox.get(event.id)).state == "scheduled"
