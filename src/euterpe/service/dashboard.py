@@ -30,7 +30,7 @@ def dashboard_of(queue: Queue, draining: asyncio.Event) -> Dashboard:
 
 def _entry(cron: Cron) -> CronEntry:
     next_at = int(cron.next_after(datetime.now(UTC)).timestamp() * 1_000_000)
-    return CronEntry(cron.jobtype.type, cron.expression, cron.in_words, cron.zone.key, next_at)
+    return CronEntry(cron.jobtype.type, cron.expression, cron.in_words, cron.tz, next_at)
 
 
 def one_time_link(dashboard: Dashboard, host: str, greeting: FirstKey) -> str | None:
