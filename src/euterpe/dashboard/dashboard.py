@@ -8,11 +8,13 @@ from typing import Any
 
 from euterpe.dashboard.acts import CancelForm, JobActs, ReplayForm
 from euterpe.dashboard.assets import assets
-from euterpe.dashboard.frame import HOME, JOBS, SIGN_IN, SIGN_OUT
+from euterpe.dashboard.frame import FAILURES, HOME, JOBS, OPERATIONS, SIGN_IN, SIGN_OUT
+from euterpe.dashboard.pages.bulk import BULK, BulkForm, BulkPages, BulkQuery, OperationQuery
 from euterpe.dashboard.pages.entrance import Entrance, SignInForm, SignInQuery
+from euterpe.dashboard.pages.failures import ExportQuery, FailurePages
 from euterpe.dashboard.pages.job import JobPage, JobQuery
 from euterpe.dashboard.pages.jobs import JobsPage, JobsQuery
-from euterpe.dashboard.pages.overview import OverviewPage
+from euterpe.dashboard.pages.overview import Breakers, OverviewPage
 from euterpe.dashboard.pages.queues import QUEUES, Crons, PauseForm, QueuesPage, QueuesQuery
 from euterpe.dashboard.pages.webhooks import WEBHOOKS, WebhookPages, WebhooksQuery
 from euterpe.dashboard.serving import Form, LivePage, NoQuery, Serving, page_route
@@ -34,6 +36,7 @@ class Dashboard:
         reads: DashboardReads,
         *,
         draining: asyncio.Event,
+        breakers: Breakers = dict,
         crons: Crons = list,
     ) -> None:
         self._sign_in = SignIn(keys, sessions)
@@ -41,6 +44,7 @@ class Dashboard:
         self._store = store
         self._wakeups = wakeups
         self._reads = reads
+        self._breakers = breakers
         self._crons = crons
 
     def one_time_link(self, key_prefix: str) -> str:
@@ -50,12 +54,16 @@ class Dashboard:
     def routes(self) -> Sequence[AnyRoute]:
         entrance = Entrance(self._serving)
         acts = JobActs(self._serving, self._store, self._wakeups)
-        queues = QueuesPage(self._serving, self._store, self._reads, self._wakeups, self._crons)
+        queues = QueuesPage(self._serving, self._store, self._reads, self._wakeups, self._breakers, self._crons)
         webhooks = WebhookPages(self._serving, self._store, self._reads, self._wakeups)
+        failures, bulk = FailurePages(self._serving, self._store), BulkPages(self._serving, self._store)
         pages: list[LivePage[Any]] = [
-            LivePage(self._serving, HOME, NoQuery, OverviewPage(self._reads).make),
+            LivePage(self._serving, HOME, NoQuery, OverviewPage(self._store, self._reads, self._breakers).make),
             LivePage(self._serving, JOBS, JobsQuery, JobsPage(self._store).make),
             LivePage(self._serving, f"{JOBS}/{{job_id}}", JobQuery, JobPage(self._store, self._reads).make),
+            LivePage(self._serving, FAILURES, NoQuery, failures.make),
+            LivePage(self._serving, OPERATIONS, NoQuery, bulk.many),
+            LivePage(self._serving, f"{OPERATIONS}/{{operation_id}}", OperationQuery, bulk.one),
             LivePage(self._serving, QUEUES, QueuesQuery, queues.make),
             LivePage(self._serving, WEBHOOKS, WebhooksQuery, webhooks.many),
             LivePage(self._serving, f"{WEBHOOKS}/{{event_id}}", WebhooksQuery, webhooks.one),
@@ -68,6 +76,10 @@ class Dashboard:
             page_route("POST", f"{JOBS}/{{job_id}}/cancel", acts.cancel, CancelForm),
             page_route("POST", f"{JOBS}/{{job_id}}/retry", acts.retry, Form),
             page_route("POST", f"{JOBS}/{{job_id}}/replay", acts.replay, ReplayForm),
+            page_route("GET", f"{FAILURES}/export", failures.export, ExportQuery),
+            page_route("GET", BULK, bulk.ask, BulkQuery),
+            page_route("POST", BULK, bulk.order, BulkForm),
+            page_route("POST", f"{OPERATIONS}/{{operation_id}}/cancel", bulk.cancel, Form),
             page_route("POST", f"{QUEUES}/pause", queues.pause, PauseForm),
             page_route("POST", f"{WEBHOOKS}/{{event_id}}/redeliver", webhooks.redeliver, Form),
             *(page_route("GET", asset.path, asset.serve, NoQuery) for asset in assets()),

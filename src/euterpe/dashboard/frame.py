@@ -14,13 +14,17 @@ from euterpe.server.http.asgi import Answer, Header
 HTML: Final = b"text/html; charset=utf-8"
 HOME: Final = "/"
 JOBS: Final = "/dashboard/jobs"
+FAILURES: Final = "/dashboard/failures"
+OPERATIONS: Final = "/dashboard/operations"
 SIGN_IN: Final = "/dashboard/sign-in"
 SIGN_OUT: Final = "/dashboard/sign-out"
 PLACES: Final = (
     ("Overview", HOME),
     ("Jobs", JOBS),
+    ("Failures", FAILURES),
     ("Queues", "/dashboard/queues"),
     ("Webhooks", "/dashboard/webhooks"),
+    ("Operations", OPERATIONS),
 )
 KEYS: Final = (
     ("/", "search"),

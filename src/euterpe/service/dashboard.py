@@ -10,12 +10,13 @@ from euterpe.backends.accounts import api_keys
 from euterpe.backends.dashboard import dashboard_reads, sessions
 from euterpe.dashboard.dashboard import Dashboard
 from euterpe.dashboard.pages.queues import CronEntry
+from euterpe.observe.metrics import Metrics
 from euterpe.queue.definition.cron import Cron
 from euterpe.queue.queue import Queue, core_of
 from euterpe.service.bootstrap import FirstKey
 
 
-def dashboard_of(queue: Queue, draining: asyncio.Event) -> Dashboard:
+def dashboard_of(queue: Queue, metrics: Metrics, draining: asyncio.Event) -> Dashboard:
     core = core_of(queue)
     return Dashboard(
         core.store,
@@ -24,6 +25,7 @@ def dashboard_of(queue: Queue, draining: asyncio.Event) -> Dashboard:
         sessions(core.store),
         dashboard_reads(core.store),
         draining=draining,
+        breakers=metrics.breaker_states,
         crons=lambda: [_entry(cron) for cron in core.crons],
     )
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from euterpe.dashboard.frame import JOBS, Page, empty, grid, heading
+from euterpe.dashboard.pages.bulk import bulk_links
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import GLYPHS, duration, moment, short_id, state_mark, state_words
@@ -48,7 +49,8 @@ class JobsPage:
         except InvalidInput as wrong:
             body = joined(head, h.p(f"The search cannot be read: {wrong.reason}.", class_="wrong", role="alert"))
             return Page("Jobs", body, JOBS, query=text)
-        return Page("Jobs", joined(head, _found(found, text, said.cursor, now)), JOBS, query=text)
+        many = bulk_links(text) if visitor.is_admin and text and found.jobs else None
+        return Page("Jobs", joined(head, many, _found(found, text, said.cursor, now)), JOBS, query=text)
 
 
 def address(text: str, cursor: str | None = None) -> str:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlencode
 
-from euterpe.dashboard.frame import HOME, JOBS, Page, empty, grid, heading, panel
+from euterpe.dashboard.frame import FAILURES, HOME, JOBS, Page, empty, grid, heading, panel
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import Throughput, percentiles, throughput, throughput_chart
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import GLYPHS, counted, duration, moment, number, share, state_words
 from euterpe.dashboard.serving import NoQuery
 from euterpe.dashboard.sign_in import Visitor
+from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job_query import query_text
 from euterpe.model.overview import Backlog, Count, Overview
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.model.views import Search
-from euterpe.ports import DashboardReads
+from euterpe.ports import DashboardReads, Store
 from euterpe.server.http.asgi import Request
 
 ORDER: Final = (
@@ -34,21 +36,32 @@ ORDER: Final = (
     State.CANCELLED,
 )
 
+FAILING: Final = 5
+"""Causes of failures that are shown."""
+BREAKERS: Final = {1: "half open", 2: "open"}
+Breakers = Callable[[], dict[str, int]]
+"""By queue: 0 closed, 1 half open, 2 open. Only of breakers in this process."""
+
 
 class OverviewPage:
     """Made of one look at the database."""
 
-    def __init__(self, reads: DashboardReads) -> None:
+    def __init__(self, store: Store, reads: DashboardReads, breakers: Breakers) -> None:
+        self._store = store
         self._reads = reads
+        self._breakers = breakers
 
     async def make(self, visitor: Visitor, _: NoQuery, __: Request) -> Page:
-        seen = await self._reads.overview(visitor.sees)
+        seen, failing = await asyncio.gather(
+            self._reads.overview(visitor.sees), self._store.failure_groups(visitor.sees, FAILING)
+        )
+        breakers = self._breakers() if visitor.is_admin else {}
         body = joined(
             heading("Overview", h.span(_whose(visitor), class_="soft")),
             _tiles(seen.states),
             _first_steps() if not any(count.number for count in seen.states.values()) else None,
             h.div(
-                h.div(_flow(throughput(seen.ends, seen.now)), _queues(seen)),
+                h.div(_flow(throughput(seen.ends, seen.now)), _queues(seen, breakers), _failing(failing, seen.now)),
                 h.div(_times(seen), _workers(seen), _outbox(seen)),
                 class_="columns",
             ),
@@ -128,7 +141,7 @@ def _times(seen: Overview) -> Html:
     return panel("Times", grid(["", "half", "95 %", "99 %"], rows, "Claim latency and run time"), hint=hint)
 
 
-def _queues(seen: Overview) -> Html:
+def _queues(seen: Overview, breakers: Mapping[str, int]) -> Html:
     waiting: dict[str, list[Backlog]] = {}
     for backlog in seen.backlog:
         waiting.setdefault(backlog.queue, []).append(backlog)
@@ -144,12 +157,28 @@ def _queues(seen: Overview) -> Html:
             h.td(_by_priority(waiting.get(name, []))),
             h.td(oldest_of(waiting.get(name, []), seen.now), class_="num"),
             h.td(number(running[name]), class_="num"),
-            h.td(queue_condition(name in paused)),
+            h.td(queue_condition(name in paused, breakers.get(name))),
         )
         for name in names
     ]
     columns: list[Child] = ["Queue", "Waiting", "By priority", "Oldest", "Running", "Condition"]
     return panel("Queues", grid(columns, rows, "Queues"))
+
+
+def _failing(found: FailureGroups, now: int) -> Html:
+    if not found.groups:
+        return panel("What fails", empty("Nothing: no job is failed or in the dead letters."))
+    rows = [
+        h.tr(
+            h.td(h.strong(counted(Count(group.count, not group.exact))), class_="num"),
+            h.td(h.a(group.type, href=search_link(Search(fingerprint=group.fingerprint))), class_="name"),
+            h.td(h.span(h.strong(group.code), f": {group.message[:120]}", class_="error"), class_="name"),
+            h.td(moment(group.last_at, now), class_="num"),
+        )
+        for group in found.groups
+    ]
+    more = h.a("All failures by cause", href=FAILURES)
+    return panel("What fails", grid(["Jobs", "Type", "Cause", "Last"], rows, "What fails, by cause"), hint=more)
 
 
 def depth_of(backlogs: list[Backlog]) -> str:
@@ -168,8 +197,12 @@ def oldest_of(backlogs: list[Backlog], now: int) -> Child:
     return moment(min(since), now) if since else "–"
 
 
-def queue_condition(paused: bool) -> Html:
-    return h.span("‖ paused", class_="flag warn") if paused else h.span("✓ open", class_="flag fine")
+def queue_condition(paused: bool, breaker: int | None) -> Html:
+    if paused:
+        return h.span("‖ paused", class_="flag warn")
+    if breaker:
+        return h.span(f"⚠ breaker {BREAKERS.get(breaker, 'unknown')}", class_="flag warn")
+    return h.span("✓ open", class_="flag fine")
 
 
 def _workers(seen: Overview) -> Html:

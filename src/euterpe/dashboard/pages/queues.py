@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from euterpe.dashboard.frame import JOBS, Page, act, csrf, empty, grid, heading, notice, panel
-from euterpe.dashboard.pages.overview import depth_of, oldest_of, queue_condition, search_link
+from euterpe.dashboard.pages.overview import Breakers, depth_of, oldest_of, queue_condition, search_link
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import duration, moment, number, short_id
@@ -60,11 +60,14 @@ class PauseForm(Form, frozen=True):
 class QueuesPage:
     """Made of two looks, and the crons of the application in this process."""
 
-    def __init__(self, serving: Serving, store: Store, reads: DashboardReads, wakeups: Wakeups, crons: Crons) -> None:
+    def __init__(
+        self, serving: Serving, store: Store, reads: DashboardReads, wakeups: Wakeups, breakers: Breakers, crons: Crons
+    ) -> None:
         self._serving = serving
         self._store = store
         self._reads = reads
         self._wakeups = wakeups
+        self._breakers = breakers
         self._crons = crons
 
     async def make(self, visitor: Visitor, said: QueuesQuery, _: Request) -> Page:
@@ -74,7 +77,7 @@ class QueuesPage:
             notice(said.said, SAID),
             h.div(
                 h.div(
-                    _queues(visitor, seen),
+                    _queues(visitor, seen, self._breakers() if visitor.is_admin else {}),
                     _workers(workers),
                     await self._cron_panel(seen.now),
                 ),
@@ -128,7 +131,7 @@ def _pause_button(visitor: Visitor, kind: str, name: str, *, paused: bool) -> Ht
     return act(visitor, f"{QUEUES}/pause", label, fields, about=name)
 
 
-def _queues(visitor: Visitor, seen: Overview) -> Html:
+def _queues(visitor: Visitor, seen: Overview, breakers: dict[str, int]) -> Html:
     waiting: dict[str, list[Backlog]] = {}
     for backlog in seen.backlog:
         waiting.setdefault(backlog.queue, []).append(backlog)
@@ -141,7 +144,7 @@ def _queues(visitor: Visitor, seen: Overview) -> Html:
             h.td(depth_of(waiting.get(name, [])), class_="num"),
             h.td(oldest_of(waiting.get(name, []), seen.now), class_="num"),
             h.td(number(running[name]), class_="num"),
-            h.td(queue_condition(name in paused)),
+            h.td(queue_condition(name in paused, breakers.get(name))),
             h.td(_pause_button(visitor, "queue", name, paused=name in paused)) if visitor.is_admin else None,
         )
         for name in names

@@ -1,0 +1,218 @@
+"""Acts on everything that matches: count first, confirm, then an operation with a page of its own and its progress."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from euterpe.dashboard.frame import JOBS, OPERATIONS, Page, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.html import Child, Html, joined
+from euterpe.dashboard.parts.words import counted, duration, moment, number
+from euterpe.dashboard.serving import Form, NoQuery, Serving
+from euterpe.dashboard.sign_in import Visitor
+from euterpe.model.bulk import Action, BulkOperation, BulkOrder, JobCount, OperationState
+from euterpe.model.errors import InvalidInput
+from euterpe.model.job_query import parse_query
+from euterpe.model.overview import Count
+from euterpe.model.views import Search
+from euterpe.ports import Store
+from euterpe.server.http.asgi import Answer, Request
+from euterpe.server.http.problems import Refusal
+
+BULK: Final = "/dashboard/bulk"
+SAID: Final = {"cancelled": "The operation is cancelled: what was done stays done, and no further job is acted on."}
+TELLS: Final = {
+    Action.CANCEL: "Jobs that wait end at once; those that run are asked to stop. Ended ones are passed over.",
+    Action.RETRY: "Failed jobs with attempts left go on; every other ended job runs again as a new one.",
+    Action.REPLAY: "Every ended job is submitted again, as a new job.",
+}
+SIGNS: Final = {OperationState.RUNNING: "▶", OperationState.COMPLETED: "✓", OperationState.CANCELLED: "⊘"}
+
+
+class BulkQuery(msgspec.Struct, frozen=True):
+    """What shall be done, and to which jobs."""
+
+    action: str | None = None
+    q: str | None = None
+
+
+class BulkForm(Form, frozen=True):
+    """The same, confirmed. `key` makes it one operation, however often the form is sent."""
+
+    action: str | None = None
+    q: str | None = None
+    key: str | None = None
+
+
+class OperationQuery(msgspec.Struct, frozen=True):
+    """`said` names what has just been done."""
+
+    said: str | None = None
+
+
+class BulkPages:
+    """The question before, the operation, and all operations."""
+
+    def __init__(self, serving: Serving, store: Store) -> None:
+        self._serving = serving
+        self._store = store
+
+    async def ask(self, request: Request, said: BulkQuery) -> Answer:
+        return await self._serving.show(request, lambda visitor: self._question(visitor, said))
+
+    async def _question(self, visitor: Visitor, said: BulkQuery) -> Page:
+        if not visitor.is_admin:
+            raise Refusal(403, "forbidden", "this key may only read; acting needs a key of scope admin")
+        action, query = _action(said.action), _query(said.q)
+        count = await self._store.operations.count(await self._search(query))
+        return Page(f"{_title(action)} all that match", _question(visitor, action, query, count), JOBS, query=query)
+
+    async def order(self, request: Request, said: BulkForm) -> Answer:
+        async def do(visitor: Visitor) -> str:
+            query = _query(said.q)
+            order = BulkOrder(
+                action=_action(said.action),
+                query=query,
+                search=await self._search(query),
+                ordered_by=visitor.requester_id,
+                key=said.key,
+            )
+            operation, _ = await self._store.operations.order(order)
+            return f"{OPERATIONS}/{operation.id}"
+
+        return await self._serving.act(request, said.csrf, do)
+
+    async def cancel(self, request: Request, said: Form) -> Answer:
+        async def do(visitor: Visitor) -> str:
+            operation = await self._store.operations.cancel(request.parameters["operation_id"], visitor.sees)
+            return f"{OPERATIONS}/{operation.id}?said=cancelled"
+
+        return await self._serving.act(request, said.csrf, do)
+
+    async def one(self, visitor: Visitor, said: OperationQuery, request: Request) -> Page:
+        operation = await self._store.operations.get(request.parameters["operation_id"], visitor.sees)
+        now = await self._store.now_us()
+        return Page(f"{_title(operation.action)} all that match", _operation(visitor, operation, said, now), OPERATIONS)
+
+    async def many(self, visitor: Visitor, _: NoQuery, __: Request) -> Page:
+        found = await self._store.operations.list(visitor.sees)
+        now = await self._store.now_us()
+        return Page("Operations", joined(heading("Operations"), _table(found, now)), OPERATIONS)
+
+    async def _search(self, query: str) -> Search:
+        return parse_query(query, await self._store.now_us())
+
+
+def bulk_address(action: Action, query: str) -> str:
+    return f"{BULK}?{urlencode({'action': str(action), 'q': query})}"
+
+
+def bulk_links(query: str) -> Html:
+    """Below a search: the same jobs, all of them."""
+    links = [h.a(f"{_title(action)}…", href=bulk_address(action, query), class_="button") for action in Action]
+    return h.div(h.span("All that match: ", class_="soft"), links, class_="acts bulk")
+
+
+def _title(action: Action) -> str:
+    return str(action).capitalize()
+
+
+def _action(said: str | None) -> Action:
+    if said not in set(Action):
+        raise InvalidInput("action", f"is one of {', '.join(Action)}")
+    return Action(said)
+
+
+def _query(said: str | None) -> str:
+    query = (said or "").strip()
+    if not query:
+        raise InvalidInput("q", "an empty search means every job; say which, as in state:failed type:report.*")
+    return query
+
+
+def _question(visitor: Visitor, action: Action, query: str, count: JobCount) -> Html:
+    told = counted(Count(count.count, not count.exact))
+    jobs = "job matches" if (count.count, count.exact) == (1, True) else "jobs match"
+    back = h.a("See them first", href=f"{JOBS}?{urlencode({'q': query})}")
+    if not count.count and count.exact:
+        return joined(heading(f"{_title(action)} all that match"), empty("No job matches ", h.code(query), ". ", back))
+    hidden = {"action": str(action), "q": query, "key": secrets.token_urlsafe(16)}
+    return joined(
+        heading(f"{_title(action)} all that match"),
+        h.p(h.strong(f"{told} {jobs}"), " ", h.code(query), class_="lead"),
+        h.p(TELLS[action], class_="soft lead"),
+        h.form(
+            csrf(visitor),
+            [h.input_(type="hidden", name=name, value=value) for name, value in hidden.items()],
+            h.button(f"{_title(action)} {told}", type="submit", class_="main"),
+            back,
+            method="post",
+            action=BULK,
+            class_="acts",
+        ),
+    )
+
+
+def _state(operation: BulkOperation) -> Html:
+    sign = h.span(SIGNS[operation.state], class_="sign", aria_hidden="true")
+    return h.span(sign, str(operation.state), class_=f"state s-{operation.state}")
+
+
+def _bar(operation: BulkOperation) -> Html:
+    total = max(operation.total, operation.looked_at, 1)
+    value = total if operation.state is OperationState.COMPLETED else operation.looked_at
+    return h.progress(value=value, max=total, aria_label=f"Progress of {operation.action} {operation.query}")
+
+
+def _operation(visitor: Visitor, operation: BulkOperation, said: OperationQuery, now: int) -> Html:
+    total = counted(Count(operation.total, not operation.total_exact))
+    skipped = [(f"Passed over: {reason.replace('_', ' ')}", number(n)) for reason, n in operation.skipped.items() if n]
+    lasted = duration((operation.completed_at or now) - operation.created_at)
+    facts: list[tuple[str, Child]] = [
+        ("Search", h.a(h.code(operation.query), href=f"{JOBS}?{urlencode({'q': operation.query})}")),
+        ("Matched when asked", total),
+        ("Done", number(operation.done)),
+        *skipped,
+        ("Failed", number(operation.failed) if operation.failed else None),
+        ("Last error", operation.error),
+        ("Whose jobs", operation.requester_id or "everybody's"),
+        ("Ordered by", operation.ordered_by),
+        ("Ordered", moment(operation.created_at, now)),
+        ("Took" if operation.completed_at else "Takes so far", lasted),
+    ]
+    running = operation.state is OperationState.RUNNING
+    stop = act(visitor, f"{OPERATIONS}/{operation.id}/cancel", "Stop it here") if running else None
+    told = f"{number(operation.looked_at)} of {total} looked at"
+    return joined(
+        heading(f"{_title(operation.action)} all that match", _state(operation)),
+        notice(said.said, SAID),
+        h.p(_bar(operation), " ", told, class_="progress"),
+        h.div(stop, class_="acts") if stop is not None else None,
+        panel("Facts", h.dl([joined(h.dt(n), h.dd(v)) for n, v in facts if v is not None], class_="facts")),
+        h.p(h.a("All operations", href=OPERATIONS), class_="lead"),
+    )
+
+
+def _table(found: list[BulkOperation], now: int) -> Html:
+    if not found:
+        return empty(
+            "Nobody has acted on many jobs at once yet. Search on ",
+            h.a("the page of jobs", href=JOBS),
+            " and choose what to do with all that match.",
+        )
+    rows = [
+        h.tr(
+            h.td(_state(operation)),
+            h.td(h.a(_title(operation.action), href=f"{OPERATIONS}/{operation.id}", class_="row-link")),
+            h.td(h.code(operation.query), class_="name"),
+            h.td(_bar(operation), " ", number(operation.done), " done", class_="num"),
+            h.td(operation.ordered_by, class_="name"),
+            h.td(moment(operation.created_at, now), class_="num"),
+        )
+        for operation in found
+    ]
+    return grid(["State", "Act", "Search", "Progress", "Ordered by", "Ordered"], rows, "Operations, newest first")
