@@ -138,7 +138,7 @@ def _times(seen: Overview) -> Html:
     if not rows:
         return panel("Times", empty("Nothing has completed yet, so there is nothing to measure."))
     hint = f"of the newest {number(len(seen.times))} completed"
-    return panel("Times", grid(["", "half", "95 %", "99 %"], rows, "Claim latency and run time"), hint=hint)
+    return panel("Times", grid(["Time", "half", "95 %", "99 %"], rows, "Claim latency and run time"), hint=hint)
 
 
 def _queues(seen: Overview, breakers: Mapping[str, int]) -> Html:

@@ -1,0 +1,99 @@
+"""A real Chromium, and a site beside it on a loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.dashboard.site import Site, running_site
+
+NEEDED = "EUTERPE_TEST_CHROMIUM"
+"""Set where a missing browser is a failure: `.ci/run` installs it."""
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+
+T = TypeVar("T")
+
+
+def find_chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        told = "no Chromium is installed (Debian's package `chromium`), so no page was looked at in a browser"
+        if os.environ.get(NEEDED):
+            pytest.fail(told)
+        pytest.skip(told)
+    return found
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+class SiteBeside:
+    """A site whose loop runs in another thread; `do` runs something there and waits for it."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._up = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.site: Site
+
+    def __enter__(self) -> SiteBeside:
+        self._thread.start()
+        assert self._up.wait(30), "the site did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+
+    def do(self, act: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(act, self._loop).result(30)
+
+    def _run(self) -> None:
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        async with running_site(self._url) as self.site:
+            self._up.set()
+            await self._stop.wait()
+
+    def enter(self, page: Page, *scopes: str) -> None:
+        """By the form, as a person would."""
+        page.goto(f"{self.site.base_url}/")
+        page.get_by_label("API key").fill(self.do(self.site.key(*scopes)))
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("heading", name="Overview").wait_for()
+
+
+def faults(page: Page) -> list[str]:
+    """What axe-core finds wrong with this page. Evaluated from outside, so the page's own policy stays as it is."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
+    found = page.evaluate("(tags) => axe.run(document, {runOnly: tags})", list(RULES))
+    return [f"{fault['id']}: {node['html'][:200]}" for fault in found["violations"] for node in fault["nodes"]]
