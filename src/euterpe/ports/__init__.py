@@ -13,6 +13,7 @@ from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.rate_limit import RateLimit
+from euterpe.ports.rates import KeyRates
 from euterpe.ports.serving import ServingStore
 from euterpe.ports.store import EVERYTHING, Capability, Store
 from euterpe.ports.telemetry import Span, Telemetry, Trace
@@ -39,6 +40,7 @@ __all__ = [
     "Claims",
     "Clock",
     "CommitNotice",
+    "KeyRates",
     "Maintenance",
     "MessageTransport",
     "NotifiesBeforeCommit",

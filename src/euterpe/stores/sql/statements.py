@@ -44,6 +44,7 @@ TABLES: Final = (
     "euterpe_transcode_runs",
     "euterpe_transcode_shared_work",
     "euterpe_operations",
+    "euterpe_key_rates",
 )
 
 _NOW: Final = {
