@@ -50,6 +50,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.queue.handle import JobHandle
     from euterpe.queue.job import Attempt, Job, Page, Progress, Stats
     from euterpe.queue.queue import Queue
+    from euterpe.queue.rates import Rates, StartRate
     from euterpe.queue.submit_middleware import NewJob
     from euterpe.queue.sync import SyncQueue
     from euterpe.queue.worker import RunningAttempt, Worker, WorkerOptions
@@ -102,6 +103,7 @@ _HOMES = {
     "euterpe.queue.queue": "Queue",
     "euterpe.queue.submit_middleware": "NewJob",
     "euterpe.queue.sync": "SyncQueue",
+    "euterpe.queue.rates": "Rates StartRate",
     "euterpe.queue.worker": "RunningAttempt Worker WorkerOptions",
     "euterpe.queue.workflow": "Workflow WorkflowNode",
     "euterpe.worker.context": "Context Sent",
@@ -160,11 +162,13 @@ __all__ = [
     "Priority",
     "Progress",
     "Queue",
+    "Rates",
     "RunningAttempt",
     "SchemaMismatch",
     "Sent",
     "ServerNotReady",
     "StaleLease",
+    "StartRate",
     "State",
     "Stats",
     "StoreUnavailable",

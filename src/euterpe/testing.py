@@ -256,7 +256,12 @@ class _Bench:
         self._threads = Threads()
         self._settling = HandlerCompletions(core.store, core.store, core.handlers, RESULT_LIMIT)
         self._reporter = WorkerReporter(
-            asyncio.get_running_loop(), self._advance, core.spawn, submitter.make_submission, self._settling
+            asyncio.get_running_loop(),
+            self._advance,
+            core.spawn,
+            submitter.make_submission,
+            self._settling,
+            charge=core.charge,
         )
         reporter = self._reporter
         self._stack = AsyncExitStack()

@@ -66,7 +66,6 @@ BAD: dict[str, list[dict[str, Any]]] = {
     "callback_events": [{"callback_events": value} for value in ("", "some", None, ["all"])],
     "concurrency_key": [{"concurrency_key": value, "concurrency_limit": 1} for value in (*BAD_TEXT, "")],
     "concurrency_limit": [
-        {"concurrency_key": "k"},
         {"concurrency_limit": 1},
         *({"concurrency_key": "k", "concurrency_limit": value} for value in (0, -1, "1", True, 1_000_001)),
     ],

@@ -44,7 +44,7 @@ BY = {
     "claim_for": {"inbox_jobs_claim"},
     "promote_due": {"inbox_jobs_due", "inbox_jobs_pkey"},
     "spent_retries": {"inbox_jobs_due"},
-    "next_due": {"inbox_jobs_due"},
+    "next_due": {"inbox_jobs_due", "inbox_jobs_parked", "euterpe_key_rates_pkey"},
     "over_lifetime": {"inbox_jobs_lifetime"},
     "expired_leases": {"inbox_jobs_state"},
     "running_over_lifetime": {"inbox_jobs_state"},

@@ -45,7 +45,7 @@ BY = {
     "advance": {BY_ID},
     "promote_due": {BY_ID, "inbox_jobs_due"},
     "spent_retries": {"inbox_jobs_due"},
-    "next_due": {"inbox_jobs_due"},
+    "next_due": {"inbox_jobs_due", "inbox_jobs_parked"},
     "over_lifetime": {"inbox_jobs_lifetime"},
     "expired_leases": {"inbox_jobs_state"},
     "running_over_lifetime": {"inbox_jobs_state"},
@@ -80,7 +80,7 @@ _STEP = re.compile(
     r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: EXISTS)?"
     r"(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?"
 )
-_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "l", "o", "k", "n", "CONSTANT"}
+_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "l", "o", "k", "n", "r", "CONSTANT"}
 """Small tables, lists of parameters, and the results of subqueries."""
 
 

@@ -6,6 +6,7 @@ from tests.planted.planting import Bug, Edit
 
 COMPLETING = "tests/caller/test_completing.py"
 CANCELLING = "tests/worker/test_cancelling.py"
+RATES = "tests/conformance/test_rates.py"
 OWN = "tests/worker/test_own_transactions.py"
 
 CONTROL_BUGS = (
@@ -30,5 +31,11 @@ CONTROL_BUGS = (
         (Edit("worker/cancel_watch.py", "self._looked_at + PAUSE_S)", "self._looked_at)"),),
         f"{CANCELLING}::test_a_worker_of_the_same_process_hears_of_cancels_at_once_and_looks_once_for_many[sqlite]",
         "len(looks)",
+    ),
+    Bug(
+        "a_newcomer_takes_the_token_of_who_waits",
+        (Edit("stores/sql/jobs/rates.py", "if ahead is None or URGENCY(job) < ahead][:free]", "][:free]"),),
+        f"{RATES}::test_a_newcomer_does_not_pass_who_waits_but_an_urgent_one_does[sqlite]",
+        "assert",
     ),
 )

@@ -36,6 +36,9 @@ COMMANDS = {
     "resume": LazyCommand(
         "euterpe.cli.commands.operate:resume", "Let workers claim a paused queue or job type again.", OPERATE
     ),
+    "rates": LazyCommand(
+        "euterpe.cli.commands.rates:rates", "List, set and remove how fast jobs of a key may start.", OPERATE
+    ),
     "bench": LazyCommand(
         "euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE
     ),

@@ -139,13 +139,17 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     if s.callback_events not in ("all", "terminal") and family_of(s.callback_events) is None:
         raise InvalidInput("callback_events", f"{s.callback_events!r} is not all or terminal")
     if s.concurrency_key is not None:
-        check_text("concurrency_key", s.concurrency_key, KEY_LIMIT, least=1)
-    if (s.concurrency_key is None) != (s.concurrency_limit is None):
-        raise InvalidInput("concurrency_limit", "goes with concurrency_key, and the other way round")
+        check_limit_key(s.concurrency_key)
+    if s.concurrency_limit is not None and s.concurrency_key is None:
+        raise InvalidInput("concurrency_limit", "goes with a concurrency_key")
     if s.concurrency_limit is not None:
         _check_range("concurrency_limit", s.concurrency_limit, 1, 1_000_000)
     if s.stages is not PLAIN_STAGES:
         _check_stages(s.stages)
+
+
+def check_limit_key(key: str) -> None:
+    check_text("concurrency_key", key, KEY_LIMIT, least=1)
 
 
 def check_payload(payload: object, limit: int) -> None:

@@ -161,6 +161,9 @@ def _scheduled(found: Situation) -> Explanation:
     limit = found.concurrency_limit
     if found.concurrency_key is not None and limit is not None and found.blocker_count >= limit:
         return _key_is_full(found, limit)
+    if found.parked and limit is None:
+        told = f"The rate of key {found.concurrency_key!r} is spent; the job starts when there is a token for it."
+        return _say(found, Reason.PARKED, told)
     if found.parked:
         told = f"Concurrency key {found.concurrency_key!r} has a free slot; the next sweep lets the job be claimed."
         return _say(found, Reason.PARKED, told)

@@ -14,6 +14,7 @@ from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.rate_limit import RateLimit
+from euterpe.ports.rates import KeyRates
 from euterpe.ports.serving import ServingStore
 from euterpe.ports.store import EVERYTHING, Capability, Store
 from euterpe.ports.telemetry import Span, Telemetry, Trace
@@ -41,6 +42,7 @@ __all__ = [
     "Clock",
     "CommitNotice",
     "DashboardReads",
+    "KeyRates",
     "Maintenance",
     "MessageTransport",
     "NotifiesBeforeCommit",

@@ -23,6 +23,7 @@ from euterpe.ports.completions import CallerCompletions
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
+from euterpe.ports.rates import KeyRates
 from euterpe.ports.serving import ServingStore
 from euterpe.ports.telemetry import Telemetry
 from euterpe.ports.wakeups import Wakeups
@@ -78,6 +79,11 @@ class Store(Claims, CallerCompletions, Protocol):
     @property
     def operations(self) -> BulkOperations:
         """Acts on everything that matches a query."""
+        ...
+
+    @property
+    def rates(self) -> KeyRates:
+        """How many jobs of a key may start in a time. Unsupported where only the control plane says it."""
         ...
 
     @property

@@ -158,6 +158,11 @@ class QueueCore:
         """The circuit breakers that all workers of this queue with one policy share."""
         return self._circuits.setdefault(policy, SharedCircuits(policy))
 
+    async def charge(self, claim: Claim, tokens: int) -> None:
+        job = claim.job
+        if job.concurrency_key is not None:
+            await self.store.rates.charge(job.concurrency_key, tokens, job.requester_id)
+
     def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
         """An event that a worker of this very queue sets when the job is ended: no poll to wait for."""
         return self._watching.watch(job_id)

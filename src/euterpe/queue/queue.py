@@ -22,6 +22,7 @@ from euterpe.queue.definition.options import Options, Updates, changes_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.hooks import QueueHooks
 from euterpe.queue.job import Attempt, Job, Page, Stats, attempt_of, job_of, jobs_of
+from euterpe.queue.rates import Rates
 from euterpe.queue.submitter import Submitter
 from euterpe.queue.sync import SyncQueue
 from euterpe.queue.worker import Worker, WorkerOptions
@@ -381,6 +382,15 @@ class Queue(QueueHooks):
             await queue.work(concurrency=100)
         """
         await self.worker(concurrency, **options).run()
+
+    @cached_property
+    def rates(self) -> Rates:
+        """How fast jobs of a key may start, over all workers.
+
+        Example:
+            await queue.rates.set("stripe", "100/s", burst=20)
+        """
+        return Rates(self._core)
 
     @cached_property
     def sync(self) -> SyncQueue:

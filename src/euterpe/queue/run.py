@@ -100,6 +100,7 @@ async def run_worker(
             circuits=None if settings.breaker is None else core.circuits_of(settings.breaker),
             completions=core.store,
             hooks=hooks,
+            charge=core.charge,
         )
 
         def drain() -> None:

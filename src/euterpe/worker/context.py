@@ -17,6 +17,7 @@ import msgspec
 from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, PermanentError, StaleLease
 from euterpe.model.job import Claim
+from euterpe.model.rate import LARGEST_BURST
 from euterpe.model.state import check_advance
 from euterpe.model.submission import RESULT_LIMIT, Submission
 
@@ -79,6 +80,8 @@ class Reporter(Protocol):
     def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission: ...
 
     def complete(self, claim: Claim, connection: Any, result: Any) -> Awaitable[None]: ...
+
+    def charge(self, claim: Claim, tokens: int) -> Sent[None]: ...
 
 
 class Context:
@@ -248,6 +251,21 @@ class Context:
         self._check_open()
         self.is_completing = True
         return self._reporter.complete(self._claim, connection, result)
+
+    def charge(self, tokens: int) -> Sent[None]:
+        """Take so many tokens more from the rate of this job's key: its start took one, and the work has cost more.
+        Whoever is next waits for them. Raises InvalidInput when the job has no key.
+
+        Example:
+            answer = await model.ask(prompt)
+            await ctx.charge(answer.tokens_used)
+        """
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens <= LARGEST_BURST:
+            raise InvalidInput("tokens", f"{tokens!r} is not a whole number from 1 to {LARGEST_BURST}")
+        if self._claim.job.concurrency_key is None:
+            raise InvalidInput("tokens", "cannot be charged: this job has no concurrency_key")
+        self._check_open()
+        return self._reporter.charge(self._claim, tokens)
 
     def _tell(self, news: Advance) -> Sent[None]:
         self._check_open()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ from euterpe.worker.spawning import Spawns
 
 Spawn = Callable[[Claim, Sequence[Submission]], Awaitable[list[str]]]
 MakeSubmission = Callable[..., Submission]
+Charge = Callable[[Claim, int], Coroutine[Any, Any, None]]
+"""Takes tokens from the rate of a claim's key."""
 LAST_NEWS_S: Final = 1.0
 
 
@@ -34,12 +36,15 @@ class WorkerReporter:
         make_submission: MakeSubmission | None,
         completions: HandlerCompletions | None = None,
         state: Any = NO_STATE,
+        charge: Charge | None = None,
     ) -> None:
         self._loop = loop
         self._advance = advance
         self._spawn = spawn
         self._make_submission = make_submission
         self._completions = completions
+        self._charge = charge
+        self._charges: set[asyncio.Task[None]] = set()
         self._completing: Collection[str] = () if completions is None else completions.begun
         self.state = state
         self._lines: dict[str, NewsLine] = {}
@@ -98,6 +103,17 @@ class WorkerReporter:
                 await self.delivered(claim)
         if self.is_spawning(claim):
             raise InvalidInput("spawn", "is still under way; await ctx.spawn(...) before you begin the transaction")
+
+    def charge(self, claim: Claim, tokens: int) -> Sent[None]:
+        if self._charge is None:
+            raise Unsupported("this worker cannot charge rates")
+        charging = self._charge(claim, tokens)
+        if self._on_loop():
+            task = self._loop.create_task(charging)
+            self._charges.add(task)
+            task.add_done_callback(self._charges.discard)
+            return Sent(task)
+        return Sent(asyncio.run_coroutine_threadsafe(charging, self._loop))
 
     async def outcome_of(self, claim: Claim, outcome: Outcome | None) -> Outcome | None:
         """What came of it, when the handler may have committed its job's end by itself."""

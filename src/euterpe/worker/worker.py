@@ -36,7 +36,7 @@ from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeep
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
 from euterpe.worker.hooks import AttemptHooks
 from euterpe.worker.job_log import job_keys, report_end
-from euterpe.worker.reporter import MakeSubmission, Spawn, WorkerReporter
+from euterpe.worker.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
 
 log = logging.getLogger("euterpe.worker")
@@ -82,6 +82,7 @@ class WorkerLoop:
         circuits: SharedCircuits | None = None,
         completions: CallerCompletions | None = None,
         hooks: AttemptHooks | None = None,
+        charge: Charge | None = None,
     ) -> None:
         joined = (
             None if completions is None else HandlerCompletions(claims, completions, handlers, settings.result_limit)
@@ -100,7 +101,7 @@ class WorkerLoop:
             self._telemetry,
         )
         state, around = (NO_STATE, None) if hooks is None else (hooks.state, hooks.around)
-        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission, joined, state)
+        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission, joined, state, charge)
         self._attempts = RunningAttempts(
             handlers, reporter, settings.concurrency, settings.result_limit, self._wake, self._breakers, trace, around
         )

@@ -66,6 +66,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     refund: bool = False
     last_stage: str | None = None
     """Where the job's type declares stages: the only one from which it may complete."""
+    hold_key_us: int = 0
+    """How long the handler was told to wait: a rate of the job's key holds the others up as long."""
     take_away: bool = False
     """Fence first: the version is raised, so that whoever still runs the job can write nothing more."""
     fingerprint: str | None = None
@@ -132,6 +134,7 @@ def _settle_failure(job: JobRow, failure: Failure, rng: Random, by: By) -> Settl
         str(failure.category),
         error=_error_json(job, failure, retryable=True),
         delay_us=_delay_us(job, policy, failure, rng),
+        hold_key_us=failure.retry_after_us or 0 if job.concurrency_key is not None else 0,
     )
 
 

@@ -45,6 +45,7 @@ TABLES: Final = (
     "euterpe_transcode_shared_work",
     "euterpe_operations",
     "euterpe_sessions",
+    "euterpe_key_rates",
 )
 
 _NOW: Final = {

@@ -49,6 +49,7 @@ from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.stores.sql.jobs.exchange import Exchange
 from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held, lease_news
+from euterpe.stores.sql.jobs.rates import SqlKeyRates
 from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
 from euterpe.stores.sql.jobs.unreadable import without_unreadable
 from euterpe.stores.sql.maintenance import operator
@@ -84,6 +85,7 @@ class SqlStore:
         self.operations = Operations(engine, self.ends, payload_limit, lambda: self.telemetry)
         self.sweeps = Sweeps(engine, self.rng, self.ends, self.operations)
         self.outbox = Outbox(engine)
+        self.rates = SqlKeyRates(engine)
         self.serving = Serving(engine, self.rng, self.ends)
         self._wakeups: Wakeups | None = None
         self._notifies_before_commit: NotifiesBeforeCommit | None = None

@@ -88,6 +88,9 @@ class PipeReporter:
     def complete(self, claim: Claim, connection: Any, result: Any) -> Awaitable[None]:  # noqa: ARG002
         raise Unsupported("a process handler cannot complete in its own transaction; use an async or thread handler")
 
+    def charge(self, claim: Claim, tokens: int) -> Sent[None]:  # noqa: ARG002
+        raise Unsupported("a process handler cannot charge its key's rate; use an async or thread handler")
+
     def answered(self, answer: PipeAnswer) -> None:
         future = self._waiting.pop(answer.number, None)
         if future is None:

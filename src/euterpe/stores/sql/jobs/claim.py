@@ -10,6 +10,7 @@ from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.worker_reports import hash_token
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.rates import admit, release
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import URGENCY, jobs_from, limit_key_of
 from euterpe.stores.sql.statements import Family
@@ -36,8 +37,8 @@ def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Pr
             again = len(jobs) == asked
             if any(job.concurrency_key is not None for job in jobs):
                 busy = yield from _hold_keys(jobs, held, may_wait=may_wait and not held)
-                again = again and not busy
-                jobs = yield from _within_limits(jobs, busy)
+                jobs, went = yield from _within_limits(jobs, busy)
+                again = (again and not busy) or went
             taken += jobs
     if any(job.callback_url is not None for job in taken):
         yield from tell(taken)
@@ -81,8 +82,9 @@ def _hold_keys(jobs: list[JobRow], held: set[str], *, may_wait: bool) -> Program
     return wanted - held
 
 
-def _within_limits(jobs: list[JobRow], busy: set[str]) -> Program[list[JobRow]]:
-    """Park what is over its key's limit, the youngest first, and leave alone what is busy; neither costs an attempt."""
+def _within_limits(jobs: list[JobRow], busy: set[str]) -> Program[tuple[list[JobRow], bool]]:
+    """Park what is over its key's limit, the youngest first, or over its rate, and leave alone what is busy; none of it
+    costs an attempt. Also whether parked jobs of these keys may be claimed instead."""
     keys = sorted({key for job in jobs if (key := limit_key_of(job)) is not None} - busy)
     counted = (yield one("running_by_key", keys=keys)) if keys else []
     running = Counter({row[0]: row[1] for row in counted})
@@ -97,6 +99,12 @@ def _within_limits(jobs: list[JobRow], busy: set[str]) -> Program[list[JobRow]]:
             parked.append(job)
         else:
             kept.append(job)
+    kept.reverse()
+    admission = yield from admit(kept, keys)
+    if admission.over:
+        over = {job.id for job in admission.over}
+        kept = [job for job in kept if job.id not in over]
+        parked += admission.over
     if parked:
         yield each(
             "park",
@@ -107,7 +115,7 @@ def _within_limits(jobs: list[JobRow], busy: set[str]) -> Program[list[JobRow]]:
         full = {key for j in parked if (key := limit_key_of(j)) is not None} - busy
         if full:
             yield each("park_rest", limit_key=sorted(full))
-    return kept[::-1]
+    return kept, (yield from release(admission))
 
 
 def _seal(jobs: list[JobRow]) -> Program[list[str]]:

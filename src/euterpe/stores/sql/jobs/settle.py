@@ -11,6 +11,7 @@ from euterpe.model.errors import IllegalTransition, StaleLease
 from euterpe.model.job import JobRow, Lease
 from euterpe.model.state import State
 from euterpe.stores.sql.jobs.effects import follow
+from euterpe.stores.sql.jobs.rates import hold_rates
 from euterpe.stores.sql.program import Each, Program, Row, each, one
 from euterpe.stores.sql.rows import jobs_from
 from euterpe.stores.sql.statements import Family
@@ -65,6 +66,8 @@ def settle(
         # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
         yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
     yield from follow(rows)
+    if not all_completed:
+        yield from hold_rates(settlements, {row[0]: row[5] for row in rows if row[5]})
     return {row[0] for row in rows}
 
 

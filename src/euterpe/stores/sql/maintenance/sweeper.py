@@ -14,7 +14,7 @@ from euterpe.model.state import State
 from euterpe.model.submission import KEY_KEPT_AFTER_END_US
 from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs import late_dependencies
+from euterpe.stores.sql.jobs import late_dependencies, rates
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.stores.sql.maintenance import sweep
 from euterpe.stores.sql.outbox import events
@@ -40,7 +40,12 @@ class Sweeps:
             found = await self._engine.write(lambda: sweep.promote(BATCH))
             queues += found
             if len(found) < BATCH:
-                return queues
+                return queues + await self.offer_tokens()
+
+    async def offer_tokens(self) -> list[str]:
+        """Parked jobs go on for which their keys' rates have tokens; their queues, one entry a job."""
+        due = await self._engine.read(rates.due_rates)
+        return await self._engine.write(lambda: rates.offer_tokens(due)) if due else []
 
     async def reclaim(self) -> int:
         return await self._all_told(lambda: sweep.reclaim(BATCH, self._engine.family, self._rng))

@@ -1,0 +1,28 @@
+"""Rates of keys, kept in the store and exact over all workers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from euterpe.model.rate import KeyRate, Rate
+from euterpe.model.submission import LOCAL_REQUESTER
+
+
+class KeyRates(Protocol):
+    """How many jobs of a key may start in a time. A key is a requester's own `concurrency_key`."""
+
+    async def set(self, key: str, rate: Rate, requester_id: str = LOCAL_REQUESTER) -> None:
+        """From now on. A new rate of a known key begins where the old one stands."""
+        ...
+
+    async def remove(self, key: str, requester_id: str = LOCAL_REQUESTER) -> bool:
+        """Whether there was one. What waits for it goes on."""
+        ...
+
+    async def list(self) -> list[KeyRate]:
+        """All of them, by key."""
+        ...
+
+    async def charge(self, key: str, tokens: int, requester_id: str = LOCAL_REQUESTER) -> None:
+        """Take so many tokens more; whoever comes next waits for them. Nothing happens to a key without a rate."""
+        ...

@@ -1,0 +1,2 @@
+-- The key has no rate any more.
+DELETE FROM euterpe_key_rates WHERE name = :name RETURNING name
