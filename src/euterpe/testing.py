@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar, overload
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -26,7 +27,8 @@ from euterpe.backends.engines import MEMORY_URL, connect
 from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.duration import DurationLike, parse_duration_us
-from euterpe.model.errors import EuterpeError, JobFailed, StaleLease
+from euterpe.model.errors import EuterpeError, InvalidInput, JobFailed, StaleLease
+from euterpe.model.extras import needing
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submission import RESULT_LIMIT
@@ -94,11 +96,26 @@ _clocks: WeakKeyDictionary[QueueCore, FrozenClock] = WeakKeyDictionary()
 
 
 @asynccontextmanager
-async def queue(subject: Queue, *, at: datetime | None = None) -> AsyncIterator[Queue]:
-    """The queue, opened on an empty SQLite database of its own, on a frozen clock; afterwards it is as it was."""
-    with _on_trial(core_of(subject), at):
-        async with subject:
-            yield subject
+async def queue(subject: Queue, *, at: datetime | None = None, on: str | None = None) -> AsyncIterator[Queue]:
+    """The queue, opened on an empty SQLite database of its own, on a frozen clock; afterwards it is as it was.
+
+    `on`: the URL of your own Postgres, for code that submits in its own transaction (`connection=`). The queue's tables
+    are then in a schema of this test, which is dropped at its end."""
+    async with AsyncExitStack() as stack:
+        url = MEMORY_URL if on is None else await stack.enter_async_context(_schema_in(on))
+        with _on_trial(core_of(subject), at, url):
+            async with subject:
+                yield subject
+
+
+@asynccontextmanager
+async def _schema_in(url: str) -> AsyncIterator[str]:
+    if urlsplit(url).scheme not in ("postgres", "postgresql"):
+        raise InvalidInput("on", "must be the URL of a Postgres; SQLite needs none")
+    with needing("a test on Postgres", "postgres"):
+        from euterpe.stores.sql.postgres.throwaway import throwaway_schema
+    async with throwaway_schema(url) as place:
+        yield place
 
 
 @contextmanager
@@ -113,9 +130,9 @@ def sync_queue(subject: Queue, *, at: datetime | None = None) -> Iterator[Queue]
 
 
 @contextmanager
-def _on_trial(core: QueueCore, at: datetime | None) -> Iterator[None]:
+def _on_trial(core: QueueCore, at: datetime | None, url: str = MEMORY_URL) -> Iterator[None]:
     frozen = FrozenClock(at)
-    before = core.exchange_backend(connect(MEMORY_URL, clock=frozen, payload_limit=core.payload_limit))
+    before = core.exchange_backend(connect(url, clock=frozen, payload_limit=core.payload_limit))
     _clocks[core] = frozen
     try:
         yield
@@ -161,9 +178,14 @@ def assert_not_submitted(subject: Queue, what: str | JobType[..., Any] | None = 
 
 def _all_jobs(subject: Queue) -> list[JobRow]:
     """Read past the event loop, so that a test can assert without `await`."""
-    store = core_of(subject).store
+    core = core_of(subject)
+    store = core.store
     assert isinstance(store, SqlStore)
-    return all_jobs(store)
+    if store.engine.family == "sqlite":
+        return all_jobs(store)
+    from euterpe.stores.sql.postgres.throwaway import all_jobs as all_jobs_of_postgres
+
+    return all_jobs_of_postgres(core.backend_url)
 
 
 def _has(row: JobRow, expected: dict[str, Any]) -> bool:

@@ -18,6 +18,10 @@ from tests.server.plane import Plane, anonymous, running_plane
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"}
 NEEDS = {
+    "GET /pauses": "read",
+    "POST /pauses": "admin",
+    "POST /pauses/resume": "admin",
+    "POST /dead-letters/purge": "admin",
     "POST /jobs": "submit",
     "POST /jobs/batch": "submit",
     "GET /jobs": "read",
@@ -40,7 +44,7 @@ NEEDS = {
     "POST /internal/worker/spawn": "worker",
     "POST /internal/worker/turn": "worker",
 }
-GRANTS = {"submit": {"submit"}, "read": {"read"}, "worker": {"worker"}, "admin": {"submit", "read"}}
+GRANTS = {"submit": {"submit"}, "read": {"read"}, "worker": {"worker"}, "admin": {"submit", "read", "admin"}}
 SOME_ID = "3f0c2a5e-8a54-4a0e-9d5b-6a2f5f6f4f11"
 
 

@@ -63,13 +63,18 @@ TABLE: Final = (
     Row("POST /internal/worker/fail", "worker", 409, 409, LEASE | {"error": {"message": "m"}}),
     Row("POST /internal/worker/spawn", "worker", 409, 409, LEASE | {"jobs": [{"type": "t"}]}),
     Row("POST /internal/worker/turn", "worker", 200, body={"worker_id": "w"}),
+    # What operators do concerns every requester.
+    Row("GET /pauses", "read", 200),
+    Row("POST /pauses", "admin", 200, body={"queue": "none"}),
+    Row("POST /pauses/resume", "admin", 200, body={"queue": "none"}),
+    Row("POST /dead-letters/purge", "admin", 200, body={"job_ids": ["no id"]}),
     Row("GET /healthz", None, 200),
     Row("GET /readyz", None, 200),
     Row("GET /metrics", None, 200),
     Row("GET /openapi.json", None, 200),
     Row("GET /docs", None, 200),
 )
-GRANTS: Final = {"read": {"read"}, "submit": {"submit"}, "worker": {"worker"}, "admin": {"read", "submit"}}
+GRANTS: Final = {"read": {"read"}, "submit": {"submit"}, "worker": {"worker"}, "admin": {"read", "submit", "admin"}}
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from euterpe.model.duration import DurationLike
 from euterpe.model.errors import InvalidInput
 from euterpe.model.state import State
 from euterpe.model.submission import PAYLOAD_LIMIT
-from euterpe.ports import Clock
+from euterpe.ports import Capability, Clock
 from euterpe.queue.core import QueueCore
 from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.definition.cron import Cron, add_cron
@@ -347,6 +347,8 @@ class Queue(QueueHooks):
         """
         store = self._core.store
         await store.resume(*pause_target(queue, type))
+        if Capability.OPERATE not in store.capabilities:
+            return  # A control plane wakes the workers itself.
         waiting = [queue] if queue is not None else {depth.queue for depth in await store.depths()}
         self._core.wakeups.announce(waiting)
 

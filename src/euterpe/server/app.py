@@ -26,6 +26,7 @@ from euterpe.server.routes.bulk import BulkRoutes
 from euterpe.server.routes.bulk_table import bulk_routes
 from euterpe.server.routes.events import Feed
 from euterpe.server.routes.jobs import JobRoutes
+from euterpe.server.routes.operating import OperatingRoutes, operating_routes
 from euterpe.server.routes.operations import Check, Description, MetricsRender, OperationsRoutes
 from euterpe.server.routes.outbox import OutboxRoutes
 from euterpe.server.routes.spawn import SpawnRoutes
@@ -144,6 +145,7 @@ def create_app(
         *job_routes(JobRoutes(store, store.wakeups, quotas, job_types)),
         *bulk_routes(BulkRoutes(store)),
         *event_routes(feed, OutboxRoutes(store.outbox)),
+        *operating_routes(OperatingRoutes(store, store.wakeups)),
         *worker_routes(workers, SpawnRoutes(store, job_types)),
         *more_routes(quotas),
         *operations_routes(operations, with_metrics=metrics_render is not None),

@@ -43,9 +43,9 @@ class Which:
             page = await backend.store.search(
                 Search(state=State.DEAD_LETTER, type=self.job_type, queue=self.queue, limit=PAGE, cursor=cursor)
             )
-            now_us = await backend.store.now_us()
+            ended_by_us = None if self.older_than_us is None else await backend.store.now_us() - self.older_than_us
             for job in page.jobs:
-                if self.older_than_us is None or (job.completed_at or now_us) <= now_us - self.older_than_us:
+                if ended_by_us is None or (job.completed_at is not None and job.completed_at <= ended_by_us):
                     yield job
             cursor = page.cursor
             if cursor is None:

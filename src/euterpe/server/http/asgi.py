@@ -126,13 +126,20 @@ class Answer:
     headers: tuple[Header, ...] = ()
 
     async def send(self, send: Send) -> None:
+        await self._send(send, self.body)
+
+    async def send_head(self, send: Send) -> None:
+        """The answer to HEAD: the same status and headers, the length of the body included."""
+        await self._send(send, b"")
+
+    async def _send(self, send: Send, body: bytes) -> None:
         headers = [
             (b"content-type", self.media_type),
             (b"content-length", b"%d" % len(self.body)),
             *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+        await send({"type": "http.response.body", "body": body})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +152,19 @@ class Stream:
     on_end: Callable[[], object] = lambda: None
     """Called once the stream is over, also when it never began."""
 
+    @property
+    def _start(self) -> Message:
+        headers = [(b"content-type", self.media_type), *self.headers]
+        return {"type": "http.response.start", "status": 200, "headers": headers}
+
+    async def send_head(self, send: Send) -> None:
+        """The answer to HEAD; the stream never begins."""
+        self.on_end()
+        await send(self._start)
+        await send({"type": "http.response.body", "body": b""})
+
     async def send_to(self, request: Request, send: Send) -> None:
-        start: Message = {
-            "type": "http.response.start",
-            "status": 200,
-            "headers": [(b"content-type", self.media_type), *self.headers],
-        }
-        sender = asyncio.get_running_loop().create_task(self._pour(send, start))
+        sender = asyncio.get_running_loop().create_task(self._pour(send, self._start))
         watch = request.watch(sender.cancel)
         try:
             await asyncio.wait([sender])

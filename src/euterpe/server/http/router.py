@@ -53,7 +53,8 @@ class JsonObject(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[Input]):
-    """A method and path, what they take and give. GET takes its input from the query, POST from the body."""
+    """A method and path, what they take and give. GET takes its input from the query, POST from the body. HEAD is
+    answered as GET, without the body."""
 
     method: str
     path: str
@@ -124,7 +125,9 @@ class Router:
         except Exception:  # noqa: BLE001  # a bug of ours must still be answered, and logged
             _log_failure(route)
             answer = problem_answer(internal_error())
-        if isinstance(answer, Stream):
+        if scope["method"] == "HEAD":
+            await answer.send_head(send)
+        elif isinstance(answer, Stream):
             await answer.send_to(request, send)
         else:
             await answer.send(send)
@@ -135,9 +138,9 @@ class Router:
             methods = self._match(path, request)
         if methods is None:
             raise Refusal(404, "no_such_route", "nothing is here; /docs shows what there is")
-        route = methods.get(method)
+        route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
-            allowed = ", ".join(sorted(methods))
+            allowed = ", ".join(sorted([*methods, "HEAD"] if "GET" in methods else methods))
             headers = ((b"allow", allowed.encode()),)
             raise Refusal(405, "method_not_allowed", f"this takes {allowed}", headers=headers)
         return route

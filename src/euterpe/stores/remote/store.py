@@ -18,9 +18,11 @@ from euterpe.model.batch import Draft, Receipt, Unit, as_stored, drafts_of
 from euterpe.model.bulk import BulkProgress
 from euterpe.model.changes import Changes, check_changes
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.document import rfc3339
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
+from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
@@ -40,6 +42,7 @@ from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.operations import RemoteOperations
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, whose, with_token
 from euterpe.stores.sql.reads.search import check_search
+from euterpe.wire.operating import PausesDocument, PurgeAnswer
 from euterpe.wire.worker import OWN_SPANS
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
@@ -311,6 +314,30 @@ class HttpStore:
         ages = {queue: round(age_s * 1_000_000) for queue, age_s in said["oldest_age_seconds"].items()}
         return StoreStats(said["by_state"], said["by_queue"], said["by_type"], ages, said["per_minute"], said["outbox"])
 
+    # --- operators: a key with scope admin ---------------------------------------------------------------
+
+    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
+        """Over HTTP the answer is the job that runs; the key makes one at most."""
+        job = await self.retry(job_id, key=key)
+        return job if as_stored(job_id) == job.id else _receipt_of(job)
+
+    async def purge(self, job_ids: Sequence[str]) -> list[str]:
+        if not job_ids:
+            return []
+        reply = await self._session.post("/dead-letters/purge", {"job_ids": list(job_ids)}, Subject())
+        return msgspec.json.decode(reply.body, type=PurgeAnswer).purged
+
+    async def pause(self, kind: str, name: str) -> None:
+        await self._session.post("/pauses", {kind: name}, Subject())
+
+    async def resume(self, kind: str, name: str) -> None:
+        """The control plane wakes the workers itself."""
+        await self._session.post("/pauses/resume", {kind: name}, Subject())
+
+    async def paused(self) -> list[tuple[str, str]]:
+        reply = await self._session.get("/pauses", {})
+        return [(found.kind, found.name) for found in msgspec.json.decode(reply.body, type=PausesDocument).paused]
+
     # --- what HTTP cannot carry -----------------------------------------------------------------------
 
     async def migrate(self) -> list[str]:
@@ -335,21 +362,6 @@ class HttpStore:
     async def completed(self, claims: Sequence[Claim]) -> list[bool]:
         """Nothing is: no transaction can be joined here."""
         return [False] * len(claims)
-
-    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
-        return await self.retry(job_id, key=key)
-
-    async def purge(self, job_ids: Sequence[str]) -> list[str]:  # noqa: ARG002
-        _cannot("throw dead letters away")
-
-    async def pause(self, kind: str, name: str) -> None:  # noqa: ARG002
-        _cannot("pause a queue or a type")
-
-    async def resume(self, kind: str, name: str) -> None:  # noqa: ARG002
-        _cannot("resume a queue or a type")
-
-    async def paused(self) -> list[tuple[str, str]]:
-        _cannot("tell what is paused")
 
     async def depths(self) -> list[QueueDepth]:
         _cannot("tell the depths of all queues; stats() counts your own jobs")
@@ -401,6 +413,18 @@ def _path(job_id: str, action: str = "") -> str:
     if stored_id is None:
         raise JobNotFound(job_id)
     return f"/jobs/{stored_id}{action}"
+
+
+def _receipt_of(job: JobRow) -> Receipt:
+    return Receipt(
+        job_id=job.id,
+        type=job.type,
+        queue=job.queue,
+        state=job.state,
+        priority=PRIORITY_NAMES[job.priority],
+        created_at=rfc3339(job.created_at) or "",
+        correlation_id=job.correlation_id,
+    )
 
 
 def _batch(unit: Unit) -> dict[str, Any]:
