@@ -22,6 +22,7 @@ from typing import Any
 import euterpe
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
+from euterpe.worker import attempts, prefetch
 from tests.worker.inline import work_on
 
 FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER") or tempfile.mkdtemp())
@@ -230,8 +231,17 @@ async def tick(ctx: euterpe.Context) -> None:
     note(ctx, "ticked")
 
 
+def claim_ahead(types: list[str]) -> None:
+    """From the first turn on, and for as long as a test takes: jobs of these types, whatever they took so far."""
+    prefetch.Pace.ahead = lambda _: 20  # type: ignore[method-assign]
+    prefetch.Pace.short_types = property(lambda _: tuple(types))  # type: ignore[assignment, method-assign]
+    attempts.PATIENCE_S = 3600.0  # type: ignore[misc]
+
+
 async def main() -> None:
     settings = json.loads(sys.argv[2])
+    if types := settings.pop("ahead", None):
+        claim_ahead(types)
     if settings.pop("cron", False):
         queue.cron("* * * * * *")(tick)
     print("working", flush=True)
