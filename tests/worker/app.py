@@ -19,10 +19,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import euterpe
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
-from euterpe.worker import attempts, prefetch
+from euterpe.worker.prefetch import Pace
 from tests.worker.inline import work_on
 
 FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER") or tempfile.mkdtemp())
@@ -233,9 +235,10 @@ async def tick(ctx: euterpe.Context) -> None:
 
 def claim_ahead(types: list[str]) -> None:
     """From the first turn on, and for as long as a test takes: jobs of these types, whatever they took so far."""
-    prefetch.Pace.ahead = lambda _: 20  # type: ignore[method-assign]
-    prefetch.Pace.short_types = property(lambda _: tuple(types))  # type: ignore[assignment, method-assign]
-    attempts.PATIENCE_S = 3600.0  # type: ignore[misc]
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Pace, "ahead", lambda _: 20)
+    patch.setattr(Pace, "short_types", property(lambda _: tuple(types)))
+    patch.setattr("euterpe.worker.attempts.PATIENCE_S", 3600.0)
 
 
 async def main() -> None:

@@ -44,7 +44,7 @@ def test_a_type_is_short_as_long_as_its_jobs_are(clock: Clock) -> None:
     pace.ended(2, [("quick", SHORT_S / 10), ("slow", 10 * SHORT_S)])
     assert pace.short_types == ("quick",)
     pace.ended(1, [("quick", 100 * SHORT_S)])
-    assert pace.short_types == ()
+    assert not list(pace.short_types)
 
 
 def test_the_most_urgent_is_next_and_the_oldest_among_those() -> None:
