@@ -136,6 +136,12 @@ PROGRAMS: Final[dict[str, Make]] = {
     "update_running": lambda w: _update(w, "parent"),
     "promote": lambda _: sweep.promote(10),
     "reclaim": lambda _: sweep.reclaim(10, "postgres", Random(1)),
+    "release_unbegun": lambda w: sweep.release_unbegun(
+        "w",
+        {(c.lease.job_id, c.lease.claim_version) for c in w.claim("lost", "ageing", "spawner")},
+        "postgres",
+        Random(1),
+    ),
     "end_lifetimes": lambda _: sweep.end_lifetimes(10, "postgres"),
     "unpark": lambda _: sweep.unpark_idle(10),
     "prune": lambda _: sweep.prune(State.COMPLETED, DAY_US, 10),

@@ -34,6 +34,7 @@ from tests.planted.bugs_producer import PRODUCER_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
+from tests.planted.bugs_speed import SPEED_BUGS
 from tests.planted.bugs_storage import STORAGE_BUGS
 from tests.planted.bugs_surface import SURFACE_BUGS
 from tests.planted.bugs_telemetry import TELEMETRY_BUGS
@@ -65,6 +66,7 @@ BUGS = (
     *CONTRACT_BUGS,
     *ROW_BUGS,
     *SHUTDOWN_BUGS,
+    *SPEED_BUGS,
     *STORAGE_BUGS,
     *SURFACE_BUGS,
     *TELEMETRY_BUGS,

@@ -19,9 +19,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import euterpe
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
+from euterpe.worker.prefetch import Pace
 from tests.worker.inline import work_on
 
 FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER") or tempfile.mkdtemp())
@@ -230,8 +233,18 @@ async def tick(ctx: euterpe.Context) -> None:
     note(ctx, "ticked")
 
 
+def claim_ahead(types: list[str]) -> None:
+    """From the first turn on, and for as long as a test takes: jobs of these types, whatever they took so far."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(Pace, "ahead", lambda _: 20)
+    patch.setattr(Pace, "short_types", property(lambda _: tuple(types)))
+    patch.setattr("euterpe.worker.attempts.PATIENCE_S", 3600.0)
+
+
 async def main() -> None:
     settings = json.loads(sys.argv[2])
+    if types := settings.pop("ahead", None):
+        claim_ahead(types)
     if settings.pop("cron", False):
         queue.cron("* * * * * *")(tick)
     print("working", flush=True)

@@ -72,7 +72,7 @@ async def test_two_who_ask_for_the_keeper_at_once_get_one(sqlite_url: str, start
     queue = plain_queue(sqlite_url)
     reports = Reports(lambda *_: None, lambda *_: None)
     async with queue:
-        keeper = LeaseKeeper(KeeperProcess(COMMAND, sqlite_url), core_of(queue).store, 3, 60_000_000, reports)
+        keeper = LeaseKeeper(KeeperProcess(COMMAND, sqlite_url), core_of(queue).store, 3, 60_000_000, reports, "w")
         await asyncio.gather(keeper.ensure_running(), keeper.ensure_running())
         assert len(started) == 1
         await keeper.close(ShutdownDeadline())

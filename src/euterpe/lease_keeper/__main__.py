@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US, KeeperOrders, LeaseTable
+from euterpe.worker.heartbeat.lease_table import FAREWELL, SHORT_LEASE_US, KeeperOrders, LeaseTable
 
 LOOK_S: Final = 0.5
 LASTING: Final = 1 / 6
@@ -27,12 +27,12 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)  # The worker decides when we end; it still needs us while it drains.
     orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=KeeperOrders)
     table = LeaseTable(orders.slots, orders.descriptor)
-    if orders.lease_ttl_us < SHORT_LEASE_US or until_one_lasts(table):
+    if orders.lease_ttl_us < SHORT_LEASE_US or until_one_lasts(table) or FAREWELL not in sys.stdin.buffer.read():
         import_module("euterpe.lease_keeper.service").run(orders, table)
 
 
 def until_one_lasts(table: LeaseTable) -> bool:
-    """False: the worker closed our standard input, by intent or by dying."""
+    """False: the worker ended, by intent, which it says first, or by dying."""
     seen_at: dict[tuple[str, int], float] = {}
     while not select.select([sys.stdin], [], [], LOOK_S)[0]:
         now = time.monotonic()

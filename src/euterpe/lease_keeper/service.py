@@ -1,18 +1,27 @@
-"""The lease keeper at work: a store of its own, and heartbeats until the worker is gone."""
+"""The lease keeper at work: a store of its own, and heartbeats until the worker is gone.
+
+It outlives a worker that is killed, and the table tells what that worker had begun. So it gives back the rest.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
+from typing import Final
 
 import msgspec
 
 from euterpe.backends.engines import Backend, connect
 from euterpe.model.errors import EuterpeError
-from euterpe.worker.heartbeat.lease_table import KeeperOrders, LeaseTable
+from euterpe.worker.heartbeat.lease_table import FAREWELL, KeeperOrders, LeaseTable
 from euterpe.worker.heartbeat.renew import Hear, LeaseNews, beat_forever
 
 UNREAD_LIMIT = 256 * 1024
+GIVE_BACK_S: Final = 10.0
+"""How long the database may take to be there; afterwards the leases run out, and a sweep has the jobs tried again."""
+LOOKS_S: Final = (0.0, 1.0)
+"""A claim that was under way when the worker died may be committed after the first look."""
 
 
 def run(orders: KeeperOrders, table: LeaseTable) -> None:
@@ -30,8 +39,25 @@ async def keep_until_gone(orders: KeeperOrders, table: LeaseTable) -> None:
     await asyncio.wait({keeping, worker_gone}, return_when=asyncio.FIRST_COMPLETED)
     keeping.cancel()
     await asyncio.wait({keeping})
+    if worker_gone.done() and FAREWELL not in worker_gone.result():
+        with suppress(EuterpeError, TimeoutError):
+            async with asyncio.timeout(GIVE_BACK_S):
+                await give_back_unbegun(orders, table)
     if not keeping.cancelled() and (error := keeping.exception()) is not None:
         raise error
+
+
+async def give_back_unbegun(orders: KeeperOrders, table: LeaseTable) -> None:
+    """The worker died. What it had claimed and not begun has cost nothing."""
+    begun = {(entry.lease.job_id, entry.lease.claim_version) for entry in table.entries() if entry.begun}
+    store = connect(orders.url).store
+    await store.open()
+    try:
+        for pause_s in LOOKS_S:
+            await asyncio.sleep(pause_s)
+            await store.sweeps.release_unbegun(orders.worker_id, begun)
+    finally:
+        await store.close()
 
 
 async def keep(orders: KeeperOrders, table: LeaseTable, writer: asyncio.WriteTransport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from euterpe.model.bulk import BulkProgress
@@ -20,6 +21,11 @@ class Maintenance(Protocol):
 
     async def recover(self) -> Swept:
         """Take back what lost workers held, end what is over its lifetime or budget, unpark what may go on."""
+        ...
+
+    async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
+        """Give back, with their attempts, the jobs of a worker that is gone, except those that it had begun, named by
+        job_id and claim_version; returns how many."""
         ...
 
     async def urgent(self) -> Swept:

@@ -18,7 +18,7 @@ from euterpe.ports import Telemetry
 from euterpe.queue.circuit_breaker import CircuitBreakerOptions, breaker_policy_of
 from euterpe.queue.run import Controls, ServiceOptions, run_worker
 from euterpe.queue.submitter import Submitter
-from euterpe.worker.identity import worker_id
+from euterpe.worker.identity import next_worker_id
 from euterpe.worker.worker import WorkerSettings
 
 SHORTEST_LEASE_US: Final = 1_000_000
@@ -93,7 +93,7 @@ class Worker:
     @property
     def id(self) -> str:
         """Who it is in `job.worker_id`, `attempt.worker_id` and the logs: the host's name and a UUID that is new with
-        every process."""
+        every worker."""
         return self._settings.worker_id
 
     @property
@@ -242,7 +242,7 @@ def _settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
     if poll_s < 0.01:
         raise InvalidInput("poll", "must be at least 10ms")
     return WorkerSettings(
-        worker_id=worker_id(os.environ),
+        worker_id=next_worker_id(os.environ),
         queues=tuple(queues),
         concurrency=concurrency,
         batch=batch,

@@ -1,7 +1,7 @@
-"""Who is at work: every claim of a worker from its start to the moment its outcome is written.
+"""Who is at work: every claim of a worker from its arrival to the moment its outcome is written.
 
-A slot is free as soon as its handler ends. The lease is held until the outcome is written: a job that is over can
-still be lost while the loop is blocked or the database away.
+A slot is free as soon as its handler ends, and then the next of the ready buffer begins. The lease is held until the
+outcome is written: a job that is over can still be lost while the loop is blocked or the database away.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from euterpe.model.claims.outcome import Released
+from euterpe.model.claims.outcome import Cancelled, Outcome, Released
 from euterpe.model.job import Claim, Lease
 from euterpe.model.submission import OVERRUN_US
 from euterpe.ports import Trace
@@ -24,6 +24,7 @@ from euterpe.worker.execution.threads import Threads
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.lease_table import LeaseTable
 from euterpe.worker.job_log import job_keys
+from euterpe.worker.prefetch import AHEAD_LIMIT, PATIENCE_S, ReadyBuffer, ReadyJob
 from euterpe.worker.reporter import WorkerReporter
 from euterpe.worker.telemetry import outcome_name
 
@@ -31,10 +32,16 @@ log = logging.getLogger("euterpe.worker")
 
 PRECISE_TIMEOUT_US: Final = 10_000_000
 KEEP_AFTER_DEADLINE_S: Final = OVERRUN_US / 1_000_000
+NO_SLOT: Final = -1
 UNCANCELLABLE_S: Final = 5.0
 """How long an interrupted handler may take to tidy up."""
 LEASES_PER_SLOT: Final = 3
 """Room for what runs, for what is over and waits, and for what is being written."""
+
+
+def leases_of(concurrency: int) -> int:
+    """How many leases a worker may hold at once."""
+    return LEASES_PER_SLOT * (concurrency + AHEAD_LIMIT)
 
 
 class RunningAttempts:
@@ -76,6 +83,13 @@ class RunningAttempts:
         self._uncancellable: set[AttemptRun] = set()
         self._no_slot_left = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._expiring = 0
+        self.ready = ReadyBuffer()
+        """Claimed, and waiting for a slot."""
+        self.reserved = 0
+        """Slots that claims which are under way will fill."""
+        self.reserved_ahead = 0
+        """Places in the buffer that they may fill."""
         self.running: set[AttemptRun] = set()
         self.ended: list[AttemptRun] = []
         """Over, and not yet taken by anyone to be written."""
@@ -91,16 +105,51 @@ class RunningAttempts:
         assert self._table is not None
         return self._table
 
-    def room(self, reserved: int) -> int:
-        """How many more claims can start at once, next to `reserved` ones that are on their way."""
-        taken = len(self.running) + reserved
-        free = self._concurrency - taken - self._threads.lingering - len(self._uncancellable)
-        return min(free, LEASES_PER_SLOT * self._concurrency - taken - self.unwritten)
+    @property
+    def free_slots(self) -> int:
+        """How many more can begin at once, next to those that are reserved for claims under way."""
+        taken = len(self.running) + self.reserved + self._threads.lingering + len(self._uncancellable)
+        return self._concurrency - taken
+
+    @property
+    def free_leases(self) -> int:
+        """How many more leases the table has room for."""
+        held = len(self.running) + len(self.ready) + self.unwritten + self._expiring
+        return leases_of(self._concurrency) - held - self.reserved - self.reserved_ahead
 
     # --- from claim to outcome ------------------------------------------------------------------------
 
     def start(self, claim: Claim, lease_ttl_us: int) -> None:
-        attempt = self._admit(claim, lease_ttl_us)
+        """Begin at once."""
+        self._run(self._admit(claim, lease_ttl_us))
+
+    def put_ready(self, claim: Claim, lease_ttl_us: int) -> None:
+        """Begin as soon as `start_ready` finds a slot for it."""
+        self.ready.add(self._ready_job(claim, lease_ttl_us))
+
+    def _ready_job(self, claim: Claim, lease_ttl_us: int) -> ReadyJob:
+        now = time.monotonic()
+        job = claim.job
+        keep_until = now + job.execution_timeout_us / 1_000_000 + KEEP_AFTER_DEADLINE_S
+        slot = self.table.hold(claim.lease, keep_until, min(lease_ttl_us, job.visibility_us), begun=False)
+        return ReadyJob(job.priority, job.seq, job.claim_version, now, slot, claim)
+
+    def start_ready(self, limit: int) -> int:
+        """Begin up to so many of those that wait, the most urgent first, where slots are free; returns how many."""
+        ready, count = self.ready, min(limit, len(self.ready), self.free_slots)
+        for _ in range(count):
+            waiting = ready.next()
+            attempt = self._attempt_of(waiting)
+            if attempt.started - waiting.taken_at > PATIENCE_S:
+                # This process was stopped for a while; by now the job may be another worker's.
+                self._end_unbegun(waiting, Released())
+            else:
+                self.table.begin(waiting.slot, attempt.stops_at + KEEP_AFTER_DEADLINE_S)
+                self.running.add(attempt)
+                self._run(attempt)
+        return max(0, count)
+
+    def _run(self, attempt: AttemptRun) -> None:
         timeout_s = attempt.stops_at - attempt.started
         if timeout_s * 1_000_000 <= PRECISE_TIMEOUT_US:
             attempt.alarm = self._loop.call_later(timeout_s, attempt.interrupt, HandlerInterruption.TIMEOUT)
@@ -110,21 +159,36 @@ class RunningAttempts:
 
     def hand_back(self, claim: Claim, lease_ttl_us: int) -> None:
         """Claimed while the order to stop came in: it has not begun and goes back as it was."""
-        attempt = self._admit(claim, lease_ttl_us)
-        attempt.outcome = Released()
+        self._end_unbegun(self._ready_job(claim, lease_ttl_us), Released())
+
+    def release_ready(self) -> None:
+        """What waits for a slot goes back as it was."""
+        for waiting in self.ready.take_all():
+            self._end_unbegun(waiting, Released())
+
+    def _end_unbegun(self, waiting: ReadyJob, outcome: Outcome) -> None:
+        attempt = self._attempt_of(waiting)
+        attempt.outcome = outcome
         self._over(attempt)
 
     def _admit(self, claim: Claim, lease_ttl_us: int) -> AttemptRun:
+        attempt = self._make(claim, NO_SLOT)
+        ttl_us = min(lease_ttl_us, claim.job.visibility_us)
+        attempt.slot = self.table.hold(claim.lease, attempt.stops_at + KEEP_AFTER_DEADLINE_S, ttl_us)
+        self.running.add(attempt)
+        return attempt
+
+    def _attempt_of(self, waiting: ReadyJob) -> AttemptRun:
+        return self._make(waiting.claim, waiting.slot)
+
+    def _make(self, claim: Claim, slot: int) -> AttemptRun:
+        """Its time begins now."""
         job = claim.job
         handler = self._handlers.by_type[job.type]
         timeout_us = min(job.execution_timeout_us, handler.timeout_us or job.execution_timeout_us)
         now = time.monotonic()
         stops_at = now + timeout_us / 1_000_000
-        ttl_us = min(lease_ttl_us, job.visibility_us)
-        slot = self.table.hold(claim.lease, stops_at + KEEP_AFTER_DEADLINE_S, ttl_us)
-        attempt = AttemptRun(claim, handler, Context(claim, self._reporter, stops_at), now, stops_at, slot)
-        self.running.add(attempt)
-        return attempt
+        return AttemptRun(claim, handler, Context(claim, self._reporter, stops_at), now, stops_at, slot)
 
     async def _traced(self, attempt: AttemptRun, trace: Trace) -> None:
         try:
@@ -165,6 +229,8 @@ class RunningAttempts:
             self._breakers.lost(attempt)
             extra = job_keys(attempt.claim.job)
             log.warning("the lease was lost to another claim; this attempt's work is dropped", extra=extra)
+        if self.ready:
+            self.start_ready(1)
         self._on_change()
 
     def take_ended(self) -> list[AttemptRun]:
@@ -180,23 +246,38 @@ class RunningAttempts:
         self._to_write_again = ended + self._to_write_again
 
     def dismiss(self, attempts: list[AttemptRun]) -> None:
-        """Written, or given up: their leases are no longer ours to keep."""
+        """Written: their leases are no longer ours to keep."""
         self.unwritten -= len(attempts)
         release = self.table.release
         for attempt in attempts:
             release(attempt.slot)
+
+    def give_up(self, attempt: AttemptRun, lease_ttl_us: int) -> None:
+        """It cannot be written. Its lease runs out, and until then the keeper must know that it had begun."""
+        self.unwritten -= 1
+        self._expiring += 1
+        self.table.let_expire(attempt.slot)
+        self._loop.call_later(lease_ttl_us / 1_000_000, self._forget, attempt.slot)
+
+    def _forget(self, slot: int) -> None:
+        self._expiring -= 1
+        self.table.release(slot)
 
     # --- interruptions --------------------------------------------------------------------------------
 
     def lose(self, job_id: str, claim_version: int) -> None:
         if (attempt := self._find(job_id, claim_version)) is not None and not attempt.context.is_completing:
             attempt.interrupt(HandlerInterruption.LOST_LEASE)
+        elif (waiting := self.ready.withdraw(job_id, claim_version)) is not None:
+            self.table.release(waiting.slot)
 
     def cancel(self, job_id: str, claim_version: int) -> None:
         if (attempt := self._find(job_id, claim_version)) is not None:
             attempt.interrupt(HandlerInterruption.CANCEL)
             if attempt.handler.mode == "process":
                 self._processes.ask_to_stop(attempt.claim)
+        elif (waiting := self.ready.withdraw(job_id, claim_version)) is not None:
+            self._end_unbegun(waiting, Cancelled())
 
     def release_all(self) -> None:
         for attempt in tuple(self.running):
@@ -210,8 +291,8 @@ class RunningAttempts:
         return None
 
     def leases(self) -> list[Lease]:
-        """Of what runs."""
-        return [attempt.claim.lease for attempt in self.running]
+        """Of what runs and of what waits for a slot."""
+        return [attempt.claim.lease for attempt in self.running] + [ready.claim.lease for ready in self.ready]
 
     def look_after(self) -> None:
         """Deadlines and uncancellable handlers, in one pass for all: most jobs end long before theirs."""
@@ -221,6 +302,8 @@ class RunningAttempts:
                 attempt.interrupt(HandlerInterruption.TIMEOUT)
             if attempt.interruption is not None and now >= attempt.interrupted_at + UNCANCELLABLE_S:
                 self._insist(attempt)
+        for waiting in self.ready.take_older_than(now - PATIENCE_S):
+            self._end_unbegun(waiting, Released())
         self._look_at_lingering()
 
     def _look_at_lingering(self) -> None:

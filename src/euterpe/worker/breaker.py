@@ -159,9 +159,9 @@ class QueueBreakers:
         if not self._shared.tripped:
             return request
         for queue, circuit in self._circuits.items():
-            if circuit.ask_for_probe(self):
+            if request.limit and circuit.ask_for_probe(self):
                 self._tell()
-                circuit.request = msgspec.structs.replace(request, queues=(queue,), limit=1)
+                circuit.request = msgspec.structs.replace(request, queues=(queue,), limit=1, prefetch=0)
                 return circuit.request
         claimable = tuple(queue for queue in request.queues if self._circuits[queue].is_closed)
         return msgspec.structs.replace(request, queues=claimable) if claimable else None
@@ -180,8 +180,8 @@ class QueueBreakers:
                 return (), ()
             circuit.request, circuit.probe = None, claims[0].lease
             return claims[:1], claims[1:]
-        closed = [claim for claim in claims if self._lets_through(claim)]
-        return closed, [claim for claim in claims if not self._lets_through(claim)]
+        closed = [claim for claim in claims if self.lets_through(claim.job.queue)]
+        return closed, [claim for claim in claims if not self.lets_through(claim.job.queue)]
 
     def failed_to_claim(self, request: ClaimRequest) -> None:
         """The store did not answer: if this was for a probe, there is none."""
@@ -228,8 +228,8 @@ class QueueBreakers:
             if circuit.prober is self:
                 circuit.end_probe(None)
 
-    def _lets_through(self, claim: Claim) -> bool:
-        circuit = self._circuits.get(claim.job.queue)
+    def lets_through(self, queue: str) -> bool:
+        circuit = self._circuits.get(queue)
         return circuit is None or circuit.is_closed
 
     def _end_if_probe(self, circuit: QueueCircuit, attempt: AttemptRun) -> None:

@@ -1,4 +1,4 @@
-"""The loop: claim for the free slots, run, settle what is over, and do both in one turn when there is both.
+"""The loop: claim for the free slots and a moment ahead, run, settle what is over, settle and claim in one turn.
 
 A few lanes take turns with the store, so that handlers run while the database works. What is over and not yet
 written is bounded, waits while the database is away, and is settled when the database is back.
@@ -26,9 +26,10 @@ from euterpe.ports import CallerCompletions, Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
-from euterpe.worker.attempts import LEASES_PER_SLOT, RunningAttempts
+from euterpe.worker.attempts import RunningAttempts, leases_of
 from euterpe.worker.breaker import QueueBreakers, SharedCircuits
 from euterpe.worker.cancel_watch import CancelWatch
+from euterpe.worker.claim_plan import LANES, ClaimPlan
 from euterpe.worker.completions import HandlerCompletions
 from euterpe.worker.context import NO_STATE
 from euterpe.worker.handlers import Handlers
@@ -36,19 +37,19 @@ from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeep
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
 from euterpe.worker.hooks import AttemptHooks
 from euterpe.worker.job_log import job_keys, report_end
+from euterpe.worker.prefetch import Pace
 from euterpe.worker.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
 
 log = logging.getLogger("euterpe.worker")
 
-LANES: Final = 2
 SLICE: Final = 100
 WATCH_S: Final = 0.5
 SETTLE_TRIES: Final = 5
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker behaves. `batch` bounds one claim; a slot is never claimed for before it is free."""
+    """How a worker behaves. `batch` bounds one claim."""
 
     worker_id: str
     queues: tuple[str, ...] = ("default",)
@@ -83,6 +84,7 @@ class WorkerLoop:
         completions: CallerCompletions | None = None,
         hooks: AttemptHooks | None = None,
         charge: Charge | None = None,
+        pace: Pace | None = None,
     ) -> None:
         joined = (
             None if completions is None else HandlerCompletions(claims, completions, handlers, settings.result_limit)
@@ -106,15 +108,21 @@ class WorkerLoop:
             handlers, reporter, settings.concurrency, settings.result_limit, self._wake, self._breakers, trace, around
         )
         reports = Reports(self._attempts.lose, self._attempts.cancel)
-        slots = LEASES_PER_SLOT * settings.concurrency
+        slots = leases_of(settings.concurrency)
         self._keeper: LeaseKeeper | LoopKeeper = (
             LoopKeeper(claims, slots, settings.lease_ttl_us, reports)
             if keeper is None
-            else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports)
+            else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports, settings.worker_id)
         )
         self._attempts.hold_leases_in(self._keeper.table)
         self._cancels = CancelWatch(claims, self._attempts.leases, reports)
-        self._reserved = 0
+        whole = ClaimRequest(
+            worker_id=settings.worker_id,
+            limit=settings.batch,
+            queues=settings.queues,
+            lease_ttl_us=settings.lease_ttl_us,
+        )
+        self._plan = ClaimPlan(whole, settings.concurrency, self._attempts, self._breakers, pace or Pace())
         self._should_claim = True
         self._outage = Outage(log, "the worker")
         self._refusals: dict[Lease, int] = {}
@@ -149,7 +157,7 @@ class WorkerLoop:
             await self._keeper.close(self._shutdown)
 
     async def _run_lanes(self) -> None:
-        unsubscribe = self._wakeups.subscribe(self._wake, self._settings.queues)
+        unsubscribe = self._wakeups.subscribe(self._hear_of_jobs, self._settings.queues)
         self._cancels.begin(self._wakeups)
         watcher = self._loop.create_task(self._watch())
         lanes = self._lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
@@ -183,6 +191,7 @@ class WorkerLoop:
             self._stopping = True
             log.info("stopping: %d running jobs may finish", len(self._attempts.running))
             self._shutdown.set_in(self._settings.grace_s + CLOSE_S)
+            self._attempts.release_ready()
             self._grace = self._loop.call_later(self._settings.grace_s, self.stop_at_once)
         self._wake()
 
@@ -192,6 +201,7 @@ class WorkerLoop:
         if self._last_call is None:
             self._shutdown.set_in(CLOSE_S)
             self._last_call = self._loop.call_later(WRITE_S, self._leave)
+        self._attempts.release_ready()
         if self._attempts.running:
             log.warning("%d unfinished jobs are given back", len(self._attempts.running))
             self._attempts.release_all()
@@ -217,7 +227,7 @@ class WorkerLoop:
             await asyncio.sleep(WATCH_S)
             try:
                 self._attempts.look_after()
-                if self._attempts.running or self._attempts.unwritten:
+                if self._attempts.running or self._attempts.unwritten or self._attempts.ready:
                     await self._keeper.ensure_running()
             except Exception as error:  # without this watch there are no timeouts
                 log.error("a look at the running jobs failed", exc_info=error)
@@ -227,42 +237,31 @@ class WorkerLoop:
     async def _lane(self) -> None:
         attempts = self._attempts
         while True:
+            if attempts.ready:
+                attempts.start_ready(SLICE)
+            is_claiming = attempts.reserved + attempts.reserved_ahead > 0
             # What an order to stop gives back must not be taken again by a claim of ours that is still under way.
-            ended = [] if self._stopping and self._reserved else attempts.take_ended()
-            request = self._request()
+            ended = [] if self._stopping and is_claiming else attempts.take_ended()
+            request = self._request(is_settling=bool(ended))
             if ended or request is not None:
                 await self._turn(ended, request)
-            elif self._stopping and not (attempts.running or attempts.unwritten or self._reserved):
+            elif self._stopping and not (attempts.running or attempts.unwritten or is_claiming):
                 self._wake()
                 return
             else:
                 await self._wait()
 
-    def _request(self) -> ClaimRequest | None:
-        """Claim for the slots that are free, in halves, so that one lane's jobs run while the other claims."""
+    def _request(self, *, is_settling: bool) -> ClaimRequest | None:
         if self._stopping or not self._should_claim:
             return None
-        settings = self._settings
-        limit = min(self._attempts.room(self._reserved), -(-settings.concurrency // LANES), settings.batch)
-        if limit <= 0:
-            return None
-        self._should_claim = False
-        request = self._breakers.narrowed(
-            ClaimRequest(
-                worker_id=settings.worker_id,
-                limit=limit,
-                queues=settings.queues,
-                types=self._handlers.types,
-                lease_ttl_us=settings.lease_ttl_us,
-            )
-        )
+        request = self._plan.next_request(self._handlers.types, is_settling=is_settling)
         if request is not None:
-            self._reserved += request.limit
             self._should_claim = self._breakers.is_probe(request)
         return request
 
     async def _turn(self, ended: list[AttemptRun], request: ClaimRequest | None) -> None:
         finished = [attempt.finished() for attempt in ended]
+        self._plan.attempts_ended(ended)
         try:
             verdicts, claims = await self._claims.turn(finished, request)
         except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
@@ -282,29 +281,37 @@ class WorkerLoop:
                 tell_claims(self._telemetry, claims)
                 await self._keeper.ensure_running()
             allowed, too_late = self._breakers.claimed(request, claims)
-            await self._start(allowed)
             for claim in too_late:
                 self._attempts.hand_back(claim, self._settings.lease_ttl_us)
-            self._give_back(request)
-            if len(claims) == request.limit:
+            await self._start(allowed, request)
+            if self._plan.brought(request, len(claims)):
                 self._should_claim = True
         self._written(ended, finished, verdicts)
 
     def _give_back(self, request: ClaimRequest | None) -> None:
         """The slots that a claim was to fill are filled, or free again."""
         if request is not None:
-            self._reserved -= request.limit
+            self._plan.give_back(request)
             if self._stopping:
                 self._wake()
 
-    async def _start(self, claims: Sequence[Claim]) -> None:
+    async def _start(self, claims: Sequence[Claim], request: ClaimRequest) -> None:
         """A slice at a time: between them the loop serves the other lane, and the database is not left waiting."""
-        for at in range(0, len(claims), SLICE):
+        attempts, lease_ttl_us = self._attempts, self._settings.lease_ttl_us
+        now, ahead = self._plan.begin_at_once(claims, request)
+        for at in range(0, len(now), SLICE):
             if at:
                 await asyncio.sleep(0)
-            begin = self._attempts.hand_back if self._stopping else self._attempts.start
-            for claim in claims[at : at + SLICE]:
-                begin(claim, self._settings.lease_ttl_us)
+            begin = attempts.hand_back if self._stopping else attempts.start
+            for claim in now[at : at + SLICE]:
+                begin(claim, lease_ttl_us)
+        keep = attempts.hand_back if self._stopping else attempts.put_ready
+        for claim in ahead:
+            keep(claim, lease_ttl_us)
+        self._give_back(request)
+        for _ in range(0, len(attempts.ready), SLICE):
+            attempts.start_ready(SLICE)
+            await asyncio.sleep(0)
 
     def _written(self, ended: list[AttemptRun], finished: list[Report], verdicts: Sequence[SettleResult]) -> None:
         if any(verdict.locked for verdict in verdicts):
@@ -392,7 +399,7 @@ class WorkerLoop:
         log.error(
             "an attempt cannot be settled; its lease will expire", extra=job_keys(attempt.claim.job), exc_info=error
         )
-        self._attempts.dismiss([attempt])
+        self._attempts.give_up(attempt, self._settings.lease_ttl_us)
         return True
 
     async def _sit_out(self, error: Exception) -> None:
@@ -409,6 +416,10 @@ class WorkerLoop:
             await news.wait()
         finally:
             alarm.cancel()
+
+    def _hear_of_jobs(self) -> None:
+        self._plan.jobs_came()
+        self._wake()
 
     def _wake(self) -> None:
         self._should_claim = True

@@ -5,21 +5,47 @@ from __future__ import annotations
 import msgspec
 
 from euterpe.model.claims.outcome import Outcome
-from euterpe.model.job import Claim, Lease
+from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State
 
 LEASE_TTL_US = 60_000_000
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Ask for up to `limit` jobs. `types` None means any type; queues are in order of preference."""
+    """Ask for up to `limit` jobs, which begin at once. `types` None means any type; queues are in order of preference.
+
+    `prefetch` more may come if they can wait a moment: jobs of `prefetch_types` that nobody claimed before, with more
+    than one attempt and no concurrency key. What is claimed is always the front of the line: the first job behind the
+    limit that cannot wait ends it."""
 
     worker_id: str
     limit: int
+    prefetch: int = 0
+    prefetch_types: tuple[str, ...] = ()
     queues: tuple[str, ...] = ("default",)
     types: tuple[str, ...] | None = None
     lease_ttl_us: int = LEASE_TTL_US
     with_tokens: bool = False
+
+    @property
+    def total(self) -> int:
+        return self.limit + self.prefetch
+
+    def after(self, taken: int) -> ClaimRequest:
+        """What is left to ask for when so many were taken."""
+        over = max(0, taken - self.limit)
+        return msgspec.structs.replace(self, limit=max(0, self.limit - taken), prefetch=max(0, self.prefetch - over))
+
+    def can_wait(self, job: JobRow) -> bool:
+        """Whether a job of this claim may wait in the worker; `prefetchable.sql` says the same of one that is not yet
+        claimed. Nobody claimed it before: so it is charged for an attempt that never began once at most, even if its
+        worker and the keeper of its leases die together, and the budget of two or more outlasts that."""
+        return (
+            job.claim_version == 1
+            and job.max_attempts > 1
+            and job.concurrency_key is None
+            and job.type in self.prefetch_types
+        )
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -390,6 +390,10 @@ class RemoteSweeps:
 
     async def recover(self) -> Swept:
         return Swept([], 0, 0, 0, 0, 0)
+
+    async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:  # noqa: ARG002
+        """A worker over HTTP claims only what begins at once."""
+        return 0
 
     async def urgent(self) -> Swept:
         return await self.recover()

@@ -271,7 +271,7 @@ class SqlStore:
     # --- Claims -----------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        if request.limit < 1 or not request.queues or request.types == ():
+        if request.total < 1 or not request.queues or request.types == ():
             return []
         return (await self.turn([], request))[1]
 
@@ -324,8 +324,7 @@ class SqlStore:
         readable = await without_unreadable(self.engine, self.ends, claims)
         while len(readable) < len(claims):
             # A short answer would tell the worker that the queue is empty.
-            room = msgspec.structs.replace(request, limit=len(claims) - len(readable))
-            _, more = await self._turns.take([], [], room)
+            _, more = await self._turns.take([], [], request.after(len(readable)))
             if not more:
                 break
             readable += await without_unreadable(self.engine, self.ends, more)

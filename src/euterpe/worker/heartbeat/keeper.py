@@ -2,7 +2,9 @@
 
 Handlers may block the event loop or hold the interpreter lock for as long as they like; the keeper does not share
 either. It stops renewing when the worker is gone or stopped, so that a frozen worker does lose its jobs, and when
-an attempt is past its time. What it learns (a lost lease, a cancel request) it tells the worker over a pipe.
+an attempt is past its time. When the worker died without a word, it gives back what was claimed and never begun, so
+that a job that kills its worker costs no waiting job an attempt. What it learns (a lost lease, a cancel request) it
+tells the worker over a pipe.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import msgspec
 from euterpe.ports import Claims
 from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.execution.environment import for_a_lease_keeper
-from euterpe.worker.heartbeat.lease_table import KeeperOrders, LeaseTable
+from euterpe.worker.heartbeat.lease_table import FAREWELL, KeeperOrders, LeaseTable
 from euterpe.worker.heartbeat.renew import LeaseNews, beat_forever
 
 log = logging.getLogger("euterpe.worker")
@@ -61,9 +63,12 @@ class LeaseKeeper:
     One child at a time. While none can be started (no descriptor or memory is left, it dies as it starts), leases are
     renewed on the worker's loop, and the start is tried again."""
 
-    def __init__(self, process: KeeperProcess, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports) -> None:
+    def __init__(
+        self, process: KeeperProcess, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports, worker_id: str
+    ) -> None:
         self.table = LeaseTable(slots)
         self._process = process
+        self._worker_id = worker_id
         self._lease_ttl_us = lease_ttl_us
         self._reports = reports
         self._on_loop = LoopBeats(claims, self.table, lease_ttl_us, reports)
@@ -120,7 +125,12 @@ class LeaseKeeper:
             start_new_session=True,
         )  # fmt: skip
         orders = KeeperOrders(
-            self._process.url, self.table.descriptor, self.table.slots, self._lease_ttl_us, os.getpid()
+            self._process.url,
+            self.table.descriptor,
+            self.table.slots,
+            self._lease_ttl_us,
+            os.getpid(),
+            self._worker_id,
         )
         assert child.stdin is not None
         child.stdin.write(msgspec.json.encode(orders) + b"\n")
@@ -161,6 +171,7 @@ class LeaseKeeper:
             child, self._child = self._child, None
             if child is not None:
                 assert child.stdin is not None
+                child.stdin.write(FAREWELL)
                 child.stdin.close()  # The keeper ends when its orders' pipe does.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(child.wait(), shutdown.left_s(END_PATIENCE_S))

@@ -1,8 +1,8 @@
 """The leases a worker holds, in memory that it shares with its lease keeper.
 
-The worker writes a slot when it claims and clears it when the attempt is over: a memory write, no message. The
-keeper reads the table at every beat. A slot read in the middle of a write names a lease that does not exist,
-which the fence of the heartbeat refuses.
+The worker writes a slot when it claims, marks it when the handler begins and clears it when the attempt is over: a
+memory write, no message. The keeper reads the table at every beat, and once more when the worker is gone. A slot read
+in the middle of a write names a lease that does not exist, which the fence of the heartbeat refuses.
 """
 
 from __future__ import annotations
@@ -20,15 +20,23 @@ from euterpe.model.job import Lease
 
 SHORT_LEASE_US: Final = 10_000_000
 """A lease below this may run out while the keeper's process starts."""
-_SLOT: Final = struct.Struct("<?3x36sqdq64s")
+FAREWELL: Final = b"end\n"
+"""What a worker that ends by intent tells its keeper; one that died has told nothing."""
+_SLOT: Final = struct.Struct("<B3x36sqdq64s")
+_KEEP_UNTIL: Final = struct.Struct("<d")
+_KEEP_UNTIL_AT: Final = struct.calcsize("<B3x36sq")
+_FREE: Final = 0
+_CLAIMED: Final = 1
+_BEGUN: Final = 2
 
 
 class Entry(NamedTuple):
-    """A lease of `ttl_us` to renew until `keep_until` (monotonic seconds)."""
+    """A lease of `ttl_us` to renew until `keep_until` (monotonic seconds), and whether its handler has begun."""
 
     lease: Lease
     keep_until: float
     ttl_us: int
+    begun: bool
 
 
 class KeeperOrders(msgspec.Struct, frozen=True):
@@ -39,6 +47,7 @@ class KeeperOrders(msgspec.Struct, frozen=True):
     slots: int
     lease_ttl_us: int
     parent: int
+    worker_id: str
 
 
 class LeaseTable:
@@ -51,22 +60,36 @@ class LeaseTable:
         self._free = list(range(slots - 1, -1, -1))
         self._closed = False
 
-    def hold(self, lease: Lease, keep_until: float, ttl_us: int) -> int:
+    def hold(self, lease: Lease, keep_until: float, ttl_us: int, *, begun: bool = True) -> int:
         slot = self._free.pop()
         job_id, token = lease.job_id.encode(), (lease.token or "").encode()
-        _SLOT.pack_into(self._memory, slot * _SLOT.size, True, job_id, lease.claim_version, keep_until, ttl_us, token)
+        flag = _BEGUN if begun else _CLAIMED
+        _SLOT.pack_into(self._memory, slot * _SLOT.size, flag, job_id, lease.claim_version, keep_until, ttl_us, token)
         return slot
 
+    def begin(self, slot: int, keep_until: float) -> None:
+        """Marked before the handler's first line: whoever is killed by it has begun."""
+        at = slot * _SLOT.size
+        _KEEP_UNTIL.pack_into(self._memory, at + _KEEP_UNTIL_AT, keep_until)
+        self._memory[at] = _BEGUN
+
+    def let_expire(self, slot: int) -> None:
+        """Renewed no more, and still known as begun."""
+        _KEEP_UNTIL.pack_into(self._memory, slot * _SLOT.size + _KEEP_UNTIL_AT, 0.0)
+
     def release(self, slot: int) -> None:
-        self._memory[slot * _SLOT.size] = 0
-        self._free.append(slot)
+        if not self._closed:
+            self._memory[slot * _SLOT.size] = _FREE
+            self._free.append(slot)
 
     def entries(self) -> Iterator[Entry]:
         """The keeper's view."""
-        for held, job_id, version, keep_until, ttl_us, token in _SLOT.iter_unpack(self._memory[:]):
-            if held:
+        memory = self._memory[:]
+        for at, flag in enumerate(memory[:: _SLOT.size]):
+            if flag != _FREE:
+                _, job_id, version, keep_until, ttl_us, token = _SLOT.unpack_from(memory, at * _SLOT.size)
                 lease = Lease(job_id.decode(), version, 0, token.rstrip(b"\0").decode() or None)
-                yield Entry(lease, keep_until, ttl_us)
+                yield Entry(lease, keep_until, ttl_us, flag == _BEGUN)
 
     def close(self) -> None:
         if self._closed:

@@ -6,6 +6,8 @@ import secrets
 from collections import Counter
 from typing import Final
 
+import msgspec
+
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.worker_reports import hash_token
 from euterpe.model.job import Claim, JobRow, Lease
@@ -24,17 +26,20 @@ def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Pr
 
     `may_wait` is false in a transaction that may hold the locks of concurrency keys already.
     """
+    if len(request.queues) > 1:
+        # What waits in a worker keeps its slots taken: a job of a preferred queue that cannot wait would starve.
+        request = msgspec.structs.replace(request, prefetch=0)
     taken: list[JobRow] = []
     held: set[str] = set()
     for queue in request.queues:
         # Again after a batch in which some were parked: the jobs behind them may be free to go.
         again = True
-        while again and (asked := request.limit - len(taken)) > 0:
+        while again and (rest := request.after(len(taken))).total > 0:
             take = _take if family == "postgres" else _take_in_steps
-            rows = yield from take(request, queue, asked)
+            rows = yield from take(rest, queue)
             # An UPDATE returns rows in any order.
             jobs = sorted(jobs_from(rows), key=URGENCY)
-            again = len(jobs) == asked
+            again = len(jobs) == rest.total
             if any(job.concurrency_key is not None for job in jobs):
                 busy = yield from _hold_keys(jobs, held, may_wait=may_wait and not held)
                 jobs, went = yield from _within_limits(jobs, busy)
@@ -49,27 +54,45 @@ def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Pr
     ]
 
 
-def _take(request: ClaimRequest, queue: str, limit: int) -> Program[list[Row]]:
+def _take(request: ClaimRequest, queue: str) -> Program[list[Row]]:
     rows = yield one(
         "claim",
         queue=queue,
         types=None if request.types is None else list(request.types),
-        limit=limit,
+        limit=request.limit,
+        prefetch=request.prefetch,
+        prefetch_types=list(request.prefetch_types),
         worker_id=request.worker_id,
         lease_ttl_us=request.lease_ttl_us,
     )
     return rows
 
 
-def _take_in_steps(request: ClaimRequest, queue: str, limit: int) -> Program[list[Row]]:
+def _take_in_steps(request: ClaimRequest, queue: str) -> Program[list[Row]]:
     """SQLite's one writer may look first and write then; in one statement, it would hand out row by row."""
     types = None if request.types is None else list(request.types)
-    ((seqs, size),) = yield one("pick", queue=queue, types=types, limit=limit)
+    if request.prefetch:
+        seqs, size = yield from _pick_ahead(request, queue)
+    else:
+        ((seqs, size),) = yield one("pick", queue=queue, types=types, limit=request.limit)
     if seqs == "[]":
         return []
     yield one("take", seqs=seqs, worker_id=request.worker_id, lease_ttl_us=request.lease_ttl_us)
     rows = yield one("taken" if size < FOLDED_LIMIT else "taken_large", seqs=seqs)
     return rows
+
+
+def _pick_ahead(request: ClaimRequest, queue: str) -> Program[tuple[str, int]]:
+    """The front of the line, as JSON, and how large it is: up to the first behind the limit that cannot wait."""
+    types = None if request.types is None else list(request.types)
+    ((picked, size, cannot_wait),) = yield one(
+        "pick_ahead", queue=queue, types=types, limit=request.total, prefetch_types=list(request.prefetch_types)
+    )
+    if cannot_wait != "[]":
+        seqs, held_up = msgspec.json.decode(picked), set(msgspec.json.decode(cannot_wait))
+        end = next((i for i in range(request.limit, len(seqs)) if seqs[i] in held_up), len(seqs))
+        picked = msgspec.json.encode(seqs[:end]).decode()
+    return picked, size
 
 
 def _hold_keys(jobs: list[JobRow], held: set[str], *, may_wait: bool) -> Program[set[str]]:

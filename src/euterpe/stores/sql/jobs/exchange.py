@@ -107,10 +107,10 @@ class Exchange:
             if not done.line_was_plain:
                 self._lines.was_not(request)
             # What is settled now may release what this worker can take at once.
-            room = request.limit - len(done.claims)
-            request = msgspec.structs.replace(request, limit=room) if room else None
-        rest, claims = await self._take_all(done.left, jobs, request, plain=False)
-        left = dict(zip((id(s) for s in done.left), rest, strict=True))
+            rest = request.after(len(done.claims))
+            request = rest if rest.total else None
+        states, claims = await self._take_all(done.left, jobs, request, plain=False)
+        left = dict(zip((id(s) for s in done.left), states, strict=True))
         return [left.get(id(s), s.state) for s in settlements], done.claims + claims
 
     async def _take_all(
@@ -160,6 +160,8 @@ def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[B
         queue=request.queues[0],
         types=None if request.types is None else list(request.types),
         limit=request.limit,
+        prefetch=request.prefetch,
+        prefetch_types=list(request.prefetch_types),
         worker_id=request.worker_id,
         lease_ttl_us=request.lease_ttl_us,
         wait_ms=LOCK_WAIT_MS,

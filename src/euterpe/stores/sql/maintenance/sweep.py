@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 
-from euterpe.model.claims.outcome import Failed, exhausted, settle, taken_away
+from euterpe.model.claims.outcome import Failed, Released, exhausted, settle, taken_away
 from euterpe.model.failures.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
 from euterpe.model.state import By, State
 from euterpe.model.submission import KEY_KEPT_AFTER_END_US
@@ -36,6 +37,13 @@ def reclaim(limit: int, family: Family, rng: Random) -> Program[int]:
         for job in jobs_from(rows)
     ]
     return len((yield from jobs_settle.settle(outcomes, family)))
+
+
+def release_unbegun(worker_id: str, begun: Collection[tuple[str, int]], family: Family, rng: Random) -> Program[int]:
+    """Refund what a worker that is gone had claimed and not begun. What it had begun waits for the end of its lease."""
+    rows = yield one("claims_of_worker", worker_id=worker_id)
+    unbegun = [job for job in jobs_from(rows) if (job.id, job.claim_version) not in begun]
+    return len((yield from jobs_settle.settle([settle(job, Released(), rng) for job in unbegun], family)))
 
 
 def end_lifetimes(limit: int, family: Family) -> Program[int]:

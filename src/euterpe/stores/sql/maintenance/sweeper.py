@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 from typing import Final
 
@@ -49,6 +49,12 @@ class Sweeps:
 
     async def reclaim(self) -> int:
         return await self._all_told(lambda: sweep.reclaim(BATCH, self._engine.family, self._rng))
+
+    async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
+        family = self._engine.family
+        return await self._ends.write(
+            lambda: sweep.release_unbegun(worker_id, begun, family, self._rng), EndedBy.WORKER
+        )
 
     async def reclaim_events(self) -> int:
         return await self._all(lambda: events.reclaim_events(BATCH))

@@ -2,21 +2,26 @@
 -- dependents, a callback or a key is left for `settle`; and if one that is next in line has a callback or a key, none is
 -- taken here, and `claim` decides. The first four columns are the same in every row: how many were settled, which (only if
 -- not all), and whether the line was plain; then comes a job that was taken, or NULLs.
+-- At most :limit of those can begin at once; behind them only what can wait is taken, up to the first that cannot.
 -- The next are picked first (`settled` asks for `line`), while the snapshot is fresh. What somebody claims after the
 -- snapshot still looks free in it: SKIP LOCKED locks the newest version of such a row, finds it taken, and keeps it locked
 -- until the commit. Its owner, who is done with it by then, would find it held.
 -- The settling update waits for a held row, but no longer than :wait_ms; then the whole statement fails with a lock timeout.
 -- The timeout is set when the jobs are picked, and ends with the transaction.
 WITH picked AS MATERIALIZED (
-    SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain
+    SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain, w.priority, w.seq,
+           {{prefetchable}} AS can_wait
     FROM inbox_jobs AS w
     WHERE {{claimable}}
       AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))
     ORDER BY priority, seq
-    LIMIT :limit
+    LIMIT CAST(:limit AS integer) + CAST(:prefetch AS integer)
     FOR UPDATE OF w SKIP LOCKED
+), placed AS MATERIALIZED (
+    SELECT at, plain, can_wait, row_number() OVER (ORDER BY priority, seq) AS place FROM picked
 ), line AS MATERIALIZED (
-    SELECT bool_and(plain) AS plain FROM picked
+    SELECT bool_and(plain) AS plain, MIN(place) FILTER (WHERE place > :limit AND NOT can_wait) AS ends_before
+    FROM placed
 ), settled AS (
     UPDATE inbox_jobs AS j
     SET state = 'completed', result = i.result, error = NULL, completed_at = {{now}},
@@ -37,8 +42,9 @@ WITH picked AS MATERIALIZED (
     SET {{claimed}},
         lease_expires_at = {{now}} + LEAST(:lease_ttl_us, j.visibility_us, j.execution_timeout_us + {{overrun}}),
         worker_id = :worker_id, lease_token_hash = NULL
-    FROM picked
-    WHERE j.ctid = picked.at AND (SELECT plain FROM line)
+    FROM placed
+    WHERE j.ctid = placed.at AND (SELECT plain FROM line)
+      AND (placed.place >= (SELECT ends_before FROM line)) IS NOT TRUE
     RETURNING {{taken_columns}}
 )
 SELECT done.count, done.ids, done.versions, line.plain, j.* FROM done CROSS JOIN line LEFT JOIN taken AS j ON true

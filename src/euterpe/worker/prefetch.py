@@ -1,0 +1,122 @@
+"""The ready buffer: a little work beyond the free slots, so that a slot that falls free need not wait for the database.
+
+A turn with the database costs about as much for one job as for thirty. With few slots a worker would take many small
+turns; with a buffer of some milliseconds of work it takes few large ones, whatever the number of its slots.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+import msgspec
+
+from euterpe.model.job import Claim
+
+AHEAD_S: Final = 0.04
+"""How much work waits: what lately ended in this long. More gains nothing, and other workers wait for it."""
+AHEAD_LIMIT: Final = 500
+WINDOW_S: Final = 0.25
+"""The rate is that of so long ago until now."""
+SHORTEST_WINDOW_S: Final = 0.05
+SHORT_S: Final = 0.05
+"""Jobs of a type that lately took longer are claimed for free slots only."""
+SAMPLE: Final = 20
+"""Of how many jobs of a turn the duration is looked at."""
+WEIGHT: Final = 0.2
+"""Of the latest duration in the mean of its type."""
+PATIENCE_S: Final = 0.5
+"""A job that has waited so long, because its neighbours took longer than they used to, is given back."""
+
+
+class Pace:
+    """How fast jobs lately ended, and of which types they are short."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._ended: deque[tuple[float, int]] = deque()
+        self._count = 0
+        self._took_s: dict[str, float] = {}
+        self._short: tuple[str, ...] = ()
+
+    def ended(self, count: int, sample: Iterable[tuple[str, float]]) -> None:
+        """So many attempts ended since the last time; the types and durations of some."""
+        now = self._clock()
+        self._forget(now)
+        self._ended.append((now, count))
+        self._count += count
+        for job_type, took_s in sample:
+            mean_s = self._took_s.get(job_type, took_s)
+            self._took_s[job_type] = mean_s + WEIGHT * (took_s - mean_s)
+        short = tuple(job_type for job_type, mean_s in self._took_s.items() if mean_s <= SHORT_S)
+        if short != self._short:
+            self._short = short
+
+    @property
+    def short_types(self) -> tuple[str, ...]:
+        return self._short
+
+    def ahead(self) -> int:
+        """How many jobs are work for a moment."""
+        now = self._clock()
+        self._forget(now)
+        if not self._ended:
+            return 0
+        return min(AHEAD_LIMIT, int(AHEAD_S * self._count / max(SHORTEST_WINDOW_S, now - self._ended[0][0])))
+
+    def _forget(self, now: float) -> None:
+        while self._ended and self._ended[0][0] < now - WINDOW_S:
+            self._count -= self._ended.popleft()[1]
+
+
+class ReadyJob(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A claim that waits for a slot; the most urgent first, the oldest first among those."""
+
+    priority: int
+    seq: int
+    claim_version: int
+    taken_at: float
+    slot: int
+    """Its place in the table of leases."""
+    claim: Claim
+
+
+class ReadyBuffer:
+    """Claims that wait for a slot of this worker."""
+
+    def __init__(self) -> None:
+        self._line: list[ReadyJob] = []
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    def __iter__(self) -> Iterator[ReadyJob]:
+        return iter(self._line)
+
+    def add(self, ready: ReadyJob) -> None:
+        heappush(self._line, ready)
+
+    def next(self) -> ReadyJob:
+        return heappop(self._line)
+
+    def withdraw(self, job_id: str, claim_version: int) -> ReadyJob | None:
+        for ready in self._line:
+            if ready.claim_version == claim_version and ready.claim.job.id == job_id:
+                self._line.remove(ready)
+                heapify(self._line)
+                return ready
+        return None
+
+    def take_all(self) -> list[ReadyJob]:
+        line, self._line = self._line, []
+        return line
+
+    def take_older_than(self, moment: float) -> list[ReadyJob]:
+        old = [ready for ready in self._line if ready.taken_at < moment]
+        if old:
+            self._line = [ready for ready in self._line if ready.taken_at >= moment]
+            heapify(self._line)
+        return old

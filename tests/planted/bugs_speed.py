@@ -1,0 +1,57 @@
+"""Bugs in what a worker claims ahead of its free slots."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+_ORDER = (
+    "tests/conformance/test_prefetching.py::test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_wait"
+)
+_CANNOT_WAIT = "tests/conformance/test_prefetching.py::test_what_cannot_wait_is_claimed_for_a_free_slot_only"
+_GIVEN_BACK = (
+    "tests/conformance/test_prefetching.py::test_what_a_lost_worker_had_not_begun_is_given_back_with_its_attempt"
+)
+_BUFFER = "tests/worker/test_ready_buffer.py"
+
+SPEED_BUGS = (
+    Bug(
+        "what_is_claimed_ahead_overtakes_a_job_that_cannot_wait",
+        (
+            Edit(
+                "stores/sql/queries/postgres/turn.sql", "place > :limit AND NOT can_wait", "place < 0 AND NOT can_wait"
+            ),
+        ),
+        f"{_ORDER}[postgres-plain]",
+        ("what is behind it does not overtake it", "assert ["),
+    ),
+    Bug(
+        "a_job_is_claimed_ahead_again_and_again",
+        (Edit("stores/sql/queries/prefetchable.sql", "claim_version = 0", "claim_version >= 0"),),
+        f"{_CANNOT_WAIT}[sqlite-released]",
+        "== []",
+    ),
+    Bug(
+        "what_a_lost_worker_had_begun_is_refunded",
+        (Edit("stores/sql/maintenance/sweep.py", " if (job.id, job.claim_version) not in begun", ""),),
+        f"{_GIVEN_BACK}[sqlite]",
+        "assert 2 == 1",
+    ),
+    Bug(
+        "what_waits_begins_in_the_order_of_its_claims",
+        (Edit("worker/prefetch.py", "heappush(self._line, ready)", "self._line.append(ready)"),),
+        "tests/worker_units/test_pace.py::test_the_most_urgent_is_next_and_the_oldest_among_those",
+        "assert [",
+    ),
+    Bug(
+        "what_waits_is_kept_at_the_order_to_stop",
+        (
+            Edit(
+                "worker/worker.py",
+                "self._attempts.release_ready()\n            self._grace",
+                "self._grace",
+            ),
+        ),
+        f"{_BUFFER}::test_what_waits_goes_back_uncharged_at_the_order_to_stop[sqlite]",
+        ("waited", "assert ["),
+    ),
+)
