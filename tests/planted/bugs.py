@@ -141,7 +141,7 @@ BUGS = (
         (
             Edit(f"{QUERIES}/postgres/turn.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),
             Edit(f"{QUERIES}/postgres/turn.sql", "w.ctid AS at, w.call", "w.id AS at, w.call"),
-            Edit(f"{QUERIES}/postgres/turn.sql", "j.ctid = picked.at", "j.id = picked.at"),
+            Edit(f"{QUERIES}/postgres/turn.sql", "j.ctid = placed.at", "j.id = placed.at"),
         ),
         f"{CLAIMS}[postgres]",
         "given to more than one",
@@ -201,8 +201,8 @@ BUGS = (
         (
             Edit(
                 "stores/sql/jobs/settle.py",
-                "        error=[s.error for _, s in pairs],\n    )\n    yield from follow(rows)\n",
-                "        error=[s.error for _, s in pairs],\n    )\n",
+                "        fingerprint=[s.fingerprint for _, s in pairs],\n    )\n    yield from follow(rows)\n",
+                "        fingerprint=[s.fingerprint for _, s in pairs],\n    )\n",
             ),
         ),
         f"{STRANDED}[sqlite-cancelled_while_waiting]",

@@ -28,7 +28,13 @@ CUT_OFF_BUGS = (
     ),
     Bug(
         "what_cannot_be_undone_is_committed_in_silence",
-        (Edit(_JOINED, "                self.break_connection()", "                pass"),),
+        (
+            Edit(
+                _JOINED,
+                "                self.break_connection()\n            raise error from lost",
+                "                pass\n            raise error from lost",
+            ),
+        ),
         f"{_CUT}::test_an_interrupt_at_any_call_leaves_nothing_or_the_commit_says_so[psycopg-after]",
         "in silence",
     ),

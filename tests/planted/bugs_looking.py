@@ -81,8 +81,8 @@ LOOKING_BUGS = (
         (
             Edit(
                 "stores/sql/reads/search.py",
-                "requester_id=query.requester_id,",
-                "requester_id=None if query.text else query.requester_id,",
+                '"requester_id": query.requester_id,',
+                '"requester_id": None if query.text else query.requester_id,',
             ),
         ),
         f"{_QUERIES}::test_an_id_finds_nobody_elses_job[sqlite]",
