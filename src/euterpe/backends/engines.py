@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EMBEDDED_FOLDER: Final = Path(".euterpe")
 """Where the embedded default keeps its database and keys."""
-SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db, http(s)://control-plane"
+SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db, redis://..., http(s)://control-plane"
 MEMORY_URL: Final = "sqlite:///:memory:"
 
 
@@ -89,13 +89,15 @@ def connect(
 ) -> Backend:
     """The backend that a URL names. Nothing is opened yet.
 
-    `transport` is the URL of a Redis whose streams carry the wake-ups, `redis` how to talk to it; `token` the key for a
-    control plane."""
+    `transport` is the URL of a Redis whose streams carry the wake-ups, `redis` how to talk to it, or to the one of the
+    jobs; `token` the key for a control plane."""
     folder: str | None = None
     if is_control_plane(url):
         return _control_plane(url, token, payload_limit, transport)
     if token is not None:
         raise InvalidInput("token", "is the key for a control plane; a database's URL has its own password")
+    if is_redis(url):
+        return _redis_lists(url, redis, clock, payload_limit, transport)
     if url == MEMORY_URL:
         # A memory database belongs to one connection; ours has a writer, readers and the lease keeper's process.
         folder = tempfile.mkdtemp(prefix="euterpe-")
@@ -147,6 +149,27 @@ def _control_plane(url: str, token: str | None, payload_limit: int, transport: s
         raise InvalidInput("transport", "is the control plane's own business; leave it out for an http(s):// queue")
     url = with_token(url, token)
     return Backend(url, HttpStore(url, payload_limit=payload_limit), LocalWakeups())
+
+
+def is_redis(url: str) -> bool:
+    """Whether the URL names the Redis whose lists hold the jobs."""
+    return urlsplit(url).scheme in ("redis", "rediss")
+
+
+def _redis_lists(
+    url: str, tuning: RedisTuning, clock: Clock | None, payload_limit: int, transport: str | None
+) -> Backend:
+    from euterpe.stores.redis_lists.store import RedisListStore
+    from euterpe.wakeups.redis_tokens import TokenWakeups
+
+    if transport is not None:
+        raise InvalidInput("transport", "is for a database; a queue in Redis lists tells of its jobs itself")
+    store = RedisListStore(url, payload_limit=payload_limit, tuning=tuning, clock=clock)
+    return Backend(
+        url,
+        store,
+        TokenWakeups(store.plain_url, tuning, store.settings.lists_of, store.settings.brpoplpush_timeout_us / 1e6),
+    )
 
 
 def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transport | None) -> Transport:

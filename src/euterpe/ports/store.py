@@ -39,6 +39,9 @@ class Capability(StrEnum):
     WHOLE_JOBS = "tell everything that is stored of a job"
     LARGE_BATCHES = "store a batch of any size in one piece"
     RETRY_DELAYS = "tell how long a retry waits"
+    DEPENDENCIES = "let jobs wait for other jobs"
+    CONCURRENCY_KEYS = "bound how many jobs of a key run at the same time"
+    SEARCH = "search jobs"
     REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
 
 
