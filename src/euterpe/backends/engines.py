@@ -213,13 +213,51 @@ def make_room(url: str) -> None:
 
 def transport_of(config: Config) -> str | None:
     """The URL of the Redis that carries wake-ups, as `transport` and `redis` of the configuration have it."""
-    if config.transport.kind != "streams":
-        return None
+    return _redis_of(config) if config.transport.kind == "streams" else None
+
+
+def _redis_of(config: Config) -> str:
+    """The Redis that the section `redis` names."""
     redis = config.redis
     user = quote(redis.username, safe="")
     if redis.password:
         user += f":{quote(redis.password, safe='')}"
     return f"redis://{user}{'@' if user else ''}{redis.addr}/{redis.db}"
+
+
+def plain_engine_url(config: Config) -> str:
+    """`engine.url`; `redis://` without a host is the Redis that the section `redis` names."""
+    url = config.engine.url
+    return _redis_of(config) if is_redis(url) and not urlsplit(url).netloc else url
+
+
+def engine_url_of(config: Config) -> str:
+    """Where the jobs live, with all that the configuration says of it."""
+    return with_list_settings(config, plain_engine_url(config))
+
+
+def with_list_settings(config: Config, url: str) -> str:
+    """The URL of Redis lists with the names and times of the section `worker`; any other URL as it is."""
+    if not is_redis(url):
+        return url
+    from euterpe.stores.redis_lists.settings import ListSettings, with_settings
+
+    said = config.worker
+    return with_settings(
+        url,
+        ListSettings(
+            priorities=said.priorities,
+            lists=dict(said.queues),
+            processing_list_pattern=said.processing_list_pattern,
+            heartbeat_key_pattern=said.heartbeat_key_pattern,
+            completed_list=said.completed_list,
+            dead_letter_list=said.dead_letter_list,
+            brpoplpush_timeout_us=said.brpoplpush_timeout_us,
+            max_retries=said.max_retries,
+            backoff_base_us=said.backoff.base_us,
+            backoff_max_us=said.backoff.max_us,
+        ),
+    )
 
 
 def redis_tuning_of(config: Config) -> RedisTuning:

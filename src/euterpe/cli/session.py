@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from euterpe.backends.engines import Backend, connect, make_room, sqlite_path
+from euterpe.backends.engines import Backend, connect, engine_url_of, make_room, redis_tuning_of, sqlite_path
 from euterpe.config import Config, load_config
 from euterpe.model.errors import InvalidInput
 
@@ -38,7 +38,7 @@ class CliSession:
 
     @property
     def url(self) -> str:
-        return self.config.engine.url
+        return engine_url_of(self.config)
 
     def ask(self, question: Callable[[Backend], Awaitable[T]], *, create: bool = False) -> T:
         """Open the database, ask, close it. Only `create` may make a SQLite file that is not there yet."""
@@ -52,7 +52,9 @@ class CliSession:
     @asynccontextmanager
     async def opened(self, *, create: bool = False) -> AsyncIterator[Backend]:
         prepare_place(self.url, create=create)
-        backend = connect(self.url, payload_limit=self.config.engine.max_payload_bytes)
+        backend = connect(
+            self.url, payload_limit=self.config.engine.max_payload_bytes, redis=redis_tuning_of(self.config)
+        )
         try:
             await backend.open()
             yield backend

@@ -151,6 +151,9 @@ def _int(value: bytes | None) -> int | None:
     return None if value is None else int(value)
 
 
+_FIRST: Final = (None, None, None, None, None)
+
+
 class Rows:
     """Makes rows of records; knows what other programs' jobs leave out."""
 
@@ -160,10 +163,9 @@ class Rows:
 
     def taken(self, line: list[Any], worker_id: str, now: int) -> JobRow:
         """A job that was just claimed, in the order of `turn.lua`."""
-        (
-            text, kind, payload, version, attempt, lease, transitions, visibility, timeout, expires_at, seq, releases,
-            run_at, created_at, scheduled_at, error, checkpoint, cancel_version,
-        ) = line  # fmt: skip
+        text, kind, payload, version, attempt, lease, seq, created_at, expires_at, *more = line
+        visibility, timeout, run_at, *before = more
+        releases, scheduled_at, error, checkpoint, cancel_version = before or _FIRST
         queue, _, type_ = kind.decode().partition(SEPARATOR)
         try:
             e = _decode(text)
@@ -177,7 +179,7 @@ class Rows:
             int(scheduled_at or created), now, None, int(expires_at), int(timeout or EXECUTION_TIMEOUT_US),
             int(visibility or VISIBILITY_US), self._retry_of(e), e.stages, None, _text(error), None, None, checkpoint,
             tags_of(e), e.correlation_id, None, "all", e.idempotency_key, None, 0, 0, False, e.parent_id, e.replay_of,
-            _int(cancel_version), transitions, None, None,
+            _int(cancel_version), 0, None, None,
         )  # fmt: skip
 
     def stored(self, record: dict[bytes, bytes]) -> JobRow:
@@ -202,14 +204,15 @@ class Rows:
             payload_of(e, get(b"payload")), e.payload_format, int(get(b"attempt_count", 0)),
             e.max_attempts or self._max_attempts, int(get(b"release_count", 0)), int(get(b"claim_version", 0)),
             _text(get(b"worker_id")), _int(get(b"lease_expires_at")) if is_running else None, heartbeat_at,
-            int(get(b"run_at", created)), created, int(get(b"updated_at", created)),
+            int(get(b"run_at", created)), created,
+            max(int(get(b"updated_at", created)), started_at or 0, int(get(b"completed_at", 0))),
             None if is_delayed else int(get(b"scheduled_at", created)), started_at, _int(get(b"completed_at")),
             int(record[b"expires_at"]), int(get(b"timeout_us", EXECUTION_TIMEOUT_US)),
             int(get(b"visibility_us", VISIBILITY_US)), self._retry_of(e), e.stages, get(b"result"),
             _text(get(b"error")),
             None if progress is None else float(progress), _text(get(b"progress_message")), get(b"checkpoint"),
             tags_of(e), e.correlation_id, None, "all", e.idempotency_key, None, 0, 0, False, e.parent_id, e.replay_of,
-            _int(get(b"cancel_version")), int(get(b"transitions", 0)), None, None,
+            _int(get(b"cancel_version")), 0, None, None,
         )  # fmt: skip
 
     def unreadable(self, job_id: str, line: list[Any]) -> JobRow:

@@ -121,20 +121,8 @@ class RedisScripts:
 def unavailable(error: BaseException, *, wrote: bool) -> EuterpeError:
     """An error of Redis as what it means for a caller."""
     text = str(error)
-    if isinstance(error, BusyLoadingError):
-        return ServerNotReady("Redis is loading its data; try again when it is done", "LOADING")
-    if isinstance(error, ReadOnlyError):
-        return StoreUnavailable(
-            "Redis is read-only: it is a replica, or its primary was moved; name the primary", "READONLY"
-        )
-    if isinstance(error, OutOfMemoryError):
-        return StoreUnavailable(
-            "Redis is out of memory (maxmemory) and refuses writes; nothing was written. Give it more, or prune", "OOM"
-        )
-    if isinstance(error, (AuthenticationError, AuthorizationError)):
-        return StoreUnavailable(f"Redis refuses this user or password: {text}", "NOAUTH")
-    if isinstance(error, ResponseError):
-        return _refused(text)
+    if (said := _meaning_of(error, text)) is not None:
+        return said
     if isinstance(error, MaxConnectionsError):
         return StoreUnavailable("every connection to Redis is in use; raise redis.pool_size_multiplier")
     if "connecting to" in text or isinstance(error, ConnectionRefusedError):
@@ -142,6 +130,23 @@ def unavailable(error: BaseException, *, wrote: bool) -> EuterpeError:
     if wrote:
         return CommitUnknown("the answer of Redis was lost; what was asked may have been done")
     return StoreUnavailable(f"Redis does not answer: {text or type(error).__name__}")
+
+
+def _meaning_of(error: BaseException, text: str) -> EuterpeError | None:
+    """What Redis answered. An error inside a script comes as text alone, its code somewhere in it."""
+    if isinstance(error, BusyLoadingError):
+        return ServerNotReady("Redis is loading its data; try again when it is done", "LOADING")
+    if isinstance(error, ReadOnlyError) or "-READONLY" in text:
+        return StoreUnavailable(
+            "Redis is read-only: it is a replica, or its primary was moved; name the primary", "READONLY"
+        )
+    if isinstance(error, OutOfMemoryError) or "-OOM" in text:
+        return StoreUnavailable(
+            "Redis is out of memory (maxmemory) and refuses writes; nothing was written. Give it more, or prune", "OOM"
+        )
+    if isinstance(error, (AuthenticationError, AuthorizationError)):
+        return StoreUnavailable(f"Redis refuses this user or password: {text}", "NOAUTH")
+    return _refused(text) if isinstance(error, ResponseError) else None
 
 
 def key_taken(said: str) -> StoreUnavailable:
@@ -160,6 +165,6 @@ def _refused(text: str) -> EuterpeError:
         )
     if code == "WRONGTYPE":
         return StoreUnavailable(f"a key of this queue holds something else in Redis: {rest}", code)
-    if code == "MISCONF":
-        return StoreUnavailable(f"Redis cannot save to its disk and refuses writes: {rest}", code)
+    if "MISCONF" in text:
+        return StoreUnavailable(f"Redis cannot save to its disk and refuses writes: {rest}", "MISCONF")
     return StoreUnavailable(f"Redis refuses: {text}", code)

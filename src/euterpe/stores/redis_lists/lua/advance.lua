@@ -5,7 +5,7 @@ local WIDTH = 10
 local answers, stages, good = {}, {}, {}
 for i = 2, #ARGV, WIDTH do
   local id, version, stage, before = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local job = redis.call('HMGET', job_key(id), 'state', 'claim_version', 'stage', 'transitions')
+  local job = redis.call('HMGET', job_key(id), 'state', 'claim_version', 'stage')
   good[i] = job[1] == 'running' and job[2] == version and job
   if good[i] and stage ~= '' then
     local here = stages[id] or job[3] or 'claimed'
@@ -20,7 +20,6 @@ for i = 2, #ARGV, WIDTH do
     if ARGV[flag] == '1' then table.insert(fields, name); table.insert(fields, ARGV[flag + 1]) end
   end
   if good[i] and ARGV[i + 2] ~= '' and ARGV[i + 2] ~= (good[i][3] or 'claimed') then
-    local more = redis.call('HINCRBY', job_key(ARGV[i]), 'transitions', 1)
     for _, value in ipairs({ 'stage', ARGV[i + 2], 'updated_at', whole(now) }) do table.insert(fields, value) end
   end
   if good[i] and #fields > 0 then redis.call('HSET', job_key(ARGV[i]), unpack(fields)) end

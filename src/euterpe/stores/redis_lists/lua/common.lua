@@ -20,6 +20,15 @@ local function time_us(given)
   return now[1] * 1000000 + now[2]
 end
 
+-- The id in an entry, or nil. Ours begin with it; another program's may be written in any way.
+local function id_of(entry)
+  local id = string.match(entry, '^{"id":"([^"\\]+)"')
+  if id and #id <= 200 then return id end
+  local good, said = pcall(cjson.decode, entry)
+  if good and type(said) == 'table' and type(said.id) == 'string' and said.id ~= '' and #said.id <= 200
+    and not string.find(said.id, '\0', 1, true) then return said.id end
+end
+
 -- How many jobs of a queue and type are in a state. Gathered, and written once at the end of a script.
 local tally = {}
 local function count(kind, state, more)
@@ -32,13 +41,27 @@ local function write_counts()
   end
 end
 
+-- Lifetimes of jobs that came or ended, likewise: one command for many.
+local CHUNK = 1000
+local came, left = {}, {}
+local function begin_lifetime(id, expires_at) table.insert(came, whole(expires_at)); table.insert(came, id) end
+local function end_lifetime(id) table.insert(left, id) end
+local function write_lifetimes()
+  for i = 1, #came, CHUNK do redis.call('ZADD', LIFETIMES, unpack(came, i, math.min(i + CHUNK - 1, #came))) end
+  for i = 1, #left, CHUNK do redis.call('ZREM', LIFETIMES, unpack(left, i, math.min(i + CHUNK - 1, #left))) end
+end
+
 local function type_of(kind) return string.sub(kind, string.find(kind, SEPARATOR, 1, true) + 1) end
 
 -- Nil when the key may be used as a list, else what is wrong with it. A script asks before it writes: Redis takes
 -- nothing back when a later command fails.
+local looked_at = {}
 local function no_list(key)
-  local kind = redis.call('TYPE', key).ok
-  if kind ~= 'list' and kind ~= 'none' then return key .. ' holds a ' .. kind .. ' and not a list' end
+  if looked_at[key] == nil then
+    local kind = redis.call('TYPE', key).ok
+    looked_at[key] = kind ~= 'list' and kind ~= 'none' and key .. ' holds a ' .. kind .. ' and not a list'
+  end
+  return looked_at[key]
 end
 
 -- A list may have jobs set aside by type: those that a worker met which does not know the type.
@@ -50,7 +73,7 @@ local function put_back(list, entry, seq)
   local line = redis.call('LRANGE', list, -STEPS, -1)
   local older = 0
   for i = #line, 1, -1 do
-    local id = string.match(line[i], '^{"id":"([^"\\]+)"')
+    local id = id_of(line[i])
     local other = id and redis.call('HGET', job_key(id), 'seq')
     if not other or tonumber(other) > seq then break end
     older = older + 1

@@ -16,7 +16,7 @@ end
 local now = time_us(ARGV[1])
 local ids, entries = {}, {}
 for _, entry in ipairs(redis.call('LRANGE', processing, 0, -1)) do
-  local id = string.match(entry, '^{"id":"([^"\\]+)"')
+  local id = id_of(entry)
   local job = id and redis.pcall('HMGET', job_key(id), 'state', 'worker_id', 'lease_expires_at') or {}
   if job[1] == 'running' and job[2] == worker then
     if not is_alive or tonumber(job[3]) < now then table.insert(ids, id) end

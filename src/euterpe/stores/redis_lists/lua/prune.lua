@@ -6,7 +6,7 @@ while looked < tonumber(ARGV[4]) do
   local entry = redis.call('LINDEX', list, -1)
   if not entry then break end
   looked = looked + 1
-  local id = string.match(entry, '^{"id":"([^"\\]+)"')
+  local id = id_of(entry)
   local job = id and redis.pcall('HMGET', job_key(id), 'state', 'completed_at', 'kind', 'requester_id') or {}
   if job[1] ~= ARGV[2] then
     redis.call('RPOPLPUSH', list, list) -- What no job stands for is an operator's to look at.

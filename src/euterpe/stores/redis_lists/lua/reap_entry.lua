@@ -2,8 +2,9 @@
 -- another program's, or one that was moved by hand. ARGV: worker, entry, the list to go back to (none: dead letters).
 local processing = processing_of(ARGV[1])
 if redis.call('EXISTS', heartbeat_of(ARGV[1])) == 1 then return 'alive' end
-local id = string.match(ARGV[2], '^{"id":"([^"\\]+)"')
-local job = id and redis.call('HMGET', job_key(id), 'state', 'worker_id', 'entry', 'list')
+local id = id_of(ARGV[2])
+local job = id and redis.pcall('HMGET', job_key(id), 'state', 'worker_id', 'entry', 'list')
+if job and job.err then job = nil end
 if job and job[1] == 'running' and job[2] == ARGV[1] then return 'runs' end
 local target = job and job[1] and job[4] or ARGV[3] ~= '' and ARGV[3] or DEAD
 local wrong = no_list(target)

@@ -58,13 +58,13 @@ local function refusal(unit)
   end
 end
 
-local waiting = {}
+local waiting, seq = {}, 0
 local function store(job)
   local key = job_key(job.id)
   local there = redis.call('HMGET', key, 'created_at', 'run_at')
   if there[1] then return there[1], tonumber(there[2] or '0') > tonumber(there[1]) and 'delayed' or 'scheduled' end
   local state = job.at > now and 'delayed' or 'scheduled'
-  local seq = redis.call('INCR', PREFIX .. ':seq')
+  seq = seq + 1
   local fields = { 'seq', seq, 'state', state, 'kind', job.kind, 'list', job.list, 'created_at', whole(now),
     'expires_at', whole(now + job.lifetime), 'entry', job.entry, 'payload', job.payload }
   if job.requester ~= '' then table.insert(fields, 'requester_id'); table.insert(fields, job.requester) end
@@ -72,7 +72,7 @@ local function store(job)
   if job.visibility ~= '' then table.insert(fields, 'visibility_us'); table.insert(fields, job.visibility) end
   if job.timeout ~= '' then table.insert(fields, 'timeout_us'); table.insert(fields, job.timeout) end
   redis.call('HSET', key, unpack(fields))
-  redis.call('ZADD', LIFETIMES, whole(now + job.lifetime), job.id)
+  begin_lifetime(job.id, now + job.lifetime)
   if state == 'delayed' then
     redis.call('ZADD', DUE, whole(job.at), job.id)
   else
@@ -84,6 +84,7 @@ local function store(job)
 end
 
 local function store_unit(unit)
+  seq = redis.call('INCRBY', PREFIX .. ':seq', #unit.jobs) - #unit.jobs
   local answer, told = { 'stored' }, {}
   for i, job in ipairs(unit.jobs) do
     local line = job.told
@@ -118,5 +119,6 @@ for _ = 1, tonumber(take()) do
   table.insert(answers, refusal(unit) or store_unit(unit))
 end
 for list, jobs in pairs(waiting) do wake(list, jobs) end
+write_lifetimes()
 write_counts()
 return answers

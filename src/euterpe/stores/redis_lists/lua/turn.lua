@@ -4,8 +4,6 @@ local at = 0
 local function take() at = at + 1; return ARGV[at] end
 local now = time_us(take())
 local stamp = whole(now)
-local SETTLED = { 'state', 'claim_version', 'worker_id', 'entry', 'kind', 'stage', 'cancel_version', 'attempt_count',
-  'release_count', 'started_at', 'transitions', 'seq', 'list', 'lease_expires_at' }
 local emptied = {}
 
 -- A settlement that is repeated after a lost answer is accepted again if it closed the attempt in just this way.
@@ -21,55 +19,72 @@ local function confirmed(r, job)
   return ''
 end
 
-local function settle(r)
-  local job = redis.call('HMGET', job_key(r.id), unpack(SETTLED))
-  if job[1] ~= 'running' or job[2] ~= r.version then return r.lost == '' and confirmed(r, job) or '' end
-  if r.lost ~= '' then
-    -- A sweep: only what has lost its worker, by the heartbeat or by its own lease.
-    if redis.call('EXISTS', heartbeat_of(job[3])) == 1 and tonumber(job[14]) >= now then return '' end
-  end
-  if r.last_stage ~= '' and (job[6] or 'claimed') ~= r.last_stage then return 'stage:' .. (job[6] or 'claimed') end
-  local state = r.state
-  if job[7] == r.version and (state == 'retrying' or state == 'scheduled') then state = 'cancelled' end
-  local target = ENDED_IN[state] or (state == 'scheduled' and job[13])
-  local wrong = target and no_list(target)
-  if wrong then return 'no_list:' .. wrong end
+-- What most jobs come to: fewer fields than the other ends need.
+local function complete(r, key, worker, entry, kind)
+  local fields = { 'state', 'completed', 'completed_at', stamp }
+  if r.has_result == '1' then fields[5], fields[6] = 'result', r.result end
+  redis.call('HSET', key, unpack(fields))
+  redis.call('LREM', processing_of(worker), -1, entry)
+  redis.call('LPUSH', COMPLETED, entry)
+  if r.version ~= '1' then redis.call('HDEL', key, 'error') end
+  end_lifetime(r.id)
+  count(kind, 'completed', 1)
+end
 
-  local key = job_key(r.id)
-  local entry = job[4]
-  if r.retries ~= '' then entry = string.gsub(entry, '"retries":%d+', '"retries":' .. r.retries, 1) end
-  local fields = { 'state', state, 'transitions', (tonumber(job[11]) or 0) + (state == 'dead_letter' and 2 or 1),
-    'updated_at', stamp }
+local function end_otherwise(r, key, state, worker, entry, kind)
+  local job = redis.call('HMGET', key, 'attempt_count', 'release_count', 'started_at', 'seq', 'list')
+  local target = ENDED_IN[state] or job[5]
+  local wrong = no_list(target)
+  if wrong then return 'no_list:' .. wrong end
+  local after = entry
+  if r.retries ~= '' then after = string.gsub(entry, '"retries":%d+', '"retries":' .. r.retries, 1) end
+  local fields = { 'state', state, 'updated_at', stamp, 'entry', after }
   local function set(name, value) table.insert(fields, name); table.insert(fields, value) end
-  if entry ~= job[4] then set('entry', entry) end
-  if r.error ~= '' then set('error', r.error) elseif state == 'completed' then redis.call('HDEL', key, 'error') end
-  if r.has_result == '1' then set('result', r.result) end
+  if r.error ~= '' then set('error', r.error) end
   if r.refund == '1' then
-    set('attempt_count', tonumber(job[8]) - 1)
-    set('release_count', (tonumber(job[9]) or 0) + 1)
+    set('attempt_count', tonumber(job[1]) - 1)
+    set('release_count', (tonumber(job[2]) or 0) + 1)
   end
-  if r.take_away == '1' then set('claim_version', tonumber(job[2]) + 1) end
-  local processing = processing_of(job[3])
-  redis.call('LREM', processing, -1, job[4])
-  emptied[job[3]] = true
+  if r.take_away == '1' then set('claim_version', tonumber(r.version) + 1) end
+  redis.call('LREM', processing_of(worker), -1, entry)
   if state == 'retrying' then
     set('run_at', whole(now + tonumber(r.delay)))
     redis.call('ZADD', DUE, whole(now + tonumber(r.delay)), r.id)
   elseif state == 'scheduled' then
     set('scheduled_at', stamp)
-    put_back(job[13], entry, tonumber(job[12]))
-    wake(job[13], 1)
+    put_back(target, after, tonumber(job[4]))
+    wake(target, 1)
   else
     set('completed_at', stamp)
-    redis.call('LPUSH', target, entry)
-    redis.call('ZREM', LIFETIMES, r.id)
+    redis.call('LPUSH', target, after)
+    end_lifetime(r.id)
   end
   redis.call('HSET', key, unpack(fields))
-  if state ~= 'completed' then
-    close_attempt(r.id, r.version, tonumber(job[8]), job[3], job[10], now, r.outcome, state, r.error ~= '' and r.error or nil)
+  close_attempt(r.id, r.version, tonumber(job[1]), worker, job[3], now, r.outcome, state, r.error ~= '' and r.error or nil)
+  count(kind, state, 1)
+  return state
+end
+
+local function settle(r)
+  local key = job_key(r.id)
+  local job = redis.call('HMGET', key, 'state', 'claim_version', 'worker_id', 'entry', 'kind', 'cancel_version', 'stage',
+    'lease_expires_at')
+  if job[1] ~= 'running' or job[2] ~= r.version then return r.lost == '' and confirmed(r, job) or '' end
+  -- A sweep takes only what has lost its worker, by the heartbeat or by its own lease.
+  if r.lost ~= '' and redis.call('EXISTS', heartbeat_of(job[3])) == 1 and tonumber(job[8]) >= now then return '' end
+  if r.last_stage ~= '' and (job[7] or 'claimed') ~= r.last_stage then return 'stage:' .. (job[7] or 'claimed') end
+  local state = r.state
+  if job[6] == r.version and (state == 'retrying' or state == 'scheduled') then state = 'cancelled' end
+  if state == 'completed' then
+    local wrong = no_list(COMPLETED)
+    if wrong then return 'no_list:' .. wrong end
+    complete(r, key, job[3], job[4], job[5])
+  else
+    state = end_otherwise(r, key, state, job[3], job[4], job[5])
+    if string.sub(state, 1, 8) == 'no_list:' then return state end
   end
+  emptied[job[3]] = true
   count(job[5], 'running', -1)
-  count(job[5], state, 1)
   return state
 end
 
@@ -90,6 +105,7 @@ local function finish()
   for name in pairs(emptied) do
     if redis.call('EXISTS', processing_of(name)) == 0 then redis.call('DEL', heartbeat_of(name)) end
   end
+  write_lifetimes()
   write_counts()
   return { stamp, states, claims, odd }
 end
@@ -106,9 +122,9 @@ for _, name in ipairs(redis.call('SMEMBERS', PREFIX .. ':paused')) do paused[nam
 local processing = processing_of(worker)
 local wrong = no_list(processing)
 if wrong then return redis.error_reply('NOLIST ' .. wrong) end
-local TAKEN = { 'state', 'entry', 'kind', 'claim_version', 'attempt_count', 'expires_at', 'visibility_us', 'timeout_us',
-  'transitions', 'payload', 'seq', 'release_count', 'run_at', 'created_at', 'scheduled_at', 'error', 'checkpoint',
-  'cancel_version' }
+local TAKEN = { 'state', 'entry', 'kind', 'payload', 'seq', 'created_at', 'expires_at', 'claim_version', 'visibility_us',
+  'timeout_us', 'run_at' }
+local TAKEN_AGAIN = { 'attempt_count', 'release_count', 'scheduled_at', 'error', 'checkpoint', 'cancel_version' }
 
 local function may_run(job_type)
   return (any_type or wanted[job_type]) and not paused['type' .. SEPARATOR .. job_type]
@@ -117,75 +133,70 @@ end
 local function tell_odd(what, entry) table.insert(odd, what); table.insert(odd, string.sub(entry, 1, 200)) end
 
 -- A job that another program put there: it has no record yet.
-local function adopt(list, entry)
+local function adopt(list, entry, id)
   local good, said = pcall(cjson.decode, entry)
-  if not good or type(said) ~= 'table' or type(said.id) ~= 'string' or said.id == '' or #said.id > 200
-    or string.find(said.id, '\0', 1, true) then return nil end
-  local key = job_key(said.id)
-  if redis.call('EXISTS', key) == 1 then return said.id end
+  if not good or type(said) ~= 'table' or said.id ~= id then return false end
   local job_type = type(said.type) == 'string' and said.type ~= '' and said.type or foreign_type
-  redis.call('HSET', key, 'seq', redis.call('INCR', PREFIX .. ':seq'), 'state', 'scheduled', 'entry', entry,
+  redis.call('HSET', job_key(id), 'seq', redis.call('INCR', PREFIX .. ':seq'), 'state', 'scheduled', 'entry', entry,
     'kind', list .. SEPARATOR .. job_type, 'list', list, 'created_at', stamp, 'expires_at', whole(now + foreign_lifetime))
-  redis.call('ZADD', LIFETIMES, whole(now + foreign_lifetime), said.id)
+  begin_lifetime(id, now + foreign_lifetime)
   count(list .. SEPARATOR .. job_type, 'scheduled', 1)
-  return said.id
+  return true
 end
 
--- The entry is in the processing list already. False: it went on to where it belongs.
+-- The entry is in the processing list already; what cannot be claimed goes on to where it belongs.
 local function begin(list, entry, is_aside)
-  local id = string.match(entry, '^{"id":"([^"\\]+)"')
+  local id = id_of(entry)
   local job = id and redis.pcall('HMGET', job_key(id), unpack(TAKEN))
-  if not id or job.err or not job[1] then
-    id = not (job and job.err) and adopt(list, entry)
-    if not id then
-      redis.call('LPOP', processing)
-      redis.call('LPUSH', DEAD, entry)
-      tell_odd('unreadable', entry)
-      return false
-    end
-    job = redis.call('HMGET', job_key(id), unpack(TAKEN))
+  if job and not job.err and not job[1] then
+    job = adopt(list, entry, id) and redis.call('HMGET', job_key(id), unpack(TAKEN))
+  end
+  if not job or job.err then
+    redis.call('LPOP', processing)
+    redis.call('LPUSH', DEAD, entry)
+    tell_odd('unreadable', entry)
+    return
   end
   if (job[1] == 'dead_letter' or job[1] == 'failed') and job[2] == entry then
     -- Somebody moved it back by hand: it starts anew.
     redis.call('LREM', ENDED_IN[job[1]], 1, entry)
     redis.call('HDEL', job_key(id), 'completed_at')
-    redis.call('HSET', job_key(id), 'state', 'scheduled', 'expires_at', whole(now + foreign_lifetime))
-    redis.call('ZADD', LIFETIMES, whole(now + foreign_lifetime), id)
+    job[7] = whole(now + foreign_lifetime)
+    redis.call('HSET', job_key(id), 'state', 'scheduled', 'expires_at', job[7], 'attempt_count', 0)
+    begin_lifetime(id, now + foreign_lifetime)
     count(job[3], job[1], -1)
     count(job[3], 'scheduled', 1)
-    job[1], job[5], job[6] = 'scheduled', '0', now + foreign_lifetime
+    job[1] = 'scheduled'
   end
   if job[1] ~= 'scheduled' or job[2] ~= entry then
     -- Its job runs or has ended otherwise: this is a copy.
     redis.call('LPOP', processing)
     tell_odd('copy', entry)
-    return false
+    return
   end
   local job_type = type_of(job[3])
-  if not is_aside and not may_run(job_type) then
+  if tonumber(job[7]) <= now or not is_aside and not may_run(job_type) then
+    -- Not for this worker, or past its lifetime: the sweep ends it.
     redis.call('LPOP', processing)
     redis.call('LPUSH', aside_of(list, job_type), entry)
     redis.call('SADD', list .. ':types', job_type)
-    return false
+    return
   end
-  if tonumber(job[6]) <= now then
-    redis.call('LPOP', processing)
-    redis.call('LPUSH', aside_of(list, job_type), entry)
-    redis.call('SADD', list .. ':types', job_type)
-    return false
+  local version = (tonumber(job[8]) or 0) + 1
+  local timeout = tonumber(job[10]) or TIMEOUT
+  local lease = whole(now + math.min(ttl, tonumber(job[9]) or VISIBILITY, timeout + OVERRUN))
+  local claim = { entry, job[3], job[4], version, 1, lease, job[5], job[6], job[7], job[9], job[10], job[11] }
+  if version > 1 then
+    local before = redis.call('HMGET', job_key(id), unpack(TAKEN_AGAIN))
+    claim[5] = (tonumber(before[1]) or 0) + 1
+    for i = 2, #TAKEN_AGAIN do claim[11 + i] = before[i] end
+    redis.call('HDEL', job_key(id), 'progress', 'progress_message', 'stage', 'heartbeat_at', 'updated_at')
   end
-  local version, attempt = (tonumber(job[4]) or 0) + 1, (tonumber(job[5]) or 0) + 1
-  local transitions = (tonumber(job[9]) or 0) + 1
-  local timeout = tonumber(job[8]) or TIMEOUT
-  local lease = whole(now + math.min(ttl, tonumber(job[7]) or VISIBILITY, timeout + OVERRUN))
-  redis.call('HSET', job_key(id), 'state', 'running', 'claim_version', version, 'attempt_count', attempt,
-    'worker_id', worker, 'lease_expires_at', lease, 'started_at', stamp, 'updated_at', stamp, 'transitions', transitions)
-  if version > 1 then redis.call('HDEL', job_key(id), 'progress', 'progress_message', 'stage', 'heartbeat_at') end
+  redis.call('HSET', job_key(id), 'state', 'running', 'claim_version', version, 'attempt_count', claim[5],
+    'worker_id', worker, 'lease_expires_at', lease, 'started_at', stamp)
   count(job[3], 'scheduled', -1)
   count(job[3], 'running', 1)
-  table.insert(claims, { entry, job[3], job[10], version, attempt, lease, transitions, job[7], job[8], whole(tonumber(job[6])), job[11],
-    job[12], job[13], job[14], job[15], job[16], job[17], job[18] })
-  return true
+  table.insert(claims, claim)
 end
 
 local function from(list, source, is_aside)
