@@ -44,7 +44,7 @@ def entries_everywhere(raw: redis.Redis) -> Counter[str]:
     for key in raw.scan_iter("jobqueue:*", _type="list"):
         if not key.startswith("jobqueue:attempts:") and not key.endswith(":wake"):
             found.update(json.loads(entry)["id"] for entry in raw.lrange(key, 0, -1))
-    found.update(raw.zrange("jobqueue:due", 0, -1))
+    found.update(str(job_id) for job_id in raw.zrange("jobqueue:due", 0, -1))
     return found
 
 

@@ -38,7 +38,7 @@ async def test_the_jobs_of_a_worker_without_a_heartbeat_are_retried_at_once(
     assert "an attempt was ended without its worker" in caplog.text
     clock.advance(seconds=1)
     await store.sweeps.promote()
-    assert json.loads(raw.lindex(HIGH, -1))["origin_queue"] == HIGH
+    assert json.loads(str(raw.lindex(HIGH, -1)))["origin_queue"] == HIGH
 
 
 async def test_a_claim_whose_answer_was_lost_is_found_though_its_worker_lives(
@@ -107,7 +107,7 @@ async def test_a_pass_ends_after_its_time_and_the_next_goes_on(
         pauses.append(seconds)
 
     monkeypatch.setattr(reaper, "PASS_S", 0.0005)
-    monkeypatch.setattr(reaper.asyncio, "sleep", paused)
+    monkeypatch.setattr(asyncio, "sleep", paused)
     with raw.pipeline() as pipe:
         for i in range(2_000):
             pipe.set(f"noise:{i}", "x")

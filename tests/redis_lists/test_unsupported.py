@@ -31,7 +31,7 @@ async def _outbox(store: RedisListStore) -> None:
 
 
 async def _serving(store: RedisListStore) -> None:
-    assert store.serving
+    assert store.serving is not None
 
 
 WAYS: list[tuple[Capability, Callable[[RedisListStore], Awaitable[object]]]] = [

@@ -144,9 +144,9 @@ class ListTurns:
                 log.error("an entry that is no job was moved to the dead-letter list", extra={"count": 1})
             elif what == b"copy":
                 log.warning("a second entry of a job that runs or has ended was dropped", extra={"count": 1})
-            elif (said := text.decode(errors="replace")) not in self._told:
-                self._told.add(said)
-                log.error("the Redis key %s: its jobs cannot be taken", said)
+            elif (name := text.decode(errors="replace").partition(" holds a ")[0]) not in self._told:
+                self._told.add(name)
+                log.error("a list is another kind of key, and its jobs cannot be taken", extra={"queue": name})
 
     async def heartbeat(self, leases: Sequence[Lease], ttl_us: int) -> list[HeartbeatReply]:
         arguments: list[Argument] = [self.now, ttl_us, self.beat_ms(ttl_us), *LIMITS]

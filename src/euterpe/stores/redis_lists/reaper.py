@@ -104,7 +104,9 @@ class ListSweeps:
             except StoreUnavailable as error:
                 if error.code != "WRONGTYPE":
                     raise
-                log.error("jobs of a lost worker cannot be taken back: %s", error, extra={"worker_id": worker_id})
+                log.error(
+                    "a key stands in the way of a lost worker's jobs", extra={"worker_id": worker_id}, exc_info=error
+                )
         if moved and (telemetry := self._telemetry()) is not None:
             telemetry.reaper_moved(moved)
         return moved
@@ -170,9 +172,8 @@ class ListSweeps:
         what = (await self._scripts.run("reap_entry", worker_id, entry, target)).decode()
         if what in ("requeued", "dead_letter"):
             log.warning(
-                "an entry of a lost worker was moved: %s",
-                what,
-                extra={"worker_id": worker_id, "job_id": "" if said is None else said.id},
+                "an entry of a lost worker was taken back",
+                extra={"worker_id": worker_id, "job_id": "" if said is None else said.id, "state": what},
             )
             return 1
         return 0

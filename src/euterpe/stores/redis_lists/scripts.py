@@ -114,7 +114,8 @@ class RedisScripts:
         policy = memory.get("maxmemory_policy", "noeviction")
         if policy != "noeviction":
             log.warning(
-                "Redis may evict jobs when its memory is full: maxmemory-policy is %s; set it to noeviction", policy
+                "Redis may evict jobs when its memory is full; set its maxmemory-policy to noeviction",
+                extra={"error_code": policy},
             )
 
 
