@@ -58,7 +58,7 @@ async def test_acts_on_a_version_that_is_over_change_nothing(store: RedisListSto
     assert run(raw, "heartbeat", "", 1, 1, 1, 1, 1, job_id, 9) == [["", "0"]]
     assert run(raw, "advance", "", job_id, 9, "", "", 1, 50, 0, "", 0, "") == ["0"]
     report = (job_id, 9, "completed", "completed", 0, "", "", 0, 0, 0, "", "", "")
-    stamp_states = run(raw, "turn", "", 1, *report, 0, "")
+    stamp_states = run(raw, "turn", "", 0, 1, *report, 0, "")
     assert isinstance(stamp_states, list)
     assert stamp_states[1] == [""]
     assert snapshot(raw) == before
@@ -68,7 +68,7 @@ async def test_a_sweep_takes_nothing_from_a_worker_that_lives(store: RedisListSt
     claim = await taken(store)
     before = snapshot(raw)
     report = (claim.job.id, 1, "retrying", "system", 0, "", "{}", 0, 0, 0, "1", "", "1")
-    answer = run(raw, "turn", store._turns.now, 1, *report, 0, "")
+    answer = run(raw, "turn", store._turns.now, 0, 1, *report, 0, "")
     assert isinstance(answer, list)
     assert answer[1] == [""]
     assert run(raw, "reap_entry", "w1", raw.lindex("jobqueue:worker:w1:processing", 0), HIGH) == "alive"

@@ -61,7 +61,7 @@ class ListTurns:
 
     async def take_back(self, settlements: Sequence[Settlement], jobs: Sequence[JobRow]) -> list[State | None]:
         """Settle for workers that are lost; a job whose worker lives after all is left to it."""
-        arguments: list[Argument] = [self.now, len(settlements)]
+        arguments: list[Argument] = [self.now, 0, len(settlements)]
         for s, job in zip(settlements, jobs, strict=True):
             arguments += settlement_arguments(s, job, only_lost=True)
         _, told, _, _ = await self._scripts.run("turn", *arguments, 0, "")
@@ -70,12 +70,23 @@ class ListTurns:
     async def _take(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
     ) -> tuple[list[State | None], list[Claim], list[tuple[int, JobRow, str]]]:
-        arguments: list[Argument] = [self.now, len(settlements)]
-        for s, job in zip(settlements, jobs, strict=True):
-            arguments += settlement_arguments(s, job)
+        plain = [i for i, s in enumerate(settlements) if s.state is State.COMPLETED and s.last_stage is None]
+        others = [] if len(plain) == len(settlements) else sorted(set(range(len(settlements))) - set(plain))
+        arguments: list[Argument] = [self.now, len(plain)]
+        for i in plain:
+            s = settlements[i]
+            arguments += (s.job_id, s.claim_version, "0" if s.result is None else "1", s.result or b"")
+        arguments.append(len(others))
+        for i in others:
+            arguments += settlement_arguments(settlements[i], jobs[i])
         arguments += self._request_arguments(request)
-        stamp, told, lines, odd = await self._scripts.run("turn", *arguments)
-        self._tell_odd(odd)
+        stamp, said, lines, odd = await self._scripts.run("turn", *arguments)
+        if odd:
+            self._tell_odd(odd)
+        told: list[bytes] = said
+        if others:
+            by_place = dict(zip((*plain, *others), said, strict=True))
+            told = [by_place[i] for i in range(len(settlements))]
         states, unfinished = self._read_states(told, settlements, jobs)
         claims = [] if request is None else await self._claims(lines, request, int(stamp))
         return states, claims, unfinished
@@ -86,12 +97,15 @@ class ListTurns:
         states: list[State | None] = []
         unfinished: list[tuple[int, JobRow, str]] = []
         for i, said in enumerate(told):
+            state = STATES.get(said)
+            states.append(state)
+            if state is not None:
+                continue
             if said.startswith(_STAGE):
                 stage = said.removeprefix(_STAGE).decode()
                 unfinished.append((i, msgspec.structs.replace(jobs[i], stage=stage), settlements[i].last_stage or ""))
             elif said.startswith(_NO_LIST):
                 raise key_taken(said.removeprefix(_NO_LIST).decode())
-            states.append(STATES.get(said))
         return states, unfinished
 
     def _request_arguments(self, request: ClaimRequest | None) -> list[Argument]:

@@ -1,5 +1,5 @@
 -- Settle what a worker has finished, then move the next jobs into its processing list: one step for both.
--- ARGV: now, reports with their fields, then the request.
+-- ARGV: now, completions, other reports with all their fields, then the request.
 local at = 0
 local function take() at = at + 1; return ARGV[at] end
 local now = time_us(take())
@@ -88,12 +88,22 @@ local function settle(r)
   return state
 end
 
-local states = {}
+local states, is_refused = {}, false
+local function report(r)
+  local state = settle(r)
+  is_refused = is_refused or string.sub(state, 1, 8) == 'no_list:'
+  table.insert(states, state)
+end
+-- Completions first, which say less.
 for _ = 1, tonumber(take()) do
-  table.insert(states, settle({
+  report({ id = take(), version = take(), state = 'completed', has_result = take(), result = take(),
+    last_stage = '', lost = '' })
+end
+for _ = 1, tonumber(take()) do
+  report({
     id = take(), version = take(), state = take(), outcome = take(), has_result = take(), result = take(),
     error = take(), delay = take(), refund = take(), take_away = take(), retries = take(), last_stage = take(),
-    lost = take() }))
+    lost = take() })
 end
 
 -- --- claim ------------------------------------------------------------------------------------------
@@ -109,7 +119,8 @@ local function finish()
   write_counts()
   return { stamp, states, claims, odd }
 end
-if limit == 0 then return finish() end
+-- What cannot be settled is an error for the worker, which would not hear of a claim beside it.
+if limit == 0 or is_refused then return finish() end
 
 local ttl, beat_ms = tonumber(take()), take()
 local VISIBILITY, TIMEOUT, OVERRUN = tonumber(take()), tonumber(take()), tonumber(take())
