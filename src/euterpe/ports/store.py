@@ -1,7 +1,7 @@
 """The store: everything that a queue, a worker, a server or an operator asks of an engine.
 
-SQLite, Postgres and libsql keep it through `stores.sql`, a control plane through `stores.remote`. What an engine cannot
-do raises `Unsupported`, and `capabilities` says so before it is tried.
+SQLite, Postgres and libsql keep it through `stores.sql`, Redis through `stores.redis_lists`, a control plane through
+`stores.remote`. What an engine cannot do raises `Unsupported`, and `capabilities` says so before it is tried.
 """
 
 from __future__ import annotations
