@@ -80,6 +80,19 @@ OURS = (
         settings={"concurrency": 2000, "batch": 1000, "submit_batch": 1000},
         keeps="the row with its result, and each attempt; Redis Streams only wake",
     ),
+    Subject(
+        name="euterpe-redis",
+        store="redis",
+        environment=Environment("repository", "euterpe"),
+        distribution="euterpe-queue",
+        adapter="bench.peers.euterpe",
+        drain_jobs=60_000,
+        single_jobs=5_000,
+        bulk_jobs=30_000,
+        settings={"concurrency": 2000, "batch": 1000, "submit_batch": 1000},
+        keeps="the record with its result, the entry in the completed list, and each attempt that failed",
+        scenarios=frozenset({"submit-one", "submit-bulk", "drain-x1", "drain-x2", "latency", "idle", "submit-64"}),
+    ),
 )
 
 OVER_HTTP = (

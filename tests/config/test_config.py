@@ -250,4 +250,4 @@ def test_the_queues_that_metrics_may_show_are_listed_once_each() -> None:
     environ = {"WORKER_CONSUME": "media,default", "OBSERVABILITY_QUEUES": "media,more"}
     assert load_config(None, environ).queue_labels == ("media", "default", "more")
     lists = load_config(None, {**environ, "ENGINE_URL": "redis://127.0.0.1:6379"})
-    assert lists.queue_labels == ("jobqueue:high_priority", "jobqueue:low_priority", "media", "more")
+    assert lists.queue_labels == ("jobqueue:high_priority", "jobqueue:low_priority", "media", "default", "more")

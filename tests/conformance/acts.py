@@ -12,7 +12,7 @@ from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
-from euterpe.stores.sql.store import SqlStore
+from euterpe.ports import Store
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -30,23 +30,23 @@ def job(type: str = "work", **said: Any) -> Submission:  # the field's own name
     return Submission(type=type, **with_retry)
 
 
-async def submit(store: SqlStore, type: str = "work", **said: Any) -> str:  # likewise
+async def submit(store: Store, type: str = "work", **said: Any) -> str:  # likewise
     """Store one job; returns its id."""
     return (await store.submit(job(type, **said))).job_id
 
 
-async def take(store: SqlStore, limit: int = 100, **asked: Any) -> list[Claim]:
+async def take(store: Store, limit: int = 100, **asked: Any) -> list[Claim]:
     said: dict[str, Any] = {"worker_id": "w1", "limit": limit} | asked
     return await store.claim(ClaimRequest(**said))
 
 
-async def take_one(store: SqlStore, **asked: Any) -> Claim:
+async def take_one(store: Store, **asked: Any) -> Claim:
     claims = await take(store, 1, **asked)
     assert len(claims) == 1, "there was nothing to claim"
     return claims[0]
 
 
-async def taken(store: SqlStore, type: str = "work", **said: Any) -> Claim:  # likewise
+async def taken(store: Store, type: str = "work", **said: Any) -> Claim:  # likewise
     """A job that is running, alone of its type."""
     job_id = await submit(store, type, **said)
     claim = await take_one(store, types=(type,), queues=(said.get("queue", "default"),))
@@ -54,11 +54,11 @@ async def taken(store: SqlStore, type: str = "work", **said: Any) -> Claim:  # l
     return claim
 
 
-async def end(store: SqlStore, claim: Claim, outcome: Outcome) -> SettleResult:
+async def end(store: Store, claim: Claim, outcome: Outcome) -> SettleResult:
     return (await store.settle([Report(claim, outcome)]))[0]
 
 
-async def complete(store: SqlStore, claim: Claim, result: bytes | None = b"null") -> SettleResult:
+async def complete(store: Store, claim: Claim, result: bytes | None = b"null") -> SettleResult:
     return await end(store, claim, Success(result))
 
 
@@ -66,28 +66,28 @@ def failure(category: Category = Category.TEMPORARY, message: str = "no luck", *
     return Failed(Failure(category, message, **more))
 
 
-async def fail(store: SqlStore, claim: Claim, category: Category = Category.TEMPORARY, **more: Any) -> SettleResult:
+async def fail(store: Store, claim: Claim, category: Category = Category.TEMPORARY, **more: Any) -> SettleResult:
     return await end(store, claim, failure(category, **more))
 
 
-async def release(store: SqlStore, claim: Claim) -> SettleResult:
+async def release(store: Store, claim: Claim) -> SettleResult:
     return await end(store, claim, Released())
 
 
-async def stop(store: SqlStore, claim: Claim) -> SettleResult:
+async def stop(store: Store, claim: Claim) -> SettleResult:
     """The handler ends because it was asked to."""
     return await end(store, claim, Cancelled())
 
 
-async def state_of(store: SqlStore, job_id: str) -> State:
+async def state_of(store: Store, job_id: str) -> State:
     return (await store.get(job_id)).state
 
 
-async def states_of(store: SqlStore, *job_ids: str) -> list[State]:
+async def states_of(store: Store, *job_ids: str) -> list[State]:
     return [(await store.get(job_id)).state for job_id in job_ids]
 
 
-async def submit_in(store: SqlStore, state: State, type: str = "work", **said: Any) -> JobRow:
+async def submit_in(store: Store, state: State, type: str = "work", **said: Any) -> JobRow:
     """A job brought into `state` by legal means, alone of its type."""
     if state is State.PENDING:
         blocker = await submit(store, f"{type}.blocker", delay_us=DAY)

@@ -11,21 +11,32 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+from euterpe.ports import EVERYTHING, Capability
+from euterpe.stores.redis_lists.store import RedisListStore
 from euterpe.stores.remote.store import HttpStore
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import ENGINES, Opened, Place, Tables
-from tests.conformance.needs import needed_by
+from tests.conformance.needs import TABLES, needed_by
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A behaviour that needs a capability is asked only of the engines that have it."""
-    lacking = [item for item in items if "http over" in item.name and not needed_by(item) <= HttpStore.capabilities]
+    lacking = [item for item in items if not needed_by(item) <= capabilities_of(item)]
     if lacking:
         config.hook.pytest_deselected(items=lacking)
         items[:] = [item for item in items if item not in set(lacking)]
+
+
+def capabilities_of(item: pytest.Item) -> frozenset[Capability | str]:
+    """What the engine of this test can do; one with tables shows them."""
+    if "http over" in item.name:
+        return HttpStore.capabilities | {TABLES, Capability.OUTBOX}  # of the control plane, which is within reach
+    if "[redis lists" in item.name or "-redis lists" in item.name:
+        return RedisListStore.capabilities
+    return EVERYTHING | {TABLES}
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +75,8 @@ def engine_name(request: pytest.FixtureRequest) -> str:
 def place(engine_name: str, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     # Only a Postgres test asks for the server, so that `-k sqlite` starts none.
     postgres_url = request.getfixturevalue("migrated_postgres_url") if engine_name == "postgres" else ""
-    return Place(sqlite_template, tmp_path, postgres_url)
+    redis_url = request.getfixturevalue("redis_url") if engine_name == "redis lists" else ""
+    return Place(sqlite_template, tmp_path, postgres_url, redis_url)
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import asyncpg
 
+from euterpe.stores.redis_lists.store import RedisListStore
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
@@ -51,6 +52,7 @@ class Place:
     sqlite_template: Path
     folder: Path
     postgres_url: str
+    redis_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,37 @@ async def open_http(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
         yield Opened(client, behind.tables, another)
 
 
-ENGINES: dict[str, Opener] = {"sqlite": open_sqlite, "postgres": open_postgres, "http over sqlite": open_http}
+class NoTables:
+    """Redis has none; a test that looks at rows is for the other engines."""
+
+    async def run(self, sql: str) -> list[tuple[Any, ...]]:
+        raise AssertionError(f"no engine with tables: {sql}")
+
+    async def names(self) -> list[str]:
+        raise AssertionError("no engine with tables")
+
+
+@asynccontextmanager
+async def open_redis_lists(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
+    @asynccontextmanager
+    async def another() -> AsyncIterator[SqlStore]:
+        store = RedisListStore(place.redis_url, clock=clock, rng=Random(SEED))
+        await store.open()
+        try:
+            yield cast(SqlStore, store)
+        finally:
+            await store.close()
+
+    async with another() as store:
+        yield Opened(store, NoTables(), another)
+
+
+ENGINES: dict[str, Opener] = {
+    "sqlite": open_sqlite,
+    "postgres": open_postgres,
+    "http over sqlite": open_http,
+    "redis lists": open_redis_lists,
+}
 
 if importlib.util.find_spec("euterpe.stores.sql.sqlite.libsql") is not None:
     ENGINES["libsql"] = open_libsql

@@ -9,9 +9,11 @@ import pytest
 
 from euterpe.model.batch import Draft, new_ids
 from euterpe.model.errors import InvalidInput
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import job, submit, take
 from tests.conformance.engines import Tables, row_counts
+from tests.conformance.needs import needs
 
 LONG = 3650 * 86_400 * 1_000_000
 
@@ -86,6 +88,7 @@ async def test_bad_input_is_refused_by_name_on_every_path_and_nothing_is_stored(
     assert await row_counts(tables) == before
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_a_refused_submit_never_disturbs_others_that_wait_for_the_same_commit(store: SqlStore) -> None:
     async def attempt(said: dict[str, Any]) -> bool:
         try:

@@ -94,6 +94,7 @@ async def test_a_claim_for_nothing_takes_nothing(store: SqlStore) -> None:
     assert (await store.get(job_id)).state is State.SCHEDULED
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_only_scheduled_jobs_are_claimed(store: SqlStore) -> None:
     blocker = await submit(store, "blocker", delay_us=MINUTE)
     await submit(store, depends_on=(blocker,))

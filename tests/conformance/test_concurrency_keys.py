@@ -29,6 +29,8 @@ from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.CONCURRENCY_KEYS)
+
 
 def keyed(key: str = "k", limit: int = 1, **said: Any) -> Submission:
     return job(concurrency_key=key, concurrency_limit=limit, **said)

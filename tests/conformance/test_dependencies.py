@@ -34,6 +34,8 @@ from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables, row_counts
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.DEPENDENCIES)
+
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 

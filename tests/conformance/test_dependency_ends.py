@@ -34,6 +34,8 @@ from tests.conformance.acts import (
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.DEPENDENCIES)
+
 AFTER, ANY, CHAIN, FAN_IN = Dependency.AFTER, Dependency.AFTER_ANY, Dependency.CHAIN, Dependency.FAN_IN
 COMPLETED, FAILED, DEAD, CANCELLED = State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED
 

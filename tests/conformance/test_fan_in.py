@@ -8,6 +8,7 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     complete,
@@ -23,6 +24,9 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables, row_counts
+from tests.conformance.needs import needs
+
+pytestmark = needs(Capability.DEPENDENCIES)
 
 FAN_IN = Dependency.FAN_IN
 

@@ -245,6 +245,7 @@ async def test_a_keyed_batch_that_contains_a_known_key_is_replayed_whole(store: 
 
 
 @needs(Capability.CHOSEN_IDS)
+@needs(Capability.DEPENDENCIES)
 async def test_an_edge_to_a_replayed_job_points_to_the_one_that_was_stored(store: SqlStore) -> None:
     known = await store.submit(job("known", idempotency_key="old"))
     a, b = new_ids(2)

@@ -16,6 +16,7 @@ from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import job, submit, take
 from tests.conformance.engines import Opened, Tables
+from tests.conformance.needs import TABLES, needs
 
 MakeEngine = Callable[[], Engine]
 
@@ -53,6 +54,7 @@ async def test_many_migrate_at_once_and_one_does_it(make_engine: MakeEngine) -> 
         await store.close()
 
 
+@needs(TABLES)
 async def test_a_schema_of_a_newer_release_is_refused(make_engine: MakeEngine, subject: Opened) -> None:
     newer = max(m.version for m in migrations(subject.store.engine.family)) + 1
     await subject.tables.run(

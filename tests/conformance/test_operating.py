@@ -67,6 +67,7 @@ async def test_retrying_any_other_ended_job_makes_a_new_one(store: SqlStore, sta
 
 
 @needs(Capability.ANY_REQUESTER)
+@needs(Capability.OUTBOX)
 async def test_a_replay_is_the_same_request(store: SqlStore, clock: FrozenClock) -> None:
     said: dict[str, Any] = {
         "payload": b'{"day": "mon"}',
@@ -108,6 +109,7 @@ async def test_a_live_job_cannot_be_retried(store: SqlStore, state: State) -> No
     assert await store.get(live.id) == live
 
 
+@needs(Capability.OUTBOX)
 async def test_a_failed_job_can_be_buried(store: SqlStore, clock: FrozenClock) -> None:
     failed = await submit_in(store, State.FAILED, callback_url=CALLBACK)
     at = clock.advance(seconds=1)
@@ -155,6 +157,12 @@ async def test_an_id_is_the_same_job_however_its_letters_are_written(store: SqlS
     job_id = await submit(store)
     assert (await store.get(job_id.upper())).id == job_id
     assert await store.cancel(job_id.upper()) is State.CANCELLED
+
+
+@needs(Capability.DEPENDENCIES)
+async def test_a_dependency_is_the_same_job_however_its_letters_are_written(store: SqlStore) -> None:
+    job_id = await submit(store)
+    await store.cancel(job_id)
     dependent = await submit(store, "d", depends_on=(job_id.upper(),))
     assert await state_of(store, dependent) is State.CANCELLED
 

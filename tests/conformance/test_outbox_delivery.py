@@ -17,6 +17,8 @@ from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.OUTBOX)
+
 
 async def make_events(store: SqlStore, count: int = 1, **said: Any) -> list[str]:
     """`count` jobs with one event each; returns the jobs' ids."""

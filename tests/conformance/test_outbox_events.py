@@ -30,6 +30,8 @@ from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.OUTBOX)
+
 
 async def events_of(store: SqlStore, job_id: str | None = None) -> list[OutboxEvent]:
     """Oldest first. A search leaves the bodies out."""

@@ -16,6 +16,8 @@ from tests.conformance.acts import fail, job, submit, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.SEARCH)
+
 
 async def found(store: SqlStore, clock: FrozenClock, query: str) -> list[str]:
     return [j.id for j in (await store.search(parse_query(query, clock.now_us))).jobs]

@@ -43,6 +43,7 @@ async def test_an_ended_job_is_kept_for_its_time_and_not_longer(
         await store.get(ended.id)
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_live_jobs_are_never_pruned(store: SqlStore, clock: FrozenClock) -> None:
     live = [
         await submit_in(store, s, str(s), lifetime_us=1000 * DAY) for s in (State.PENDING, State.DELAYED, State.RUNNING)
@@ -106,6 +107,7 @@ async def test_pruning_takes_attempts_and_edges_along_and_leaves_the_rest(
     assert await state_of(store, second) is State.COMPLETED
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_a_waiting_dependent_is_not_disturbed_when_what_it_waited_for_is_pruned(
     store: SqlStore, clock: FrozenClock
 ) -> None:

@@ -28,6 +28,8 @@ from tests.conformance.acts import (
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.SEARCH)
+
 
 async def found(store: SqlStore, **asked: object) -> list[str]:
     page = await store.search(Search(**asked))  # type: ignore[arg-type]

@@ -193,6 +193,7 @@ async def test_a_turn_settles_and_claims_in_one_go(store: SqlStore) -> None:
     assert [claim.job.id for claim in claims] == [second]
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_a_turn_gives_out_what_its_own_settle_has_released(store: SqlStore) -> None:
     first = await taken(store)
     dependent = await submit(store, depends_on=(first.job.id,))

@@ -20,7 +20,7 @@ from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, DAY, MINUTE, SECOND, complete, fail, job, state_of, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables, row_counts
-from tests.conformance.needs import needs
+from tests.conformance.needs import TABLES, needs
 
 
 async def test_the_system_gives_every_job_a_version_4_uuid(store: SqlStore) -> None:
@@ -46,6 +46,7 @@ async def test_an_unadorned_submission_has_the_defaults_of_the_model(store: SqlS
 
 
 @needs(Capability.ANY_REQUESTER)
+@needs(Capability.OUTBOX, Capability.CONCURRENCY_KEYS)
 async def test_everything_said_is_stored_and_read_back(store: SqlStore, clock: FrozenClock) -> None:
     retry = RetryPolicy(Backoff(Strategy.LINEAR, 2 * SECOND, 9 * SECOND, jitter=0.5), on_timeout=False, on_system=False)
     stored = await store.get(
@@ -89,6 +90,7 @@ async def test_everything_said_is_stored_and_read_back(store: SqlStore, clock: F
 
 
 @pytest.mark.parametrize("delay_us", [0, MINUTE])
+@needs(Capability.OUTBOX)
 async def test_however_it_was_submitted_a_job_is_stored_the_same(store: SqlStore, delay_us: int) -> None:
     """Alone, among its like, and among others: three statements that must say the same."""
     same = Submission(
@@ -205,6 +207,7 @@ async def test_a_payload_of_exactly_the_limit_is_stored_and_one_byte_more_is_not
     assert await row_counts(tables) == before
 
 
+@needs(TABLES)
 async def test_the_payload_limit_can_be_raised_to_sixteen_megabytes(subject: Opened) -> None:
     store = SqlStore(subject.store.engine, payload_limit=PAYLOAD_CEILING)
     payload = b"\x00\x01" * (PAYLOAD_CEILING // 2)
@@ -215,6 +218,7 @@ async def test_the_payload_limit_can_be_raised_to_sixteen_megabytes(subject: Ope
 
 
 @pytest.mark.parametrize("limit", [0, -1, PAYLOAD_CEILING + 1])
+@needs(TABLES)
 async def test_no_other_payload_limit_can_be_set(subject: Opened, limit: int) -> None:
     from euterpe.model.errors import InvalidInput
 

@@ -10,6 +10,7 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.failures.failure import Category
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.state import LIVE, State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     CALLBACK,
@@ -29,6 +30,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables
+from tests.conformance.needs import needs
 
 # --- promote -------------------------------------------------------------------------------------------
 
@@ -189,6 +191,7 @@ async def test_every_live_job_past_its_lifetime_goes_to_the_dead_letter(
     assert ended.claim_version == live.claim_version + (1 if state is State.RUNNING else 0)
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_a_dependent_that_ends_with_its_dependency_is_not_ended_a_second_time(
     store: SqlStore, clock: FrozenClock
 ) -> None:
@@ -234,6 +237,7 @@ async def test_a_far_away_run_at_cannot_break_the_sweep(store: SqlStore, clock: 
 # --- all of them together ------------------------------------------------------------------------------
 
 
+@needs(Capability.OUTBOX)
 async def test_one_pass_of_the_urgent_sweeps_says_what_it_did(store: SqlStore, clock: FrozenClock) -> None:
     await taken(store, "lost")
     await submit(store, "old", lifetime_us=MINUTE)

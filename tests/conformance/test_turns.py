@@ -38,6 +38,7 @@ async def test_a_turn_may_be_repeated_when_its_answer_was_lost(store: SqlStore) 
     assert [len(await store.attempts(claim.job.id)) for claim in claims] == [1, 1, 1]
 
 
+@needs(Capability.CONCURRENCY_KEYS)
 async def test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_them(store: SqlStore) -> None:
     done = await taken(store)
     keyed = [await submit(store, concurrency_key="k", concurrency_limit=1) for _ in range(3)]
@@ -46,6 +47,7 @@ async def test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_the
     assert {claim.job.id for claim in claims} == {keyed[0], plain}
 
 
+@needs(Capability.OUTBOX)
 async def test_a_turn_that_takes_jobs_with_callbacks_tells_of_them(store: SqlStore) -> None:
     done = await taken(store)
     told = await submit(store, callback_url="https://receiver.example/hook")
@@ -55,6 +57,7 @@ async def test_a_turn_that_takes_jobs_with_callbacks_tells_of_them(store: SqlSto
     assert [event.job_id for event in await store.outbox.claim("d1", 10)] == [told]
 
 
+@needs(Capability.CONCURRENCY_KEYS)
 async def test_turns_go_on_briefly_after_a_job_that_needed_more(store: SqlStore) -> None:
     await submit(store, concurrency_key="k", concurrency_limit=1)
     _, claims = await store.turn([], ALL)
@@ -80,6 +83,7 @@ async def test_a_turn_takes_the_most_urgent_first_and_the_oldest_of_those(store:
 
 
 @needs(Capability.WHOLE_JOBS)
+@needs(Capability.DEPENDENCIES)
 async def test_a_job_that_a_turn_gives_out_is_the_job_that_is_stored(store: SqlStore, clock: FrozenClock) -> None:
     job_id = await submit(
         store, tags={"a": "b"}, correlation_id="c", priority=1, payload=b'{"x": 1}', visibility_us=MINUTE // 2

@@ -11,14 +11,17 @@ from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound
 from euterpe.model.state import WAITING, State
 from euterpe.model.views import Search
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, complete, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
+from tests.conformance.needs import needs
 
 OTHER = "https://elsewhere.example/hook"
 
 
 @pytest.mark.parametrize("state", sorted(State))
+@needs(Capability.OUTBOX)
 async def test_tags_correlation_id_and_callback_change_in_every_state(
     store: SqlStore, clock: FrozenClock, state: State
 ) -> None:
@@ -50,6 +53,7 @@ async def test_a_new_priority_decides_the_next_claim(store: SqlStore) -> None:
     assert [claim.job.id for claim in await take(store)] == [second, first]
 
 
+@needs(Capability.OUTBOX, Capability.SEARCH)
 async def test_new_tags_are_found_and_a_new_callback_is_told(store: SqlStore) -> None:
     claim = await taken(store, tags={"team": "a"})
     await store.update(claim.job.id, Changes(tags={"team": "b"}, callback_url=OTHER))
@@ -96,6 +100,7 @@ async def test_progress_is_no_change_of_state(store: SqlStore, clock: FrozenCloc
 
 
 @pytest.mark.parametrize("state", sorted(State))
+@needs(Capability.OUTBOX)
 async def test_only_a_failed_job_is_sent_to_the_dead_letter(store: SqlStore, state: State) -> None:
     job = await submit_in(store, state, callback_url=CALLBACK)
     if state is not State.FAILED:

@@ -41,6 +41,7 @@ async def test_a_job_says_how_many_are_ahead_of_it_in_its_queue(store: SqlStore)
     assert [claim.job.id for claim in await take(store, 4)] == [urgent, first, second, third]
 
 
+@needs(Capability.CONCURRENCY_KEYS)
 async def test_jobs_that_a_claim_would_pass_over_are_not_ahead(store: SqlStore, clock: FrozenClock) -> None:
     await submit(store, "paused")
     await submit(store, lifetime_us=MINUTE)
@@ -75,6 +76,7 @@ async def test_a_pause_is_named_with_what_ends_it(store: SqlStore, kind: str, na
     await why(store, job_id, Reason.NEXT)
 
 
+@needs(Capability.CONCURRENCY_KEYS)
 async def test_a_full_concurrency_key_names_who_holds_it(store: SqlStore, clock: FrozenClock) -> None:
     receipts = await store.submit_many([job(concurrency_key="acme", concurrency_limit=2) for _ in range(4)])
     holders = await take(store, 2, worker_id="w7")
@@ -90,6 +92,7 @@ async def test_a_full_concurrency_key_names_who_holds_it(store: SqlStore, clock:
     await why(store, receipts[3].job_id, Reason.PARKED)
 
 
+@needs(Capability.CONCURRENCY_KEYS)
 async def test_a_key_with_many_holders_counts_them_all_and_names_a_few(store: SqlStore) -> None:
     receipts = await store.submit_many([job(concurrency_key="k", concurrency_limit=9) for _ in range(10)])
     await take(store)
@@ -98,6 +101,7 @@ async def test_a_key_with_many_holders_counts_them_all_and_names_a_few(store: Sq
     assert told.sentence.endswith(" and 6 more.")
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_a_pending_job_names_what_it_waits_for(store: SqlStore) -> None:
     blocker, other = await taken(store, "extract"), await submit(store, "check", delay_us=HOUR)
     waiting = await submit(store, "load", depends_on=(blocker.job.id, other))
@@ -109,6 +113,7 @@ async def test_a_pending_job_names_what_it_waits_for(store: SqlStore) -> None:
     assert told.sentence == f"It waits for check {other} to end, which is delayed."
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_a_fan_in_names_the_children_that_are_not_done(store: SqlStore) -> None:
     parent = await taken(store, "split")
     fan_in = await submit(store, "join", depends_on=(parent.job.id,), dependency=Dependency.FAN_IN)
@@ -172,6 +177,7 @@ async def test_an_ended_job_says_what_became_of_it(store: SqlStore, state: State
     assert words in (await why(store, ended.id, Reason.ENDED)).sentence
 
 
+@needs(Capability.DEPENDENCIES)
 async def test_every_state_has_an_explanation(store: SqlStore) -> None:
     for state in State:
         found = await submit_in(store, state, str(state))

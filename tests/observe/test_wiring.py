@@ -21,23 +21,12 @@ PROCESS_TESTS = Path(__file__).parents[1] / "cli" / "test_telemetry.py"
 REDIS_LISTS = "the Redis-list engine"
 TRANSCODING = "transcoding jobs, whose own tests see it"
 
-METRICS_OF_THE_FUTURE = {
-    "reaper_moved": REDIS_LISTS,
-}
+METRICS_OF_THE_FUTURE: dict[str, str] = {}
 FAMILIES_OF_THE_FUTURE = {
     "reaper_jobs_moved_total": REDIS_LISTS,
     "credential_refresh_total": TRANSCODING,
 }
-KEYS_OF_THE_FUTURE = {
-    "worker.backoff.base_us": REDIS_LISTS,
-    "worker.backoff.max_us": REDIS_LISTS,
-    "worker.brpoplpush_timeout_us": REDIS_LISTS,
-    "worker.completed_list": REDIS_LISTS,
-    "worker.dead_letter_list": REDIS_LISTS,
-    "worker.heartbeat_key_pattern": REDIS_LISTS,
-    "worker.max_retries": REDIS_LISTS,
-    "worker.processing_list_pattern": REDIS_LISTS,
-}
+KEYS_OF_THE_FUTURE: dict[str, str] = {}
 ADDED_BY_THE_GATE = {"trace_id", "span_id", "namespace", "request_id"}
 """From the open span, the configuration and the request that is being answered."""
 TOLD_TO = {"telemetry", "_telemetry", "metrics", "_metrics"}

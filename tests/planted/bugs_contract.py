@@ -69,7 +69,7 @@ CONTRACT_BUGS = (
     ),
     Bug(
         "a_configured_transport_is_not_used",
-        (Edit("service/roles.py", "    use_configured_transport(config, queue)\n    stop", "    stop"),),
+        (Edit("service/roles.py", "    use_configured_redis(config, queue)\n    role", "    role"),),
         "tests/service/test_redis_keys.py::test_every_role_uses_the_transport_that_is_configured[api]",
         "TimeoutError",
     ),

@@ -31,6 +31,7 @@ from tests.planted.bugs_outbox import OUTBOX_BUGS
 from tests.planted.bugs_place import PLACE_BUGS
 from tests.planted.bugs_plans import PLAN_BUGS
 from tests.planted.bugs_producer import PRODUCER_BUGS
+from tests.planted.bugs_redis_lists import REDIS_LIST_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
@@ -63,6 +64,7 @@ BUGS = (
     *PLAN_BUGS,
     *PRODUCER_BUGS,
     *BREAKER_BUGS,
+    *REDIS_LIST_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
     *SHUTDOWN_BUGS,

@@ -12,7 +12,7 @@ import pytest
 
 from euterpe import Queue
 from euterpe.model.views import Search
-from euterpe.ports import RateLimit, Store
+from euterpe.ports import Capability, RateLimit, Store
 from euterpe.producer.globs import Globs
 from euterpe.producer.jobs import PriorityByExtension, file_jobs
 from euterpe.producer.producer import Producer, ProducerSettings
@@ -30,9 +30,9 @@ def music(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
 def engine_url(request: pytest.FixtureRequest) -> str:
-    name = "sqlite_url" if request.param == "sqlite" else "fresh_postgres_url"
+    name = {"sqlite": "sqlite_url", "postgres": "fresh_postgres_url", "redis": "redis_url"}[request.param]
     url: str = request.getfixturevalue(name)
     return url
 
@@ -76,6 +76,9 @@ async def payloads(store: Store) -> list[dict[str, Any]]:
     """The payload of every job that was stored, in the order of their paths."""
     found: list[dict[str, Any]] = []
     cursor = None
+    if Capability.SEARCH not in store.capabilities:
+        found = [msgspec.json.decode(job.payload) for job in await store.peek(["files"], 1000)]
+        return sorted(found, key=lambda payload: str(payload["filepath"]))
     while True:
         page = await store.search(Search(limit=500, cursor=cursor))
         found += [msgspec.json.decode(job.payload) for job in page.jobs]

@@ -9,7 +9,9 @@ from euterpe.stores.sql.store import SqlStore
 
 
 def database_of(store: Store) -> Engine:
-    """Raises Unsupported for a control plane: its tables are out of reach, and managed where they are."""
+    """Raises Unsupported for a control plane, whose tables are out of reach, and for Redis lists, which have none."""
     if not isinstance(store, SqlStore):
-        raise Unsupported("this needs the database itself, and the queue is a control plane over HTTP; run it there")
+        raise Unsupported(
+            "this needs a SQL database; a control plane over HTTP keeps it on its own side, and Redis lists have none"
+        )
     return store.engine

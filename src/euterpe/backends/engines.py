@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EMBEDDED_FOLDER: Final = Path(".euterpe")
 """Where the embedded default keeps its database and keys."""
-SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db, http(s)://control-plane"
+SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db, redis://..., http(s)://control-plane"
 MEMORY_URL: Final = "sqlite:///:memory:"
 
 
@@ -90,13 +90,15 @@ def connect(
 ) -> Backend:
     """The backend that a URL names. Nothing is opened yet.
 
-    `transport` is the URL of a Redis whose streams carry the wake-ups, `redis` how to talk to it; `token` the key for a
-    control plane."""
+    `transport` is the URL of a Redis whose streams carry the wake-ups, `redis` how to talk to it, or to the one of the
+    jobs; `token` the key for a control plane."""
     folder: str | None = None
     if is_control_plane(url):
         return _control_plane(url, token, payload_limit, transport)
     if token is not None:
         raise InvalidInput("token", "is the key for a control plane; a database's URL has its own password")
+    if is_redis(url):
+        return _redis_lists(url, redis, clock, payload_limit, transport)
     if url == MEMORY_URL:
         # A memory database belongs to one connection; ours has a writer, readers and the lease keeper's process.
         folder = tempfile.mkdtemp(prefix="euterpe-")
@@ -153,6 +155,27 @@ def _control_plane(url: str, token: str | None, payload_limit: int, transport: s
     return Backend(url, HttpStore(url, payload_limit=payload_limit), LocalWakeups())
 
 
+def is_redis(url: str) -> bool:
+    """Whether the URL names the Redis whose lists hold the jobs."""
+    return urlsplit(url).scheme in ("redis", "rediss")
+
+
+def _redis_lists(
+    url: str, tuning: RedisTuning, clock: Clock | None, payload_limit: int, transport: str | None
+) -> Backend:
+    from euterpe.stores.redis_lists.store import RedisListStore
+    from euterpe.wakeups.redis_tokens import TokenWakeups
+
+    if transport is not None:
+        raise InvalidInput("transport", "is for a database; a queue in Redis lists tells of its jobs itself")
+    store = RedisListStore(url, payload_limit=payload_limit, tuning=tuning, clock=clock)
+    return Backend(
+        url,
+        store,
+        TokenWakeups(store.plain_url, tuning, store.settings.lists_of, store.settings.brpoplpush_timeout_us / 1e6),
+    )
+
+
 def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transport | None) -> Transport:
     from euterpe.stores.sql.reads.job_states import WaitingJobs
 
@@ -196,13 +219,51 @@ def make_room(url: str) -> None:
 
 def transport_of(config: Config) -> str | None:
     """The URL of the Redis that carries wake-ups, as `transport` and `redis` of the configuration have it."""
-    if config.transport.kind != "streams":
-        return None
+    return _redis_of(config) if config.transport.kind == "streams" else None
+
+
+def _redis_of(config: Config) -> str:
+    """The Redis that the section `redis` names."""
     redis = config.redis
     user = quote(redis.username, safe="")
     if redis.password:
         user += f":{quote(redis.password, safe='')}"
     return f"redis://{user}{'@' if user else ''}{redis.addr}/{redis.db}"
+
+
+def plain_engine_url(config: Config) -> str:
+    """`engine.url`; `redis://` without a host is the Redis that the section `redis` names."""
+    url = config.engine.url
+    return _redis_of(config) if is_redis(url) and not urlsplit(url).netloc else url
+
+
+def engine_url_of(config: Config) -> str:
+    """Where the jobs live, with all that the configuration says of it."""
+    return with_list_settings(config, plain_engine_url(config))
+
+
+def with_list_settings(config: Config, url: str) -> str:
+    """The URL of Redis lists with the names and times of the section `worker`; any other URL as it is."""
+    if not is_redis(url):
+        return url
+    from euterpe.stores.redis_lists.settings import ListSettings, with_settings
+
+    said = config.worker
+    return with_settings(
+        url,
+        ListSettings(
+            priorities=said.priorities,
+            lists=dict(said.queues),
+            processing_list_pattern=said.processing_list_pattern,
+            heartbeat_key_pattern=said.heartbeat_key_pattern,
+            completed_list=said.completed_list,
+            dead_letter_list=said.dead_letter_list,
+            brpoplpush_timeout_us=said.brpoplpush_timeout_us,
+            max_retries=said.max_retries,
+            backoff_base_us=said.backoff.base_us,
+            backoff_max_us=said.backoff.max_us,
+        ),
+    )
 
 
 def redis_tuning_of(config: Config) -> RedisTuning:

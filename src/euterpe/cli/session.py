@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from euterpe.backends.engines import Backend, connect, make_room, sqlite_path
+from euterpe.backends.engines import Backend, connect, engine_url_of, make_room, redis_tuning_of, sqlite_path
 from euterpe.cli.output import note
 from euterpe.config import Config
 from euterpe.config.loading import LoadedConfig, load
@@ -53,7 +53,7 @@ class CliSession:
 
     @property
     def url(self) -> str:
-        return self.config.engine.url
+        return engine_url_of(self.config)
 
     def ask(self, question: Callable[[Backend], Awaitable[T]], *, create: bool = False) -> T:
         """Open the database, ask, close it. Only `create` may make a SQLite file that is not there yet."""
@@ -67,7 +67,9 @@ class CliSession:
     @asynccontextmanager
     async def opened(self, *, create: bool = False) -> AsyncIterator[Backend]:
         prepare_place(self.url, create=create)
-        backend = connect(self.url, payload_limit=self.config.engine.max_payload_bytes)
+        backend = connect(
+            self.url, payload_limit=self.config.engine.max_payload_bytes, redis=redis_tuning_of(self.config)
+        )
         try:
             await backend.open()
             yield backend

@@ -182,7 +182,7 @@ def address() -> Kind[str]:
     return Kind(shape.expected, read, shape.from_text)
 
 
-_NEED_A_HOST: Final = frozenset({"http", "https", "redis", "rediss"})  # files and sockets have none
+_NEED_A_HOST: Final = frozenset({"http", "https"})  # files have none, and `redis://` alone is the section `redis`
 
 
 def url(*schemes: str) -> Kind[str]:

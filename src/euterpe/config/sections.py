@@ -74,7 +74,9 @@ class WorkerConfig(Section):
         "The lease: how long a silent worker keeps its jobs, on every engine.",
     )
     consume: tuple[str, ...] = setting(
-        names(at_least=1), ("default",), "Queues to take jobs from, in order of preference (not Redis lists)."
+        names(at_least=1),
+        ("default",),
+        "Queues to take jobs from, in order of preference. On Redis lists `default` has the lists of `worker.queues`.",
     )
     grace_us: int = setting(
         duration(), 30 * SECOND_US, "After SIGTERM, how long running jobs may go on before they are released."
@@ -349,8 +351,8 @@ class Config(Section):
     @property
     def queue_labels(self) -> tuple[str, ...]:
         """The queue names that metrics may carry as a label, each once."""
-        own = self.worker.queues.values() if self.uses_redis_lists else self.worker.consume
-        return tuple(dict.fromkeys((*own, *self.observability.queues)))
+        lists = self.worker.queues.values() if self.uses_redis_lists else ()
+        return tuple(dict.fromkeys((*lists, *self.worker.consume, *self.observability.queues)))
 
     @property
     def uses_redis_lists(self) -> bool:

@@ -1,7 +1,7 @@
 """The store: everything that a queue, a worker, a server or an operator asks of an engine.
 
-SQLite, Postgres and libsql keep it through `stores.sql`, a control plane through `stores.remote`. What an engine cannot
-do raises `Unsupported`, and `capabilities` says so before it is tried.
+SQLite, Postgres and libsql keep it through `stores.sql`, Redis through `stores.redis_lists`, a control plane through
+`stores.remote`. What an engine cannot do raises `Unsupported`, and `capabilities` says so before it is tried.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ class Capability(StrEnum):
     WHOLE_JOBS = "tell everything that is stored of a job"
     LARGE_BATCHES = "store a batch of any size in one piece"
     RETRY_DELAYS = "tell how long a retry waits"
+    DEPENDENCIES = "let jobs wait for other jobs"
+    CONCURRENCY_KEYS = "bound how many jobs of a key run at the same time"
+    SEARCH = "search jobs"
     REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
 
 

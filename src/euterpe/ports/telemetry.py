@@ -38,6 +38,10 @@ class Telemetry(Protocol):
         """Jobs taken back from lost workers."""
         ...
 
+    def reaper_moved(self, count: int = 1) -> None:
+        """Jobs that the reaper of Redis lists moved out of the processing lists of lost workers."""
+        ...
+
     def outbox_attempts(self, outcome: str, count: int = 1) -> None:
         """Webhook deliveries that ended in `outcome`, or were lost with their worker."""
         ...

@@ -34,7 +34,8 @@ class WriteTimeout:
             self.socket_timeout = answer_s
 
 
-def redis_client(url: str, tuning: RedisTuning) -> Redis:
+def redis_client(url: str, tuning: RedisTuning, *, decode: bool = True) -> Redis:
+    """`decode`: answers are text; else they are the bytes that Redis keeps."""
     first_s, longest_s = RETRY_PAUSE_S
     pool = BlockingConnectionPool.from_url(
         url,
@@ -42,8 +43,8 @@ def redis_client(url: str, tuning: RedisTuning) -> Redis:
         timeout=tuning.read_timeout_s,
         protocol=2,
         client_name=CLIENT_NAME,
-        decode_responses=True,
-        encoding_errors="replace",
+        decode_responses=decode,
+        encoding_errors="replace" if decode else "strict",
         socket_connect_timeout=tuning.dial_timeout_s,
         socket_timeout=tuning.read_timeout_s,
         retry=Retry(ExponentialBackoff(cap=longest_s, base=first_s), tuning.max_retries),

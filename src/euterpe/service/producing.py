@@ -10,9 +10,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from euterpe.backends.engines import is_control_plane, redis_tuning_of
+import msgspec
+
+from euterpe.backends.engines import is_control_plane, plain_engine_url, redis_tuning_of
 from euterpe.backends.rate_limits import shared_rate_limit
 from euterpe.config import Config
+from euterpe.model.failures.backoff import Backoff
+from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.submission import Submission
 from euterpe.ports import RateLimit
 from euterpe.producer.globs import Globs
@@ -64,7 +68,8 @@ def job_maker(config: Config, tree: Tree) -> Callable[[FoundFile], Submission]:
     if not said.presets:
         lists = config.worker.queues
         queue_of: Callable[[str], str] = lists.__getitem__ if config.uses_redis_lists else lambda _priority: said.queue
-        return file_jobs(tree.root, said.job_type, priority, ranking, queue_of)
+        make_file_job = file_jobs(tree.root, said.job_type, priority, ranking, queue_of)
+        return _with_configured_retries(config, make_file_job) if config.uses_redis_lists else make_file_job
     from euterpe.transcode.files import FileTranscodes
 
     scanned = tree.root.relative_to(Path(config.transcode.local_root).resolve()).as_posix()
@@ -79,6 +84,16 @@ def job_maker(config: Config, tree: Tree) -> Callable[[FoundFile], Submission]:
     return make
 
 
+def _with_configured_retries(
+    config: Config, make: Callable[[FoundFile], Submission]
+) -> Callable[[FoundFile], Submission]:
+    """`worker.max_retries` and `worker.backoff`, which are for Redis lists."""
+    backoff = config.worker.backoff
+    retry = RetryPolicy(Backoff(initial_us=backoff.base_us, max_us=backoff.max_us, jitter=0.0))
+    budget = {"max_attempts": 1 + config.worker.max_retries, "retry": retry}
+    return lambda file: msgspec.structs.replace(make(file), **budget)
+
+
 @asynccontextmanager
 async def _rate_of(config: Config, queue: Queue) -> AsyncIterator[RateLimit]:
     said = config.producer
@@ -87,7 +102,7 @@ async def _rate_of(config: Config, queue: Queue) -> AsyncIterator[RateLimit]:
     elif is_control_plane(queue.url):
         yield OwnRate(said.rate_limit_per_sec)
     else:
-        redis_url = config.engine.url if config.uses_redis_lists else None
+        redis_url = plain_engine_url(config) if config.uses_redis_lists else None
         async with shared_rate_limit(
             core_of(queue).store, said.rate_limit_key, said.rate_limit_per_sec, redis_url, redis_tuning_of(config)
         ) as rate:

@@ -11,17 +11,25 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from euterpe.backends.engines import connect, is_control_plane, make_room, redis_tuning_of, transport_of
+from euterpe.backends.engines import (
+    connect,
+    is_control_plane,
+    is_redis,
+    make_room,
+    redis_tuning_of,
+    transport_of,
+    with_list_settings,
+)
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.retention import Retention
 from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
-from euterpe.ports import MessageTransport, Trace
+from euterpe.ports import Capability, MessageTransport, Trace
 from euterpe.queue.circuit_breaker import CircuitBreakerOptions
 from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.run import ServiceOptions
@@ -133,7 +141,8 @@ async def run_role(
             f"--role={role.name} needs the database itself, and this queue is a control plane over HTTP; "
             "only --role=worker and --role=producer run on it"
         )
-    use_configured_transport(config, queue)
+    use_configured_redis(config, queue)
+    role = without_lacking_parts(role, core.store.capabilities)
     stop = Stop()
     metrics = Metrics(dict.fromkeys((*config.queue_labels, *tuning.queues)))
     make_room(queue.url)
@@ -176,8 +185,9 @@ async def run_role(
             )
         if role.produces and files_are_produced(config):
             parts.start(_producing(config, queue, stop))
-        if not remote:
+        if Capability.OUTBOX in core.store.capabilities:
             parts.start(deliver(config, queue, metrics, stop))
+        if not remote:
             interval_s = config.observability.queue_sample_interval_us / 1e6
             parts.start_helper(sample_forever(core.store, metrics, interval_s))
         types = core.handlers.types if role.works else ()
@@ -188,9 +198,24 @@ async def run_role(
     log.info("stopped")
 
 
-def use_configured_transport(config: Config, queue: Queue) -> None:
-    """The Redis Streams that the configuration names carry this queue's wake-ups, unless it names some of its own."""
+def without_lacking_parts(role: Role, capabilities: frozenset[Capability]) -> Role:
+    """Redis lists serve no API: with them, `all` is producer and worker."""
+    if not role.serves or Capability.SERVING in capabilities:
+        return role
+    if not role.works:
+        raise CannotStart(f"--role={role.name} needs a SQL database; this engine serves no API")
+    log.info("this engine serves no API: the worker and the producer run without it")
+    return replace(role, serves=False)
+
+
+def use_configured_redis(config: Config, queue: Queue) -> None:
+    """The Redis Streams that the configuration names carry this queue's wake-ups, unless it names some of its own. A
+    queue in Redis lists has the names and times of the configuration."""
     core, transport = core_of(queue), transport_of(config)
+    if is_redis(queue.url):
+        url = with_list_settings(config, core.backend_url)
+        core.exchange_backend(connect(url, payload_limit=core.payload_limit, redis=redis_tuning_of(config)))
+        return
     if transport is None or is_control_plane(queue.url) or isinstance(core.wakeups, MessageTransport):
         return
     core.exchange_backend(

@@ -10,7 +10,7 @@ from typing import Final
 from euterpe.model.state import State
 from euterpe.model.views import QueueDepth
 from euterpe.observe.metrics import Metrics
-from euterpe.ports import Store
+from euterpe.ports import Capability, Store
 from euterpe.runtime.outage import Outage
 
 log: Final = logging.getLogger("euterpe.system")
@@ -32,7 +32,8 @@ async def sample_forever(store: Store, metrics: Metrics, interval_s: float) -> N
 async def sample(store: Store, metrics: Metrics) -> None:
     waiting = [depth for depth in await store.depths() if depth.state is State.SCHEDULED]
     metrics.sample_queues(lengths_of(waiting), {depth.queue: depth.oldest_age_us / 1e6 for depth in waiting})
-    metrics.sample_outbox(await store.outbox.undelivered())
+    if Capability.OUTBOX in store.capabilities:
+        metrics.sample_outbox(await store.outbox.undelivered())
 
 
 def lengths_of(waiting: Iterable[QueueDepth]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from euterpe.backends.engines import is_control_plane
+from euterpe.backends.engines import is_control_plane, is_redis
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError
 from euterpe.observe.metrics import Metrics
@@ -35,9 +35,9 @@ class TranscodingPart(Protocol):
 
 
 def is_wanted(config: Config, url: str) -> bool:
-    """Cheap, and imports nothing of it. A worker over HTTP has no database to keep credentials in."""
+    """Cheap, and imports nothing of it. A worker over HTTP or on Redis lists has no database to keep credentials in."""
     said = config.transcode.enabled
-    if is_control_plane(url) or said is False:
+    if is_control_plane(url) or is_redis(url) or said is False:
         return False
     return said is True or has_ffmpeg()
 

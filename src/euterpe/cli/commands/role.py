@@ -40,7 +40,7 @@ def start(session: CliSession, name: str, app: str | None) -> None:
         raise click.UsageError("--role=worker runs your jobs: name your queue with --app myapp:queue")
     else:
         make_room(config.engine.url)
-        queue = builtin_queue(config.engine.url, payload_limit=config.engine.max_payload_bytes)
+        queue = builtin_queue(session.url, payload_limit=config.engine.max_payload_bytes)
     run_here(session, role, queue, tuning_of(config), transcodes=transcodes)
 
 
@@ -62,7 +62,7 @@ def run_here(session: CliSession, role: Role, queue: Queue, tuning: Tuning, *, t
 
     def ready(started: Started) -> None:
         log.info("started", extra={"port": started.port, "engine": started.url.partition(":")[0]})
-        if role.serves:
+        if started.role.serves:
             print_banner(started, session.config.api.host)
 
     run_on_fast_loop(run_role(role, session.config, queue, tuning, ready, transcodes=transcodes))

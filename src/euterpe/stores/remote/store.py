@@ -70,8 +70,10 @@ def _refuse_other_requesters(submissions: Iterable[Submission]) -> None:
 class HttpStore:
     """The jobs API behind the methods of a store. What HTTP cannot carry raises Unsupported."""
 
-    capabilities: frozenset[Capability] = frozenset()
-    """Only what every store can. A key speaks for one requester, and the control plane decides the rest."""
+    capabilities: frozenset[Capability] = frozenset(
+        {Capability.DEPENDENCIES, Capability.CONCURRENCY_KEYS, Capability.SEARCH}
+    )
+    """A key speaks for one requester, and the control plane decides the rest."""
 
     def __init__(self, url: str, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
         self.payload_limit = payload_limit

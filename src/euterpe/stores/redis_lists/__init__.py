@@ -1,0 +1,1 @@
+"""Jobs in Redis lists: the store for files that wait in line, by the fifth specification document."""

@@ -1,0 +1,246 @@
+-- Settle what a worker has finished, then move the next jobs into its processing list: one step for both.
+-- ARGV: now, completions, other reports with all their fields, then the request.
+local at = 0
+local function take() at = at + 1; return ARGV[at] end
+local now = time_us(take())
+local stamp = whole(now)
+local emptied = {}
+
+-- A settlement that is repeated after a lost answer is accepted again if it closed the attempt in just this way.
+local function confirmed(r, job)
+  if r.state == 'completed' and job[1] == 'completed' and job[2] == r.version then return 'completed' end
+  if r.state == 'completed' then return '' end
+  for _, line in ipairs(redis.call('LRANGE', attempts_key(r.id), 0, -1)) do
+    local closed = cjson.decode(line)
+    if closed.claim_version == r.version and closed.outcome == r.outcome and (closed.error or '') == r.error then
+      return closed.state
+    end
+  end
+  return ''
+end
+
+-- What most jobs come to: fewer fields than the other ends need.
+local function complete(r, key, worker, entry, kind)
+  local fields = { 'state', 'completed', 'completed_at', stamp }
+  if r.has_result == '1' then fields[5], fields[6] = 'result', r.result end
+  redis.call('HSET', key, unpack(fields))
+  redis.call('LREM', processing_of(worker), -1, entry)
+  redis.call('LPUSH', COMPLETED, entry)
+  if r.version ~= '1' then redis.call('HDEL', key, 'error') end
+  end_lifetime(r.id)
+  count(kind, 'completed', 1)
+end
+
+local function end_otherwise(r, key, state, worker, entry, kind)
+  local job = redis.call('HMGET', key, 'attempt_count', 'release_count', 'started_at', 'seq', 'list')
+  local target = ENDED_IN[state] or job[5]
+  local wrong = no_list(target)
+  if wrong then return 'no_list:' .. wrong end
+  local after = entry
+  if r.retries ~= '' then after = string.gsub(entry, '"retries":%d+', '"retries":' .. r.retries, 1) end
+  local fields = { 'state', state, 'updated_at', stamp, 'entry', after }
+  local function set(name, value) table.insert(fields, name); table.insert(fields, value) end
+  if r.error ~= '' then set('error', r.error) end
+  if r.refund == '1' then
+    set('attempt_count', tonumber(job[1]) - 1)
+    set('release_count', (tonumber(job[2]) or 0) + 1)
+  end
+  if r.take_away == '1' then set('claim_version', tonumber(r.version) + 1) end
+  redis.call('LREM', processing_of(worker), -1, entry)
+  if state == 'retrying' then
+    set('run_at', whole(now + tonumber(r.delay)))
+    redis.call('ZADD', DUE, whole(now + tonumber(r.delay)), r.id)
+  elseif state == 'scheduled' then
+    set('scheduled_at', stamp)
+    put_back(target, after, tonumber(job[4]))
+    wake(target, 1)
+  else
+    set('completed_at', stamp)
+    redis.call('LPUSH', target, after)
+    end_lifetime(r.id)
+  end
+  redis.call('HSET', key, unpack(fields))
+  close_attempt(r.id, r.version, tonumber(job[1]), worker, job[3], now, r.outcome, state, r.error ~= '' and r.error or nil)
+  count(kind, state, 1)
+  return state
+end
+
+local function settle(r)
+  local key = job_key(r.id)
+  local job = redis.call('HMGET', key, 'state', 'claim_version', 'worker_id', 'entry', 'kind', 'cancel_version', 'stage',
+    'lease_expires_at')
+  if job[1] ~= 'running' or job[2] ~= r.version then return r.lost == '' and confirmed(r, job) or '' end
+  -- A sweep takes only what has lost its worker, by the heartbeat or by its own lease.
+  if r.lost ~= '' and redis.call('EXISTS', heartbeat_of(job[3])) == 1 and tonumber(job[8]) >= now then return '' end
+  if r.last_stage ~= '' and (job[7] or 'claimed') ~= r.last_stage then return 'stage:' .. (job[7] or 'claimed') end
+  local state = r.state
+  if job[6] == r.version and (state == 'retrying' or state == 'scheduled') then state = 'cancelled' end
+  if state == 'completed' then
+    local wrong = no_list(COMPLETED)
+    if wrong then return 'no_list:' .. wrong end
+    complete(r, key, job[3], job[4], job[5])
+  else
+    state = end_otherwise(r, key, state, job[3], job[4], job[5])
+    if string.sub(state, 1, 8) == 'no_list:' then return state end
+  end
+  emptied[job[3]] = true
+  count(job[5], 'running', -1)
+  return state
+end
+
+local states, is_refused = {}, false
+local function report(r)
+  local state = settle(r)
+  is_refused = is_refused or string.sub(state, 1, 8) == 'no_list:'
+  table.insert(states, state)
+end
+-- Completions first, which say less.
+for _ = 1, tonumber(take()) do
+  report({ id = take(), version = take(), state = 'completed', has_result = take(), result = take(),
+    last_stage = '', lost = '' })
+end
+for _ = 1, tonumber(take()) do
+  report({
+    id = take(), version = take(), state = take(), outcome = take(), has_result = take(), result = take(),
+    error = take(), delay = take(), refund = take(), take_away = take(), retries = take(), last_stage = take(),
+    lost = take() })
+end
+
+-- --- claim ------------------------------------------------------------------------------------------
+local limit = tonumber(take())
+local worker = take()
+local claims, odd = {}, {}
+
+local function finish()
+  for name in pairs(emptied) do
+    if redis.call('EXISTS', processing_of(name)) == 0 then redis.call('DEL', heartbeat_of(name)) end
+  end
+  write_lifetimes()
+  write_counts()
+  return { stamp, states, claims, odd }
+end
+-- What cannot be settled is an error for the worker, which would not hear of a claim beside it.
+if limit == 0 or is_refused then return finish() end
+
+local ttl, beat_ms = tonumber(take()), take()
+local VISIBILITY, TIMEOUT, OVERRUN = tonumber(take()), tonumber(take()), tonumber(take())
+local foreign_type, foreign_lifetime = take(), tonumber(take())
+local wanted, any_type = {}, true
+for _ = 1, tonumber(take()) do any_type = false; wanted[take()] = true end
+if take() == '1' then any_type = true end
+local paused = {}
+for _, name in ipairs(redis.call('SMEMBERS', PREFIX .. ':paused')) do paused[name] = true end
+local processing = processing_of(worker)
+local wrong = no_list(processing)
+if wrong then return redis.error_reply('NOLIST ' .. wrong) end
+local TAKEN = { 'state', 'entry', 'kind', 'payload', 'seq', 'created_at', 'expires_at', 'claim_version', 'visibility_us',
+  'timeout_us', 'run_at' }
+local TAKEN_AGAIN = { 'attempt_count', 'release_count', 'scheduled_at', 'error', 'checkpoint', 'cancel_version' }
+
+local function may_run(job_type)
+  return (any_type or wanted[job_type]) and not paused['type' .. SEPARATOR .. job_type]
+end
+
+local function tell_odd(what, entry) table.insert(odd, what); table.insert(odd, string.sub(entry, 1, 200)) end
+
+-- A job that another program put there: it has no record yet.
+local function adopt(list, entry, id)
+  local good, said = pcall(cjson.decode, entry)
+  if not good or type(said) ~= 'table' or said.id ~= id then return false end
+  local job_type = type(said.type) == 'string' and said.type ~= '' and said.type or foreign_type
+  redis.call('HSET', job_key(id), 'seq', redis.call('INCR', PREFIX .. ':seq'), 'state', 'scheduled', 'entry', entry,
+    'kind', list .. SEPARATOR .. job_type, 'list', list, 'created_at', stamp, 'expires_at', whole(now + foreign_lifetime))
+  begin_lifetime(id, now + foreign_lifetime)
+  count(list .. SEPARATOR .. job_type, 'scheduled', 1)
+  return true
+end
+
+-- The entry is in the processing list already; what cannot be claimed goes on to where it belongs.
+local function begin(list, entry, is_aside)
+  local id = id_of(entry)
+  local job = id and redis.pcall('HMGET', job_key(id), unpack(TAKEN))
+  if job and not job.err and not job[1] then
+    job = adopt(list, entry, id) and redis.call('HMGET', job_key(id), unpack(TAKEN))
+  end
+  if not job or job.err then
+    redis.call('LPOP', processing)
+    redis.call('LPUSH', DEAD, entry)
+    tell_odd('unreadable', entry)
+    return
+  end
+  if (job[1] == 'dead_letter' or job[1] == 'failed') and job[2] == entry then
+    -- Somebody moved it back by hand: it starts anew.
+    redis.call('LREM', ENDED_IN[job[1]], 1, entry)
+    redis.call('HDEL', job_key(id), 'completed_at')
+    job[7] = whole(now + foreign_lifetime)
+    redis.call('HSET', job_key(id), 'state', 'scheduled', 'expires_at', job[7], 'attempt_count', 0)
+    begin_lifetime(id, now + foreign_lifetime)
+    count(job[3], job[1], -1)
+    count(job[3], 'scheduled', 1)
+    job[1] = 'scheduled'
+  end
+  if job[1] ~= 'scheduled' or job[2] ~= entry then
+    -- Its job runs or has ended otherwise: this is a copy.
+    redis.call('LPOP', processing)
+    tell_odd('copy', entry)
+    return
+  end
+  local job_type = type_of(job[3])
+  if tonumber(job[7]) <= now or not is_aside and not may_run(job_type) then
+    -- Not for this worker, or past its lifetime: the sweep ends it.
+    redis.call('LPOP', processing)
+    redis.call('LPUSH', aside_of(list, job_type), entry)
+    redis.call('SADD', list .. ':types', job_type)
+    return
+  end
+  local version = (tonumber(job[8]) or 0) + 1
+  local timeout = tonumber(job[10]) or TIMEOUT
+  local lease = whole(now + math.min(ttl, tonumber(job[9]) or VISIBILITY, timeout + OVERRUN))
+  local claim = { entry, job[3], job[4], version, 1, lease, job[5], job[6], job[7], job[9], job[10], job[11] }
+  if version > 1 then
+    local before = redis.call('HMGET', job_key(id), unpack(TAKEN_AGAIN))
+    claim[5] = (tonumber(before[1]) or 0) + 1
+    for i = 2, #TAKEN_AGAIN do claim[11 + i] = before[i] end
+    redis.call('HDEL', job_key(id), 'progress', 'progress_message', 'stage', 'heartbeat_at', 'updated_at')
+  end
+  redis.call('HSET', job_key(id), 'state', 'running', 'claim_version', version, 'attempt_count', claim[5],
+    'worker_id', worker, 'lease_expires_at', lease, 'started_at', stamp)
+  count(job[3], 'scheduled', -1)
+  count(job[3], 'running', 1)
+  table.insert(claims, claim)
+end
+
+local function from(list, source, is_aside)
+  local looked = redis.call('LLEN', source)
+  while #claims < limit and looked > 0 do
+    local entry = redis.call('RPOPLPUSH', source, processing)
+    if not entry then return end
+    begin(list, entry, is_aside)
+    looked = looked - 1
+  end
+end
+
+for _ = 1, tonumber(take()) do
+  local queue, lists = take(), tonumber(take())
+  local is_open = not paused['queue' .. SEPARATOR .. queue]
+  for _ = 1, lists do
+    local list = take()
+    local broken = is_open and #claims < limit and no_list(list)
+    if broken then
+      tell_odd('no_list', broken)
+    elseif is_open and #claims < limit then
+      for _, job_type in ipairs(redis.call('SMEMBERS', list .. ':types')) do
+        if may_run(job_type) and #claims < limit then
+          from(list, aside_of(list, job_type), true)
+          if redis.call('EXISTS', aside_of(list, job_type)) == 0 then redis.call('SREM', list .. ':types', job_type) end
+        end
+      end
+      from(list, list, false)
+    end
+  end
+end
+if #claims > 0 then
+  redis.call('SET', heartbeat_of(worker), whole(now + ttl), 'PX', beat_ms)
+  redis.call('SADD', PREFIX .. ':workers', worker)
+end
+return finish()

@@ -1,0 +1,254 @@
+"""The sweeps of Redis lists, and among them the reaper: what a lost worker's processing list holds is taken back.
+
+Each move is one script that looks again before it moves, so any process may sweep at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from random import Random
+from typing import Final
+
+import msgspec
+
+from euterpe.model.bulk import BulkProgress
+from euterpe.model.claims.outcome import Failed, settle, taken_away
+from euterpe.model.errors import JobNotFound, StoreUnavailable
+from euterpe.model.failures.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
+from euterpe.model.job import JobRow
+from euterpe.model.retention import KEEP, Retention, Swept
+from euterpe.model.state import TERMINAL, By, State
+from euterpe.model.submission import KEY_KEPT_AFTER_END_US
+from euterpe.ports import Telemetry
+from euterpe.stores.redis_lists.entry import read_entry
+from euterpe.stores.redis_lists.exchange import ListTurns
+from euterpe.stores.redis_lists.operator import ListOperator, ended_of
+from euterpe.stores.redis_lists.scripts import RedisScripts
+from euterpe.stores.sql.jobs.ends import Ended, EndedBy, log_ends
+
+log = logging.getLogger("euterpe.sweep")
+
+BATCH: Final = 500
+PAGE: Final = 100
+"""COUNT of a SCAN."""
+PASS_S: Final = 0.2
+"""So long one pass of the reaper lasts; the next goes on from there."""
+PAGE_PAUSE_S: Final = 0.005
+"""Between two pages, half more or less, so that fleets do not keep step."""
+LOOK_AGAIN_MS: Final = 2_000
+"""A living worker's list is looked at so often at most, by all processes together."""
+
+
+class ListSweeps:
+    """Any process may run any of these at any time."""
+
+    def __init__(
+        self,
+        scripts: RedisScripts,
+        turns: ListTurns,
+        operator: ListOperator,
+        rng: Random,
+        telemetry: Callable[[], Telemetry | None],
+    ) -> None:
+        self.retention = KEEP
+        self._scripts = scripts
+        self._turns = turns
+        self._operator = operator
+        self._rng = rng
+        self._telemetry = telemetry
+        self._cursor = 0
+
+    # --- promote --------------------------------------------------------------------------------------
+
+    async def promote(self) -> list[str]:
+        queues: list[str] = []
+        while True:
+            looked, found = await self._scripts.run("promote", self._turns.now, BATCH)
+            queues += [queue.decode() for queue in found]
+            if looked < BATCH:
+                return queues
+
+    async def next_due_in_us(self) -> int | None:
+        first = await self._scripts.read("ZRANGE", f"{self._scripts.settings.prefix}:due", 0, 0, "WITHSCORES")
+        if not first:
+            return None
+        due = first[0][1] if isinstance(first[0], (list, tuple)) else first[1]
+        return max(0, int(float(due)) - await self.now_us())
+
+    async def now_us(self) -> int:
+        if self._turns.now:
+            return int(self._turns.now)
+        seconds, micros = await self._scripts.read("TIME")
+        return int(seconds) * 1_000_000 + int(micros)
+
+    # --- recover --------------------------------------------------------------------------------------
+
+    async def urgent(self) -> Swept:
+        promoted = await self.promote()
+        return msgspec.structs.replace(await self.recover(), promoted=promoted)
+
+    async def recover(self) -> Swept:
+        return Swept([], await self.reclaim(), 0, await self.end_lifetimes(), 0, 0)
+
+    async def reclaim(self) -> int:
+        """Take back what lost workers held; how many jobs that were."""
+        until = time.monotonic() + PASS_S
+        moved = 0
+        async for worker_id in self._workers(until):
+            try:
+                moved += await self._reap_worker(worker_id)
+            except StoreUnavailable as error:
+                if error.code != "WRONGTYPE":
+                    raise
+                log.error(
+                    "a key stands in the way of a lost worker's jobs", extra={"worker_id": worker_id}, exc_info=error
+                )
+        if moved and (telemetry := self._telemetry()) is not None:
+            telemetry.reaper_moved(moved)
+        return moved
+
+    async def _workers(self, until: float):  # type: ignore[no-untyped-def]
+        """Those that claimed here, then whoever else has a processing list; page by page while there is time."""
+        keys = self._scripts.settings
+        seen: set[str] = set()
+        for worker in await self._scripts.read("SMEMBERS", f"{keys.prefix}:workers"):
+            seen.add(worker.decode())
+            yield worker.decode()
+        while time.monotonic() < until:
+            cursor, page = await self._scripts.read("SCAN", self._cursor, "MATCH", keys.processing_glob, "COUNT", PAGE)
+            self._cursor = int(cursor)
+            for name in page:
+                worker_id = keys.worker_of(name.decode(errors="replace"))
+                if worker_id is not None and worker_id not in seen:
+                    seen.add(worker_id)
+                    yield worker_id
+            if not self._cursor:
+                return
+            await asyncio.sleep(PAGE_PAUSE_S * random.uniform(0.5, 1.5))
+
+    async def _reap_worker(self, worker_id: str) -> int:
+        again_ms = 0 if self._turns.now else LOOK_AGAIN_MS
+        _, ids, entries = await self._scripts.run("lost", self._turns.now, worker_id, again_ms)
+        moved = 0
+        for at in range(0, len(ids), BATCH):
+            moved += await self._take_back([job_id.decode() for job_id in ids[at : at + BATCH]])
+        for entry in entries:
+            moved += await self._requeue(worker_id, entry)
+        return moved
+
+    async def _take_back(self, ids: Sequence[str]) -> int:
+        """Retried while the budget lasts, else dead-lettered; in one step that looks once more for the heartbeat."""
+        jobs = [job for job in [await self._find(job_id) for job_id in ids] if job and job.state is State.RUNNING]
+        settlements = [
+            settle(job, Failed(TIMED_OUT if job.outlived_its_deadline else LOST_LEASE), self._rng, By.SWEEP)
+            for job in jobs
+        ]
+        states = await self._turns.take_back(settlements, jobs)
+        ends = [
+            ended_of(job, state, s.outcome, "timeout" if job.outlived_its_deadline else "lost_lease")
+            for job, s, state in zip(jobs, settlements, states, strict=True)
+            if state is not None
+        ]
+        self.tell(ends, EndedBy.SWEEP)
+        return len(ends)
+
+    async def _find(self, job_id: str) -> JobRow | None:
+        try:
+            return await self._operator.get(job_id, None)
+        except JobNotFound:
+            return None
+
+    async def _requeue(self, worker_id: str, entry: bytes) -> int:
+        """Another program's entry, or one that was moved by hand."""
+        said = read_entry(entry)
+        keys = self._scripts.settings
+        target = "" if said is None else said.origin_queue or keys.named_list(said.priority or "") or ""
+        if said is not None and said.retries >= self._turns.foreign_attempts:
+            target = ""
+        what = (await self._scripts.run("reap_entry", worker_id, entry, target)).decode()
+        if what in ("requeued", "dead_letter"):
+            log.warning(
+                "an entry of a lost worker was taken back",
+                extra={"worker_id": worker_id, "job_id": "" if said is None else said.id, "state": what},
+            )
+            return 1
+        return 0
+
+    async def end_lifetimes(self) -> int:
+        """Whatever is past its lifetime goes to the dead letters, running or not."""
+        ended = 0
+        key = f"{self._scripts.settings.prefix}:lifetimes"
+        while True:
+            now = await self.now_us()
+            found = await self._scripts.read("ZRANGEBYSCORE", key, "-inf", now, "LIMIT", 0, BATCH)
+            ends = []
+            gone: list[bytes] = []
+            for job_id in found:
+                job = await self._find(job_id.decode())
+                if job is None or job.state in TERMINAL:
+                    gone.append(job_id)
+                elif await self._operator.take_away(job, taken_away(job, State.DEAD_LETTER, LIFETIME_OVER, By.SWEEP)):
+                    ends.append(ended_of(job, State.DEAD_LETTER, LIFETIME_OVER.category, LIFETIME_OVER.code))
+            if gone:
+                await self._scripts.read("ZREM", key, *gone)
+            self.tell(ends, EndedBy.SWEEP)
+            ended += len(ends)
+            if len(found) < BATCH or not (ends or gone):
+                return ended
+
+    def tell(self, ends: Sequence[Ended], by: EndedBy) -> None:
+        """Metrics and log of ends that no worker reported."""
+        log_ends(ends, by)
+        telemetry = self._telemetry()
+        if telemetry is None or not ends:
+            return
+        for (queue, state, category, had_failed), count in Counter(
+            (e.queue, e.state, e.category, e.had_failed) for e in ends
+        ).items():
+            if had_failed:
+                telemetry.dead_lettered(queue, count)
+            else:
+                telemetry.settled(queue, state, count, (), category)
+
+    # --- tidy -----------------------------------------------------------------------------------------
+
+    async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:  # noqa: ARG002
+        """A claim out of lists takes only what begins at once."""
+        return 0
+
+    async def work_operations(self) -> BulkProgress:
+        """There is nothing to search, so there is nothing to act on."""
+        return BulkProgress()
+
+    async def prune(self, retention: Retention | None = None) -> int:
+        retention = retention or self.retention
+        keep = {
+            State.COMPLETED: retention.completed_us,
+            State.CANCELLED: retention.cancelled_us,
+            State.FAILED: retention.failed_us,
+            State.DEAD_LETTER: retention.dead_letter_us,
+        }
+        gone = 0
+        for state, keep_us in keep.items():
+            while True:
+                went, _ = await self._scripts.run("prune", self._turns.now, state, keep_us, BATCH)
+                gone += int(went)
+                if went < BATCH:
+                    break
+        keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
+        while await self._scripts.run("prune_tombstones", self._turns.now, keep_us, BATCH) == BATCH:
+            pass
+        return gone
+
+    async def expire_keys(self) -> int:
+        total = 0
+        while True:
+            looked, gone = await self._scripts.run("expire_keys", self._turns.now, BATCH)
+            total += int(gone)
+            if looked < BATCH or not gone:
+                return total

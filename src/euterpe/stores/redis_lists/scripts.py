@@ -1,0 +1,171 @@
+"""The Lua scripts, run whole by Redis: what they do happens at once or not at all. Errors of Redis in our own words."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    MaxConnectionsError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+
+from euterpe.model.errors import CommitUnknown, EuterpeError, ServerNotReady, StoreUnavailable
+from euterpe.redis.connection import open_idle, redis_client
+from euterpe.redis.settings import RedisTuning
+from euterpe.stores.redis_lists.settings import ListSettings
+
+log = logging.getLogger("euterpe.store")
+
+Argument = bytes | str | int
+FOLDER: Final = Path(__file__).parent / "lua"
+_LOST: Final = (OSError, TimeoutError, RedisError)
+
+
+@cache
+def source_of(name: str) -> tuple[str, str]:
+    """A script with what all have in common in front, and its digest."""
+    text = (FOLDER / "common.lua").read_text() + (FOLDER / f"{name}.lua").read_text()
+    return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class RedisScripts:
+    """One connection pool to one Redis, and the scripts under these names of keys."""
+
+    def __init__(self, url: str, settings: ListSettings, tuning: RedisTuning) -> None:
+        self.settings = settings
+        self._url = url
+        self._tuning = tuning
+        self._client: Redis | None = None
+
+    async def open(self) -> None:
+        client = self._client = redis_client(self._url, self._tuning, decode=False)
+        try:
+            await self._look_at_server(client)
+            await open_idle(client, self._tuning.min_idle)
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, _LOST):
+                raise unavailable(error, wrote=False) from error
+            raise
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    @property
+    def client(self) -> Redis:
+        if self._client is None:
+            raise EuterpeError("this queue is not open; use it inside `async with queue:`")
+        return self._client
+
+    async def run(self, name: str, *arguments: Argument) -> Any:
+        """Run a script. One that Redis has forgotten, by a restart or SCRIPT FLUSH, is sent again."""
+        text, digest = source_of(name)
+        client, keys = self.client, self.settings.script_keys
+        try:
+            try:
+                return await client.evalsha(digest, len(keys), *keys, *arguments)
+            except NoScriptError:
+                return await client.eval(text, len(keys), *keys, *arguments)
+        except _LOST as error:
+            raise unavailable(error, wrote=True) from error
+
+    async def read(self, *command: Argument) -> Any:
+        """A command that changes nothing, or nothing that a second try would not."""
+        try:
+            return await self.client.execute_command(*command)  # type: ignore[no-untyped-call]
+        except _LOST as error:
+            raise unavailable(error, wrote=False) from error
+
+    async def read_all(self, commands: list[tuple[Argument, ...]]) -> list[Any]:
+        """Several of them in one round trip."""
+        if not commands:
+            return []
+        try:
+            async with self.client.pipeline(transaction=False) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                answers: list[Any] = await pipe.execute()
+                return answers
+        except _LOST as error:
+            raise unavailable(error, wrote=False) from error
+
+    async def _look_at_server(self, client: Redis) -> None:
+        said = await client.info("cluster")
+        if said.get("cluster_enabled"):
+            raise EuterpeError(
+                "this Redis is a node of a Redis Cluster, which the redis:// engine does not support; name a single "
+                "primary (it may have replicas), or use Postgres"
+            )
+        memory = await client.info("memory")
+        policy = memory.get("maxmemory_policy", "noeviction")
+        if policy != "noeviction":
+            log.warning(
+                "Redis may evict jobs when its memory is full; set its maxmemory-policy to noeviction",
+                extra={"error_code": policy},
+            )
+
+
+def unavailable(error: BaseException, *, wrote: bool) -> EuterpeError:
+    """An error of Redis as what it means for a caller."""
+    text = str(error)
+    if (said := _meaning_of(error, text)) is not None:
+        return said
+    if isinstance(error, MaxConnectionsError):
+        return StoreUnavailable("every connection to Redis is in use; raise redis.pool_size_multiplier")
+    if "connecting to" in text or isinstance(error, ConnectionRefusedError):
+        return ServerNotReady(f"Redis cannot be reached: {text}")
+    if wrote:
+        return CommitUnknown("the answer of Redis was lost; what was asked may have been done")
+    return StoreUnavailable(f"Redis does not answer: {text or type(error).__name__}")
+
+
+def _meaning_of(error: BaseException, text: str) -> EuterpeError | None:
+    """What Redis answered. An error inside a script comes as text alone, its code somewhere in it."""
+    if isinstance(error, BusyLoadingError):
+        return ServerNotReady("Redis is loading its data; try again when it is done", "LOADING")
+    if isinstance(error, ReadOnlyError) or "-READONLY" in text:
+        return StoreUnavailable(
+            "Redis is read-only: it is a replica, or its primary was moved; name the primary", "READONLY"
+        )
+    if isinstance(error, OutOfMemoryError) or "-OOM" in text:
+        return StoreUnavailable(
+            "Redis is out of memory (maxmemory) and refuses writes; nothing was written. Give it more, or prune", "OOM"
+        )
+    if isinstance(error, (AuthenticationError, AuthorizationError)):
+        return StoreUnavailable(f"Redis refuses this user or password: {text}", "NOAUTH")
+    return _refused(text) if isinstance(error, ResponseError) else None
+
+
+def key_taken(said: str) -> StoreUnavailable:
+    """A key that should be a list holds something else."""
+    return StoreUnavailable(
+        f"the Redis key {said}: another program uses it. Rename or delete it, or configure another name", "WRONGTYPE"
+    )
+
+
+def _refused(text: str) -> EuterpeError:
+    code, _, rest = text.partition(" ")
+    if code == "NOLIST":
+        return StoreUnavailable(
+            f"the Redis key {rest}; another program uses it. Rename or delete it, or configure another name",
+            "WRONGTYPE",
+        )
+    if code == "WRONGTYPE":
+        return StoreUnavailable(f"a key of this queue holds something else in Redis: {rest}", code)
+    if "MISCONF" in text:
+        return StoreUnavailable(f"Redis cannot save to its disk and refuses writes: {rest}", "MISCONF")
+    return StoreUnavailable(f"Redis refuses: {text}", code)

@@ -1,0 +1,304 @@
+"""Jobs in Redis lists behind the port. What lists cannot do raises `Unsupported`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final, NoReturn
+
+import msgspec
+
+from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
+from euterpe.model.changes import Changes, check_changes
+from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.outcome import settle as decide
+from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
+from euterpe.model.failures.group import FailureGroups
+from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
+from euterpe.model.state import State, stage_ordinal
+from euterpe.model.submission import (
+    IDEMPOTENCY_WINDOW_US,
+    PAYLOAD_CEILING,
+    PAYLOAD_LIMIT,
+    SUBMISSION_TIMEOUT_US,
+    Submission,
+    check,
+    check_key,
+)
+from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.why import Explanation
+from euterpe.ports import (
+    EVERYTHING,
+    BulkOperations,
+    Capability,
+    Clock,
+    KeyRates,
+    OutboxStore,
+    ServingStore,
+    Telemetry,
+    Wakeups,
+)
+from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
+from euterpe.stores.redis_lists.entry import Rows, foreign_jobs
+from euterpe.stores.redis_lists.exchange import ListTurns
+from euterpe.stores.redis_lists.operator import ListOperator, ended_of
+from euterpe.stores.redis_lists.reads import ListReads
+from euterpe.stores.redis_lists.reaper import ListSweeps
+from euterpe.stores.redis_lists.scripts import RedisScripts
+from euterpe.stores.redis_lists.settings import settings_from
+from euterpe.stores.redis_lists.submit import Answer, Submitting, fresh_by_queue
+from euterpe.stores.sql.jobs.ends import EndedBy
+from euterpe.stores.sql.submit_batcher import SubmitBatcher
+
+PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
+LACKING: Final = frozenset(
+    {
+        Capability.CALLER_TRANSACTION,
+        Capability.OUTBOX,
+        Capability.SERVING,
+        Capability.DEPENDENCIES,
+        Capability.CONCURRENCY_KEYS,
+        Capability.SEARCH,
+    }
+)
+
+
+def _cannot(what: str) -> NoReturn:
+    raise Unsupported(f"a queue in Redis lists cannot {what}; use a SQL engine for that")
+
+
+class RedisListStore:
+    """Jobs in Redis: lists of entries, and a record for each job. `sweeps` are its other face."""
+
+    capabilities: frozenset[Capability] = EVERYTHING - LACKING
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        payload_limit: int = PAYLOAD_LIMIT,
+        tuning: RedisTuning = DEFAULT_TUNING,
+        clock: Clock | None = None,
+        rng: Random | None = None,
+    ) -> None:
+        if not 1 <= payload_limit <= PAYLOAD_CEILING:
+            raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
+        self.plain_url, self.settings = settings_from(url)
+        self.payload_limit = payload_limit
+        self.key_window_us = IDEMPOTENCY_WINDOW_US
+        self.telemetry: Telemetry | None = None
+        self.wakeups: Wakeups | None = None
+        self._rng = rng or Random()
+        foreign = foreign_jobs(self.settings)
+        rows = Rows(foreign)
+        self.scripts = RedisScripts(self.plain_url, self.settings, tuning)
+        self._submitting = Submitting(self.scripts, clock, lambda: self.key_window_us)
+        self._batcher = SubmitBatcher(self._write, lambda: PATIENCE_S)
+        self._turns = ListTurns(self.scripts, rows, foreign, clock)
+        self._operator = ListOperator(self.scripts, rows, self._turns)
+        self._reads = ListReads(self.scripts, rows)
+        self.sweeps = ListSweeps(self.scripts, self._turns, self._operator, self._rng, lambda: self.telemetry)
+
+    @property
+    def outbox(self) -> OutboxStore:
+        _cannot("deliver webhooks")
+
+    @property
+    def serving(self) -> ServingStore:
+        _cannot("serve a control plane")
+
+    @property
+    def operations(self) -> BulkOperations:
+        _cannot("act on everything that matches a query")
+
+    @property
+    def rates(self) -> KeyRates:
+        _cannot("keep rate limits by key")
+
+    # --- life -----------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        await self.scripts.open()
+
+    async def close(self) -> None:
+        await self.scripts.close()
+
+    async def migrate(self) -> list[str]:
+        """Redis has no schema."""
+        return []
+
+    async def ping(self) -> None:
+        await self.scripts.read("PING")
+
+    async def now_us(self) -> int:
+        return await self.sweeps.now_us()
+
+    def expect_leases_of(self, seconds: float) -> None:
+        """No transaction of ours outlasts its script."""
+
+    def expect_own_spans(self) -> None:
+        """Nobody else traces them."""
+
+    # --- submit ---------------------------------------------------------------------------------------
+
+    async def submit(self, submission: Submission) -> Receipt:
+        check(submission, self.payload_limit)
+        return (await self.submit_unit(Unit(drafts_of([submission]))))[0]
+
+    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
+        return await self.submit_graph(drafts_of(submissions), key)
+
+    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
+        if key is not None:
+            check_key(key)
+        for draft in drafts:
+            check(draft.submission, self.payload_limit)
+        return await self.submit_unit(Unit(tuple(drafts), key=key)) if drafts else []
+
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+        for submission in submissions:
+            check(submission, self.payload_limit)
+        return await self.submit_unit(Unit(drafts_of(submissions), parent=Parent(parent.job_id, parent.claim_version)))
+
+    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+        answer = await self._batcher.submit(unit)
+        if isinstance(answer, EuterpeError):
+            raise answer
+        return answer
+
+    async def _write(self, units: Sequence[Unit], deadline: float) -> list[Answer]:  # noqa: ARG002
+        answers = await self._submitting.write(units)
+        counts, ready = fresh_by_queue(answers)
+        if self.wakeups is not None and ready:
+            self.wakeups.announce(ready)
+        if self.telemetry is not None:
+            for queue, count in counts.items():
+                self.telemetry.produced(queue, count)
+        return answers
+
+    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
+        _cannot("join the transaction of a connection")
+
+    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
+        _cannot("join the transaction of a connection")
+
+    # --- Claims ---------------------------------------------------------------------------------------
+
+    async def claim(self, request: ClaimRequest) -> list[Claim]:
+        if request.limit < 1 or not request.queues or request.types == ():
+            return []
+        return (await self.turn([], request))[1]
+
+    async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
+        return await self._turns.heartbeat(leases, lease_ttl_us) if leases else []
+
+    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        """A heartbeat costs as little as a look."""
+        return await self.heartbeat(leases)
+
+    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+        for n in news:
+            if n.stage is not None:
+                stage_ordinal(n.claim.job.stages, n.stage)
+        return await self._turns.advance(news) if news else []
+
+    async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
+        return (await self.turn(finished, None))[0]
+
+    async def turn(
+        self, finished: Sequence[Report], request: ClaimRequest | None
+    ) -> tuple[list[SettleResult], list[Claim]]:
+        if request is not None and request.with_tokens:
+            _cannot("give lease tokens")
+        settlements = [decide(f.claim.job, f.outcome, self._rng) for f in finished]
+        if not settlements and request is None:
+            return [], []
+        states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
+        return [
+            SettleResult(False) if state is None else SettleResult(True, state, s.delay_us)
+            for s, state in zip(settlements, states, strict=True)
+        ], claims
+
+    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+        _cannot("complete a job inside the caller's transaction")
+
+    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+        _cannot("complete a job inside the caller's transaction")
+
+    async def completed(self, claims: Sequence[Claim]) -> list[bool]:
+        return [False] * len(claims)
+
+    # --- operators ------------------------------------------------------------------------------------
+
+    async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
+        state, ended = await self._operator.cancel(job_id, requester_id, force=force)
+        self.sweeps.tell([ended] if ended is not None else [], EndedBy.OPERATOR)
+        return state
+
+    async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
+        again = await self._operator.retry(job_id, requester_id)
+        if isinstance(again, JobRow):
+            if self.telemetry is not None:
+                self.telemetry.retried(again.queue)
+            return again
+        receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
+        return await self.get(receipt.job_id)
+
+    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
+        again = await self._operator.retry(job_id, None)
+        if isinstance(again, JobRow):
+            return again
+        return await self.submit(msgspec.structs.replace(again, idempotency_key=key))
+
+    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
+        job = await self._operator.bury(job_id, requester_id)
+        self.sweeps.tell([ended_of(job, State.DEAD_LETTER, "other", "error", had_failed=True)], EndedBy.OPERATOR)
+        return State.DEAD_LETTER
+
+    async def purge(self, job_ids: Sequence[str]) -> list[str]:
+        return await self._operator.purge(job_ids)
+
+    async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
+        check_changes(changes)
+        return await self._operator.update(job_id, changes, requester_id)
+
+    async def pause(self, kind: str, name: str) -> None:
+        await self._operator.pause(kind, name)
+
+    async def resume(self, kind: str, name: str) -> None:
+        await self._operator.resume(kind, name)
+
+    async def paused(self) -> list[tuple[str, str]]:
+        return await self._operator.paused()
+
+    # --- readers --------------------------------------------------------------------------------------
+
+    async def get(self, job_id: str, requester_id: str | None = None) -> JobRow:
+        return await self._operator.get(job_id, requester_id)
+
+    async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
+        return await self._operator.attempts(job_id, requester_id)
+
+    async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
+        job = await self.get(job_id, requester_id)
+        return await self._reads.why(job, await self.paused(), await self.now_us())
+
+    async def search(self, query: Search) -> SearchPage:  # noqa: ARG002
+        _cannot("search jobs")
+
+    async def failure_groups(self, requester_id: str | None = None, limit: int = 50) -> FailureGroups:  # noqa: ARG002
+        _cannot("group failures by their cause")
+
+    async def stats(self, requester_id: str | None = None) -> StoreStats:
+        if requester_id is not None:
+            _cannot("count the jobs of one requester")
+        return await self._reads.stats(await self.now_us())
+
+    async def depths(self) -> list[QueueDepth]:
+        return await self._reads.depths(await self.now_us())
+
+    async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:
+        return await self._reads.peek(queues, limit)
+
+    async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
+        return await self._reads.unknown_types(queues, types)

@@ -1,0 +1,193 @@
+"""Submitting: what comes while a call is under way goes into the next one; each unit is stored whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from euterpe.model.batch import Draft, Receipt, Unit
+from euterpe.model.document import rfc3339
+from euterpe.model.errors import (
+    EuterpeError,
+    IdempotencyConflict,
+    InvalidInput,
+    StaleLease,
+    Unsupported,
+)
+from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.state import State
+from euterpe.model.submission import (
+    EXECUTION_TIMEOUT_US,
+    LOCAL_REQUESTER,
+    VISIBILITY_US,
+    Submission,
+    idempotency_scope,
+    request_hash,
+)
+from euterpe.ports import Clock
+from euterpe.stores.redis_lists.entry import SEPARATOR, entry_of
+from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken
+from euterpe.stores.redis_lists.settings import ListSettings
+
+Answer = list[Receipt] | EuterpeError
+_NO_PARENT: Final = ("", "")
+
+
+class KeyClaim(msgspec.Struct, frozen=True):
+    """An idempotency key of a unit. `place` is the job that it belongs to, counted from one; 0 for the whole unit."""
+
+    name: str
+    said: str
+    request_hash: bytes
+    window_us: int
+    place: int
+
+
+class Submitting:
+    """Writes units under these names of keys."""
+
+    def __init__(self, scripts: RedisScripts, clock: Clock | None, key_window_us: Callable[[], int]) -> None:
+        self._scripts = scripts
+        self._clock = clock
+        self._key_window_us = key_window_us
+
+    async def write(self, units: Sequence[Unit]) -> list[Answer]:
+        """An answer for each: its receipts, or the error that refused it."""
+        answers: dict[int, Answer] = {}
+        arguments: list[Argument] = []
+        claims: dict[int, list[KeyClaim]] = {}
+        now = "" if self._clock is None else str(self._clock())
+        creation_time = _rfc3339_nano(self._clock)
+        for i, unit in enumerate(units):
+            try:
+                check_supported(unit)
+                claims[i] = key_claims(unit, self._key_window_us())
+            except EuterpeError as error:
+                answers[i] = error
+                continue
+            arguments += _unit_arguments(unit, claims[i], self._scripts.settings, creation_time)
+        told = await self._scripts.run("submit", now, len(claims), *arguments) if claims else []
+        for (i, wanted), lines in zip(claims.items(), told, strict=True):
+            answers[i] = _answer(units[i], wanted, lines)
+        return [answers[i] for i in range(len(units))]
+
+
+def check_supported(unit: Unit) -> None:
+    """Raises Unsupported for what Redis lists have no place for."""
+    for draft in unit.drafts:
+        s = draft.submission
+        if s.depends_on:
+            raise Unsupported("Redis lists keep no dependencies between jobs; use a SQL engine for workflows")
+        if s.callback_url is not None:
+            raise Unsupported("Redis lists have no outbox for webhooks; use a SQL engine for callback_url")
+        if s.concurrency_key is not None:
+            raise Unsupported("Redis lists keep no concurrency keys; use a SQL engine for them")
+
+
+def key_claims(unit: Unit, window_us: int) -> list[KeyClaim]:
+    if unit.key is None and all(draft.submission.idempotency_key is None for draft in unit.drafts):
+        return []
+    claims = [] if unit.key is None else [_unit_key(unit, window_us)]
+    for place, draft in enumerate(unit.drafts, 1):
+        s = draft.submission
+        if s.idempotency_key is not None:
+            name = f"{idempotency_scope(s.requester_id, s.type)}{SEPARATOR}{s.idempotency_key}"
+            claims.append(KeyClaim(name, s.idempotency_key, request_hash(s), _window_us(s, window_us), place))
+    if len({claim.name for claim in claims}) < len(claims):
+        raise InvalidInput("idempotency_key", "the same key stands twice in one batch")
+    return claims
+
+
+def _unit_key(unit: Unit, window_us: int) -> KeyClaim:
+    assert unit.key is not None
+    said = hashlib.sha256()
+    for draft in unit.drafts:
+        said.update(request_hash(draft.submission))
+    name = f"{idempotency_scope(unit.drafts[0].submission.requester_id, '*batch')}{SEPARATOR}{unit.key}"
+    longest_us = max(_window_us(draft.submission, window_us) for draft in unit.drafts)
+    return KeyClaim(name, unit.key, said.digest(), longest_us, 0)
+
+
+def _window_us(submission: Submission, default_us: int) -> int:
+    return default_us if submission.idempotency_window_us is None else submission.idempotency_window_us
+
+
+def _unit_arguments(unit: Unit, claims: Sequence[KeyClaim], keys: ListSettings, creation_time: str) -> list[Argument]:
+    parent = _NO_PARENT if unit.parent is None else (unit.parent.job_id, str(unit.parent.claim_version))
+    arguments: list[Argument] = [*parent, len(claims)]
+    for claim in claims:
+        arguments += (claim.name, claim.request_hash.hex(), claim.window_us, claim.place)
+    arguments.append(len(unit.drafts))
+    for draft in unit.drafts:
+        s = draft.submission
+        list_key = keys.list_for(s.queue, s.priority)
+        entry = entry_of(
+            draft.id, s, list_key, keys.priority_name(list_key, s.priority), creation_time, parent[0] or None
+        )
+        arguments += (
+            draft.id,
+            list_key,
+            f"{s.queue}{SEPARATOR}{s.type}",
+            "" if s.requester_id == LOCAL_REQUESTER else s.requester_id,
+            s.delay_us,
+            "" if s.run_at is None else s.run_at,
+            s.lifetime_us,
+            "" if s.visibility_us == VISIBILITY_US else s.visibility_us,
+            "" if s.execution_timeout_us == EXECUTION_TIMEOUT_US else s.execution_timeout_us,
+            entry,
+            s.payload,
+        )
+    return arguments
+
+
+def _answer(unit: Unit, claims: Sequence[KeyClaim], lines: list[Any]) -> Answer:
+    kind, *told = lines
+    if kind == b"stored":
+        return [
+            _receipt(draft, *told[4 * i + 1 : 4 * i + 4], replayed=told[4 * i] == b"1")
+            for i, draft in enumerate(unit.drafts)
+        ]
+    if kind == b"replayed":
+        return [_receipt(draft, *told[3 * i : 3 * i + 3], replayed=True) for i, draft in enumerate(unit.drafts)]
+    if kind == b"conflict":
+        name = told[0].decode()
+        said = next(claim.said for claim in claims if claim.name == name)
+        return IdempotencyConflict(said, told[1].decode())
+    if kind == b"stale":
+        assert unit.parent is not None
+        return StaleLease(unit.parent.job_id, unit.parent.claim_version)
+    if kind == b"late":
+        return InvalidInput("run_at", "lies beyond the lifetime: the job would end before it could run")
+    return key_taken(told[0].decode())
+
+
+def _receipt(draft: Draft, job_id: bytes, state: bytes, created_at: bytes, *, replayed: bool) -> Receipt:
+    s = draft.submission
+    return Receipt(
+        job_id=job_id.decode(),
+        type=s.type,
+        queue=s.queue,
+        state=state.decode(),
+        priority=PRIORITY_NAMES[s.priority],
+        created_at=rfc3339(int(created_at)) or "",
+        correlation_id=s.correlation_id,
+        replayed=replayed,
+    )
+
+
+def fresh_by_queue(answers: Sequence[Answer]) -> tuple[Counter[str], set[str]]:
+    """How many jobs each queue got, and which queues have some that can run at once."""
+    fresh = [r for answer in answers if not isinstance(answer, EuterpeError) for r in answer if not r.replayed]
+    return Counter(r.queue for r in fresh), {r.queue for r in fresh if r.state == State.SCHEDULED}
+
+
+def _rfc3339_nano(clock: Clock | None) -> str:
+    """As Go writes it: no zeros behind the last digit that counts."""
+    now = datetime.now(UTC) if clock is None else datetime.fromtimestamp(clock() / 1e6, UTC)
+    text = now.strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
+    return f"{text}Z"

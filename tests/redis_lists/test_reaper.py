@@ -1,0 +1,138 @@
+"""The reaper: what a lost worker's processing list holds goes back where it came from, in one step."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+
+import pytest
+import redis
+
+from euterpe.model.state import State
+from euterpe.observe.metrics import Metrics
+from euterpe.stores.redis_lists import reaper
+from euterpe.stores.redis_lists.store import RedisListStore
+from tests.conformance.acts import complete, submit, take, take_one
+from tests.conformance.clock import FrozenClock
+from tests.redis_lists.foreign import HIGH, LOW, foreign
+
+DEAD = "jobqueue:dead_letter"
+LOST = "jobqueue:worker:gone:processing"
+
+
+async def test_the_jobs_of_a_worker_without_a_heartbeat_are_retried_at_once(
+    store: RedisListStore, raw: redis.Redis, clock: FrozenClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics = Metrics({})
+    store.telemetry = metrics
+    job_id = await submit(store, priority=1)
+    await take_one(store)
+    assert (await store.sweeps.recover()).reclaimed == 0, "its heartbeat is there"
+    raw.delete("worker:hb:w1")
+    with caplog.at_level(logging.WARNING):
+        assert (await store.sweeps.recover()).reclaimed == 1
+    assert (await store.get(job_id)).state is State.RETRYING
+    assert raw.llen("jobqueue:worker:w1:processing") == 0
+    assert "reaper_jobs_moved_total 1.0" in metrics.render()[1].decode()
+    assert "an attempt was ended without its worker" in caplog.text
+    clock.advance(seconds=1)
+    await store.sweeps.promote()
+    assert json.loads(str(raw.lindex(HIGH, -1)))["origin_queue"] == HIGH
+
+
+async def test_a_claim_whose_answer_was_lost_is_found_though_its_worker_lives(
+    store: RedisListStore, clock: FrozenClock
+) -> None:
+    await submit(store)
+    await take_one(store)
+    clock.advance(seconds=61)
+    other = await submit(store, "other")
+    assert (await take_one(store)).job.id == other, "the worker lives and claims"
+    assert (await store.sweeps.recover()).reclaimed == 1
+    assert (await store.get(other)).state is State.RUNNING
+
+
+async def test_a_heartbeat_that_came_in_between_keeps_the_job(store: RedisListStore, raw: redis.Redis) -> None:
+    """Between the look and the move the worker may have come back."""
+    await submit(store)
+    claim = await take_one(store)
+    raw.delete("worker:hb:w1")
+    sweeps = store.sweeps
+    job = await store.get(claim.job.id)
+    await store.heartbeat([claim.lease])
+    assert await sweeps._take_back([job.id]) == 0
+    assert (await complete(store, claim)).accepted
+
+
+async def test_entries_of_other_programs_go_back_to_their_origin(store: RedisListStore, raw: redis.Redis) -> None:
+    named = foreign("a", origin_queue=LOW)
+    by_priority = foreign("b")
+    spent = foreign("c", origin_queue=LOW, retries=4)
+    nowhere = foreign("d", priority="odd")
+    raw.lpush(LOST, named, by_priority, spent, nowhere, "{not json")
+    raw.set("worker:hb:gone", "alive")
+    assert await store.sweeps.reclaim() == 0, "its heartbeat is there"
+    raw.delete("worker:hb:gone")
+    assert await store.sweeps.reclaim() == 5
+    assert raw.exists(LOST) == 0
+    assert (raw.lrange(LOW, 0, -1), raw.lrange(HIGH, 0, -1)) == ([named], [by_priority])
+    assert set(raw.lrange(DEAD, 0, -1)) == {spent, nowhere, "{not json"}
+    assert {claim.job.id for claim in await take(store)} == {"a", "b"}
+
+
+async def test_an_entry_that_was_moved_but_not_claimed_goes_back(store: RedisListStore, raw: redis.Redis) -> None:
+    """As BRPOPLPUSH by hand, or by a program that died right after it, leaves it."""
+    job_id = await submit(store, priority=1)
+    raw.rpoplpush(HIGH, LOST)
+    assert await store.sweeps.reclaim() == 1
+    assert (await take_one(store)).job.id == job_id
+
+
+async def test_a_processing_list_that_is_no_list_stops_nobody_elses_rescue(
+    store: RedisListStore, raw: redis.Redis
+) -> None:
+    raw.set("jobqueue:worker:odd:processing", "text")
+    raw.lpush(LOST, foreign("a", origin_queue=LOW))
+    assert await store.sweeps.reclaim() == 1
+    assert raw.get("jobqueue:worker:odd:processing") == "text"
+
+
+async def test_a_pass_ends_after_its_time_and_the_next_goes_on(
+    store: RedisListStore, raw: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def paused(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(reaper, "PASS_S", 0.0005)
+    monkeypatch.setattr(asyncio, "sleep", paused)
+    with raw.pipeline() as pipe:
+        for i in range(2_000):
+            pipe.set(f"noise:{i}", "x")
+        pipe.lpush(LOST, foreign("a", origin_queue=LOW))
+        pipe.execute()
+    passes = 0
+    while raw.exists(LOST):
+        await store.sweeps.reclaim()
+        passes += 1
+    assert passes > 1, "2,000 keys are not looked through in half a millisecond"
+    monkeypatch.setattr(reaper, "PASS_S", 10.0)
+    await store.sweeps.reclaim()
+    base = reaper.PAGE_PAUSE_S
+    assert len(pauses) > 10
+    assert all(0.5 * base <= pause <= 1.5 * base for pause in pauses)
+    assert max(pauses) - min(pauses) > 0.3 * base
+
+
+async def test_two_reapers_at_once_move_each_entry_once(
+    redis_url: str, store: RedisListStore, raw: redis.Redis
+) -> None:
+    for i in range(50):
+        raw.lpush(LOST, foreign(f"f{i}", origin_queue=LOW))
+    other = RedisListStore(redis_url)
+    await other.open()
+    moved = await asyncio.gather(store.sweeps.reclaim(), other.sweeps.reclaim())
+    await other.close()
+    assert (sum(moved), raw.llen(LOW)) == (50, 50)
