@@ -315,18 +315,23 @@ class Parts:
 async def _work(
     config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics, trace: Trace | None
 ) -> None:
-    options: WorkerOptions = {
+    options = options_of(config, tuning)
+    options["webhooks"] = False  # a part of its own, in every role
+    options["telemetry"] = metrics
+    options["stop"] = stop.draining
+    service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=config.worker.sweep_interval_us / 1e6, trace=trace)
+    await Worker(submitter_of(queue), tuning.concurrency, options, service).run()
+
+
+def options_of(config: Config, tuning: Tuning) -> WorkerOptions:
+    """The options of `queue.work()` that the configuration names. Its defaults are those of `queue.work()`."""
+    return {
         "queues": tuning.queues,
         "lease": config.worker.heartbeat_ttl_us / 1e6,
         "grace": tuning.grace_us / 1e6,
         "poll": config.worker.poll_interval_us / 1e6,
-        "webhooks": False,  # a part of its own, in every role
         "circuit_breaker": breaker_of(config),
-        "telemetry": metrics,
-        "stop": stop.draining,
     }
-    service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=config.worker.sweep_interval_us / 1e6, trace=trace)
-    await Worker(submitter_of(queue), tuning.concurrency, options, service).run()
 
 
 def breaker_of(config: Config) -> CircuitBreakerOptions | bool:

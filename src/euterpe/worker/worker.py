@@ -51,7 +51,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 100
     batch: int = 500
     lease_ttl_us: int = LEASE_TTL_US
-    poll_s: float = 2.0
+    poll_s: float = 1.0
     grace_s: float = 30.0
     result_limit: int = RESULT_LIMIT
     breaker: BreakerPolicy | None = BreakerPolicy()
