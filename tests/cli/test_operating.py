@@ -62,3 +62,17 @@ def test_webhook_events_are_listed_and_sent_again(shell: Shell) -> None:
     again = shell.json("outbox", "redeliver", delivered)
     assert (again["event_id"], again["state"]) == (delivered, "scheduled")
     assert "no event" in shell.refused("outbox", "redeliver", job_id, code=1)
+
+
+def test_every_event_that_was_given_up_is_listed_with_its_reason_and_sent_again(shell: Shell) -> None:
+    url = shell.environ["ENGINE_URL"]
+    completed(url, Submission(type="mail", callback_url="https://example.com/hook", requester_id="ada"))
+    for _ in ("job.running", "job.completed"):
+        deliver_one(url, gives_up="the receiver answered 500; no attempts are left")
+    listing = shell.ok("outbox", "list", "--state", "dead_letter")
+    assert listing.count("the receiver answered 500") == 2
+    assert "or say --all" in shell.refused("outbox", "redeliver", code=2)
+    assert "add --yes" in shell.refused("outbox", "redeliver", "--all", code=2)
+    assert shell.json("outbox", "redeliver", "--all", "--requester", "bob", "--yes") == {"redelivered": 0}
+    assert shell.json("outbox", "redeliver", "--all", "--yes") == {"redelivered": 2}
+    assert shell.json("outbox", "list", "--state", "dead_letter")["events"] == []

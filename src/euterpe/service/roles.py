@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from euterpe.backends.engines import connect, is_control_plane, make_room, redis_tuning_of, transport_of
+from euterpe.backends.rights import check_rights
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.retention import Retention
@@ -140,6 +141,7 @@ async def run_role(
         if not await until_ready(queue, config.engine.start_timeout_us / 1e6, stop.draining):
             return
         stack.push_async_exit(queue)
+        await check_rights(core.store)
         core.store.telemetry = metrics
         if not remote:
             keep_as_said(config, queue)

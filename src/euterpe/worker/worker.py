@@ -31,7 +31,7 @@ from euterpe.worker.breaker import QueueBreakers, SharedCircuits
 from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
-from euterpe.worker.job_log import job_keys, report_end
+from euterpe.worker.job_log import job_keys, report_end, report_starts
 from euterpe.worker.reporter import MakeSubmission, Spawn, WorkerReporter
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
 
@@ -167,7 +167,7 @@ class WorkerLoop:
             self.stop_at_once()
         else:
             self._stopping = True
-            log.info("stopping: %d running jobs may finish", len(self._attempts.running))
+            log.info("shutting down: %d running jobs may finish", len(self._attempts.running))
             self._shutdown.set_in(self._settings.grace_s + CLOSE_S)
             self._grace = self._loop.call_later(self._settings.grace_s, self.stop_at_once)
         self._wake()
@@ -179,7 +179,7 @@ class WorkerLoop:
             self._shutdown.set_in(CLOSE_S)
             self._last_call = self._loop.call_later(WRITE_S, self._leave)
         if self._attempts.running:
-            log.warning("%d unfinished jobs are given back", len(self._attempts.running))
+            log.warning("shutting down: %d unfinished jobs are given back", len(self._attempts.running))
             self._attempts.release_all()
         self._wake()
 
@@ -268,6 +268,8 @@ class WorkerLoop:
                 tell_claims(self._telemetry, claims)
                 await self._keeper.ensure_running()
             allowed, too_late = self._breakers.claimed(request, claims)
+            if log.isEnabledFor(logging.DEBUG):
+                report_starts(allowed)
             await self._start(allowed)
             for claim in too_late:
                 self._attempts.hand_back(claim, self._settings.lease_ttl_us)
@@ -301,10 +303,11 @@ class WorkerLoop:
         self._attempts.dismiss(ended)
         if stale := tell_settled(self._telemetry, finished, verdicts):
             log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
+        tell_all = log.isEnabledFor(logging.DEBUG)
         for f, verdict in zip(finished, verdicts, strict=True):
             if not verdict.accepted:
                 continue
-            if type(f.outcome) is not Success:
+            if tell_all or type(f.outcome) is not Success:
                 report_end(f, verdict)
             if self._settled is not None:
                 self._settled(f.claim.job.id, verdict)
