@@ -41,9 +41,12 @@ def until(url: str, job_id: str, state: State) -> JobRow:
     return with_store(url, act)
 
 
+STACK = 'Traceback (most recent call last):\n  File "/srv/shop/printing.py", line 7, in render\nNoPaper: out of paper'
+
+
 def dead_letters(url: str, *types: str) -> list[str]:
     """One job of each type whose only attempt failed."""
-    broken = Failed(Failure(Category.TEMPORARY, "the printer is out of paper", "no_paper"))
+    broken = Failed(Failure(Category.TEMPORARY, "the printer is out of paper", "no_paper", stack=STACK))
     return settled(url, [Submission(type=job_type, max_attempts=1) for job_type in types], broken)
 
 
@@ -66,13 +69,17 @@ def settled(url: str, submissions: list[Submission], outcome: Outcome) -> list[s
     return with_store(url, act)
 
 
-def deliver_one(url: str) -> str:
-    """Take the next webhook event and settle it as delivered, without sending anything."""
+def deliver_one(url: str, gives_up: str | None = None) -> str:
+    """Take the next webhook event and settle it as delivered, or as given up, without sending anything."""
 
     async def act(backend: Backend) -> str:
         (event,) = await backend.store.outbox.claim("test:1", 1)
         delivery = Delivery(
-            event_id=event.id, claim_version=event.claim_version, state="completed", outcome="delivered"
+            event_id=event.id,
+            claim_version=event.claim_version,
+            state="completed" if gives_up is None else "dead_letter",
+            outcome="delivered" if gives_up is None else "refused",
+            error=gives_up,
         )
         assert await backend.store.outbox.settle([delivery]) == {event.id}
         return event.id

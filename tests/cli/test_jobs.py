@@ -77,6 +77,7 @@ def test_showing_a_job_tells_every_attempt_and_its_error(shell: Shell) -> None:
     told = shell.ok("jobs", "show", job_id)
     assert "the printer is out of paper" in told
     assert "test:1" in told
+    assert '  File "/srv/shop/printing.py", line 7, in render' in told.splitlines()
 
 
 def test_pages_go_on_where_the_last_one_ended(sqlite_shell: Shell) -> None:

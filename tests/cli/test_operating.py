@@ -72,3 +72,17 @@ def test_rates_of_keys_are_set_listed_and_removed(shell: Shell) -> None:
     assert "no rate any more" in shell.ok("rates", "remove", "stripe")
     assert "had no rate" in shell.ok("rates", "remove", "stripe")
     assert "10/s, 100/m" in shell.refused("rates", "set", "stripe", "fast", code=1)
+
+
+def test_every_event_that_was_given_up_is_listed_with_its_reason_and_sent_again(shell: Shell) -> None:
+    url = shell.environ["ENGINE_URL"]
+    completed(url, Submission(type="mail", callback_url="https://example.com/hook", requester_id="ada"))
+    for _ in ("job.running", "job.completed"):
+        deliver_one(url, gives_up="the receiver answered 500; no attempts are left")
+    listing = shell.ok("outbox", "list", "--state", "dead_letter")
+    assert listing.count("the receiver answered 500") == 2
+    assert "or say --all" in shell.refused("outbox", "redeliver", code=2)
+    assert "add --yes" in shell.refused("outbox", "redeliver", "--all", code=2)
+    assert shell.json("outbox", "redeliver", "--all", "--requester", "bob", "--yes") == {"redelivered": 0}
+    assert shell.json("outbox", "redeliver", "--all", "--yes") == {"redelivered": 2}
+    assert shell.json("outbox", "list", "--state", "dead_letter")["events"] == []

@@ -39,6 +39,13 @@ def test_who_may_not_create_is_told_who_must_and_which_grants_it_takes(
         owner.execute(f"GRANT SELECT ON {options['schema']}.euterpe_migrations TO {limited}")
         told = shell.refused("stats", "--engine", as_limited, code=1)
         assert "SELECT, INSERT, UPDATE and DELETE" in told
+        owner.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {options['schema']} TO {limited}")
+        shell.ok("stats", "--engine", as_limited)  # to look, reading is enough
+        for role in (["--role=outbox"], ["worker", "app:queue"]):
+            told = shell.refused(*role, code=1, ENGINE_URL=as_limited)
+            assert "no INSERT, UPDATE, DELETE on" in told
+            assert "SELECT, INSERT, UPDATE and DELETE" in told
+            assert [line for line in told.splitlines() if '"level":"error"' in line] == [], "one clear sentence"
         owner.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {options['schema']} TO {limited}")
     job = shell.json("submit", "greet", '{"name": "ada"}', "--engine", as_limited)
     assert shell.json("status", job["job_id"], "--engine", as_limited)["state"] == "scheduled"

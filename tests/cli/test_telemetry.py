@@ -208,7 +208,10 @@ def test_a_whole_system_counts_and_tells_every_end(telling_shell: Shell, start: 
     assert told_of(system, follower) == {("info", "cancelled", "dependency_ended")}
     assert told_of(system, waiting) == {("info", "cancelled", "cancelled")}
     assert told_of(system, too_old) == {("error", "dead_letter", "lifetime_exceeded")}
-    assert len([line for line in lines_of(system) if line["msg"] == "an event could not be delivered"]) == 3
+    given_up = [line for line in lines_of(system) if "could not be delivered and is given up" in line["msg"]]
+    assert [(line["error_code"], line["status"], line["host"]) for line in given_up] == [
+        ("refused", 500, "127.0.0.1")
+    ] * 3
 
 
 def test_the_jobs_of_a_killed_worker_are_counted_once_by_whoever_swept_them(telling_shell: Shell, start: Start) -> None:

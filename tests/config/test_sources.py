@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from euterpe.config import Config, ConfigError, load_config
 from euterpe.config.effective import effective
 from euterpe.config.loading import all_settings, load
 from euterpe.config.reference import example
-from euterpe.service.roles import ALL, API, OUTBOX, PRODUCER, WORKER
+from euterpe.queue.queue import Queue
+from euterpe.queue.worker import settings_of
+from euterpe.service.roles import ALL, API, OUTBOX, PRODUCER, WORKER, options_of, tuning_of
 from euterpe.webhook.settings import config_of
+from euterpe.worker.worker import WorkerSettings
 from tests.config.samples import EVERY_KEY
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +82,13 @@ def test_a_variable_that_only_another_role_needs_stops_nobody() -> None:
     assert load(None, {"API_MAX_BODY": "1KB"}, PRODUCER.needs).config.api.max_body_bytes == 1000, "no rule judges it"
     with pytest.raises(ConfigError, match="engine"):
         load(None, {"ENGINE_URL": "nowhere"}, PRODUCER.needs)
+
+
+def test_a_role_and_a_worker_in_the_hand_have_the_same_defaults() -> None:
+    tuning = tuning_of(Config())
+    of_a_role = settings_of(tuning.concurrency, options_of(Config(), tuning))
+    in_the_hand = signature(Queue.worker).parameters["concurrency"].default
+    assert of_a_role == settings_of(in_the_hand, {}) == WorkerSettings(worker_id=of_a_role.worker_id)
 
 
 def test_a_bad_value_in_the_file_stops_every_role(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 from dataclasses import dataclass
 from enum import StrEnum
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from euterpe.model.errors import EuterpeError
+from euterpe.observe.log_context import running_job
 from euterpe.observe.logs import (
     ALLOWED_KEYS,
     AllowList,
@@ -266,12 +269,56 @@ def test_the_level_decides_what_is_heard(open_log: OpenLog, level: str, heard: i
     assert len(log.lines) == heard
 
 
-def test_a_users_own_logs_are_rendered_and_their_extra_keys_never_raise(open_log: OpenLog) -> None:
+def test_a_users_own_records_pass_as_they_are(open_log: OpenLog) -> None:
     log = open_log(strict=True)
-    THEIRS.info("rendering %s", 7, extra={"customer": CANARY})
-    assert log.lines[0]["msg"] == "rendering 7"
-    assert log.lines[0]["logger"] == "users.app"
-    assert CANARY not in log.text
+    odd = object()
+    long = "x" * 5_000
+    THEIRS.info("rendering %s", long, extra={"customer": {"id": 7}, "level": "gold", "odd": odd})
+    THEIRS.info("broken", extra={"text": "\ud800"})
+    try:
+        raise ValueError("card 4711 refused")
+    except ValueError:
+        THEIRS.exception("no luck")
+    first, broken, second = log.lines
+    assert (first["msg"], first["logger"], first["level"]) == (f"rendering {long}", "users.app", "info")
+    assert (first["customer"], first["extra_level"], first["odd"]) == ({"id": 7}, "gold", repr(odd))
+    assert broken["text"] == "?"
+    assert "ValueError: card 4711 refused" in second["traceback"]
+    assert log.gate.dropped == {}
+
+
+def test_lines_of_a_handler_carry_its_job(open_log: OpenLog) -> None:
+    log = open_log(strict=True)
+    stub: Any = SimpleNamespace(id="j1", type="t", queue="media", attempt_count=3)  # what a line reads of a job
+
+    async def handler() -> None:
+        running_job.set(stub)
+        THEIRS.info("theirs")
+        THEIRS.info("of another job", extra={"job_id": "j2"})
+        OURS.info("ours")
+
+    asyncio.run(handler())
+    THEIRS.info("outside")
+    theirs, another, ours, outside = log.lines
+    for line in (theirs, ours):
+        assert (line["job_id"], line["type"], line["queue"], line["attempt"]) == ("j1", "t", "media", 3)
+    assert another["job_id"] == "j2"
+    assert "job_id" not in outside
+
+
+def test_no_line_is_written_twice_where_the_app_has_a_handler_of_its_own(open_log: OpenLog) -> None:
+    log = open_log()
+    apps = io.StringIO()
+    root = logging.getLogger()
+    with redirect_stderr(apps):
+        root.handlers[:] = [logging.StreamHandler()]
+        configure_logging("info", "json", strict=True, stream=log.stream)
+        THEIRS.warning("theirs")
+        OURS.info("ours")
+        logging.getLogger("euterpe").handlers.clear()
+        logging.getLogger("euterpe").propagate = True
+    assert apps.getvalue() == "theirs\n"
+    assert [line["msg"] for line in log.lines] == ["ours"]
 
 
 def test_debug_is_for_us_and_not_for_every_library(open_log: OpenLog) -> None:

@@ -260,6 +260,8 @@ def test_spans_reach_the_collector_as_otlp(collector: Collector) -> None:
     assert (span["name"], span["status"]) == ("job t", {"code": 2})
     assert attributes(span) == {
         "queue": "media", "job_id": "j1", "outcome": "dead_letter", "type": "t", "attempt": "2",
+        "messaging.system": "euterpe", "messaging.operation.type": "process", "messaging.operation.name": "process",
+        "messaging.destination.name": "media", "messaging.message.id": "j1", "error.type": "dead_letter",
     }  # fmt: skip
     assert int(span["endTimeUnixNano"]) >= int(span["startTimeUnixNano"]) > 10**18
     assert (exporter.sent, exporter.dropped) == (1, 0)

@@ -9,6 +9,10 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from euterpe.model.errors import PermanentError, TemporaryError
 from euterpe.model.state import State
@@ -77,7 +81,42 @@ async def test_the_outcome_of_a_span_is_the_word_that_its_attempt_is_closed_with
     assert set(closed.values()) == {"completed", "temporary", "permanent", "timeout", "cancelled"}
     for span in spans:
         assert {"queue", "job_id", "outcome", "type", "attempt"} <= span.keys()
-        assert span["queue"] == "default"
+        assert span["queue"] == span["messaging.destination.name"] == "default"
+        assert span["job_id"] == span["messaging.message.id"]
+        assert (span["messaging.system"], span["messaging.operation.type"]) == ("euterpe", "process")
+        assert span.get("error.type") == (None if span["outcome"] in ("completed", "cancelled") else span["outcome"])
+
+
+async def test_spans_that_a_handler_makes_with_opentelemetry_nest_under_its_attempt(
+    sqlite_url: str, collector: Collector
+) -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    tracer = provider.get_tracer("shop")
+    queue = Queue(sqlite_url)
+
+    @queue.job("async")
+    async def on_the_loop() -> None:
+        with tracer.start_as_current_span("on the loop"):
+            await asyncio.sleep(0)
+
+    @queue.job("thread")
+    def in_a_thread() -> None:
+        with tracer.start_as_current_span("in a thread"):
+            pass
+
+    async with working(queue):
+        for job_type in ("async", "thread"):
+            await (await queue.submit(job_type, tags={"traceparent": PARENT})).wait("20s")
+    attempts = {span["spanId"]: attributes(span)["type"] for span in collector.spans}
+    theirs = {span.name: span for span in kept.get_finished_spans()}
+    for name, job_type in (("on the loop", "async"), ("in a thread", "thread")):
+        span = theirs[name]
+        assert span.parent is not None
+        assert attempts[format(span.parent.span_id, "016x")] == job_type
+        assert format(span.context.trace_id, "032x") == TRACE
+    assert trace.get_current_span() is trace.INVALID_SPAN, "nothing stays behind"
 
 
 async def test_a_released_attempt_is_a_span_too(sqlite_url: str, collector: Collector) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 
 from euterpe.model.state import State
+from euterpe.observe.logs import AllowList
 from euterpe.queue.queue import Queue
 from tests.worker.floor import Floor, WorkerProcess, in_state, until
+from tests.worker.inline import working
 
 ALL_KEYS = {
     *("job_id", "type", "queue", "worker_id", "claim_version", "attempt"),
@@ -48,6 +51,8 @@ async def test_a_failed_attempt_is_a_warning_with_the_next_try_and_the_dead_lett
         assert (line["type"], line["queue"], line["namespace"]) == ("misbehave", "default", "media")
         assert (line["error_code"], line["worker_id"]) == ("ValueError", ended.worker_id or line["worker_id"])
         assert line["worker_id"].startswith("worker-7:")
+        assert (line["exc_type"], line["exc_at"].partition(":")[0]) == ("ValueError", "app.py")
+        assert line["exc_at"].split(" < ")[0].endswith(" in misbehave")
     assert "odd" not in worker.raw_log()  # the message may quote a payload
 
 
@@ -74,3 +79,37 @@ async def test_a_job_that_succeeds_leaves_no_line(client: Queue, floor: Floor) -
     failing = await client.submit("misbehave", {"how": "permanent"})
     await told_of(worker, failing.id)
     assert [line for line in worker.log() if line.get("job_id") == job.id] == []
+
+
+async def test_every_line_of_a_handler_names_its_job_and_plain_logging_shows_the_traceback(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = Queue(sqlite_url)
+    gate = AllowList(strict=True)
+    shop = logging.getLogger("shop")
+
+    @queue.job("on_the_loop")
+    async def on_the_loop() -> None:
+        shop.warning("on the loop")
+
+    @queue.job("in_a_thread", max_attempts=1)
+    def in_a_thread() -> None:
+        shop.warning("in a thread")
+        raise ValueError("card 4711")
+
+    caplog.handler.addFilter(gate)
+    with caplog.at_level(logging.DEBUG, "euterpe.worker"):
+        async with working(queue):
+            jobs = {"on the loop": await queue.submit("on_the_loop"), "in a thread": await queue.submit("in_a_thread")}
+            for job in jobs.values():
+                await job.wait("20s")
+    lines = {record.getMessage(): vars(record)["euterpe_fields"] for record in caplog.records}
+    for said, job in jobs.items():
+        assert lines[said].items() >= {"job_id": job.id, "type": job.type, "attempt": 1}.items()
+    assert lines["an attempt begins"].keys() >= {"job_id", "type", "attempt"}
+    assert (lines["an attempt ended"]["job_id"], lines["an attempt ended"]["state"]) == (
+        jobs["on the loop"].id,
+        "completed",
+    )
+    assert f"in_a_thread {jobs['in a thread'].id}, attempt 1: card 4711" in caplog.text
+    assert "in in_a_thread" in caplog.text

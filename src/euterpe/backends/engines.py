@@ -141,6 +141,9 @@ def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transpo
 
         libsql = LibsqlEngine(url, clock)
         return libsql, LocalWakeups() if urlsplit(url).netloc else DataWatch(libsql.path)
+    known, _, driver = scheme.partition("+")
+    if driver and known in ("postgres", "postgresql", "sqlite"):
+        raise InvalidInput("url", f"write {known}:// without +{driver}: Euterpe chooses the driver itself")
     raise InvalidInput("url", f"{scheme or url!r} names no engine; use one of {SCHEMES}")
 
 

@@ -67,7 +67,7 @@ class BackoffConfig(Section):
 class WorkerConfig(Section):
     """How a worker takes and runs jobs. The keys from `max_retries` on are for the Redis-list engine."""
 
-    count: int = setting(whole(1), 16, "Jobs that one process runs at the same time.")
+    count: int = setting(whole(1), 100, "Jobs that one process runs at the same time.")
     heartbeat_ttl_us: int = setting(
         duration(5 * SECOND_US),
         MINUTE_US,

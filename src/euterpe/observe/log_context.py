@@ -1,6 +1,6 @@
-"""Keys that every log line of ours carries while something is going on: the request that is being answered.
+"""Keys that every log line carries while something is going on: the request that is answered, the job that runs.
 
-Here, and not with the logs: the API sets them and must not know who writes them down.
+Here, and not with the logs: the API and the worker set them and must not know who writes them down.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Final
+
+from euterpe.model.job import JobRow
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _keys: ContextVar[Mapping[str, str]] = ContextVar("euterpe_log_keys", default=_NONE)
@@ -25,5 +27,12 @@ def logging_with(**keys: str) -> Iterator[None]:
         _keys.reset(token)
 
 
-def current_keys() -> Mapping[str, str]:
-    return _keys.get()
+running_job: Final[ContextVar[JobRow | None]] = ContextVar("euterpe_running_job", default=None)
+"""The job whose handler runs in this task or thread. Its keys are made when a line is written, which is rare."""
+
+
+def current_keys() -> Mapping[str, str | int]:
+    job = running_job.get()
+    if job is None:
+        return _keys.get()
+    return {"job_id": job.id, "type": job.type, "queue": job.queue, "attempt": job.attempt_count, **_keys.get()}

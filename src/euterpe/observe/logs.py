@@ -2,10 +2,10 @@
 
 Every part of the house logs with the standard library, values going into `extra`:
 `logging.getLogger("euterpe.worker").info("job settled", extra={"job_id": ..., "queue": ...})`.
-`configure_logging` installs the one handler of a process. Its gate lets through a constant message (numbers may
-be filled in) and the keys of `ALLOWED_KEYS`; what else our code says raises in development and tests, and is
-dropped and counted in production. Of an exception it keeps type and place; its message may quote a payload and
-shows at debug alone.
+`configure_logging` installs the one handler of a process. Of our own records its gate lets through a constant message
+(numbers may be filled in) and the keys of `ALLOWED_KEYS`; what else our code says raises in development and tests, and
+is dropped and counted in production. Of an exception it keeps type and place; its message may quote a payload and shows
+at debug alone. Records of the user's own loggers pass as they are, with the keys of the job that runs.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from uuid import UUID
 import msgspec
 
 from euterpe.model.errors import EuterpeError
+from euterpe.model.failures.trace import AttemptTrace
 from euterpe.observe.log_context import current_keys
 from euterpe.observe.tracing import current_span
 
@@ -93,10 +94,20 @@ class AllowList(logging.Filter):
         """How often each forbidden key was dropped (at most 100 different keys are told apart)."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        ours = record.name.partition(".")[0] == "euterpe"
-        if ours and not _harmless(record.args):
+        guarded = is_guarded(record)
+        if guarded and is_ours(record) and not _harmless(record.args):
             self._refuse(record, "%-arguments", "put the value under an allowed key and keep the message constant")
-        fields = {}
+        fields = self._allowed(record) if guarded else _extras(record)
+        span = current_span()
+        if span is not None:
+            fields.setdefault("trace_id", span.trace_id)
+            fields.setdefault("span_id", span.span_id)
+        record.euterpe_fields = {**self._everywhere, **current_keys(), **fields}
+        return True
+
+    def _allowed(self, record: logging.LogRecord) -> dict[str, object]:
+        ours = is_ours(record)
+        fields: dict[str, object] = {}
         for key, value in vars(record).items():
             if key in _STANDARD_ATTRIBUTES:
                 continue
@@ -108,19 +119,30 @@ class AllowList(logging.Filter):
                 self._refuse(record, key, f"a {type(value).__name__} may hold a payload", ours=ours)
             else:
                 fields[key] = _plain(value)
-        span = current_span()
-        if span is not None:
-            fields.setdefault("trace_id", span.trace_id)
-            fields.setdefault("span_id", span.span_id)
-        if ours:
-            fields = {**self._everywhere, **current_keys(), **fields}
-        record.euterpe_fields = fields
-        return True
+        return fields
 
     def _refuse(self, record: logging.LogRecord, key: str, why: str, *, ours: bool = True) -> None:
         if self.strict and ours:
             raise ForbiddenLogKey(f"{record.name} may not log {key!r} at {record.filename}:{record.lineno}: {why}")
         self.dropped[key if key in self.dropped or len(self.dropped) < 100 else "other"] += 1
+
+
+def is_ours(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] == "euterpe"
+
+
+def is_guarded(record: logging.LogRecord) -> bool:
+    """Ours, and those that quote what we run. All others are the user's, who knows what may be logged."""
+    return is_ours(record) or record.name in _TELLS_REPRS
+
+
+def _extras(record: logging.LogRecord) -> dict[str, object]:
+    """What a user's record carries, whatever it is; a key that the line itself uses gets another name."""
+    return {
+        f"extra_{key}" if key in _SET_BY_THE_FORMATTER else key: value
+        for key, value in vars(record).items()
+        if key not in _STANDARD_ATTRIBUTES
+    }
 
 
 class JsonFormatter(logging.Formatter):
@@ -129,14 +151,21 @@ class JsonFormatter(logging.Formatter):
     def __init__(self, *, reveal: bool = False) -> None:
         super().__init__()
         self._reveal = reveal
-        self._encode = msgspec.json.Encoder(decimal_format="number").encode
+        self._encode = msgspec.json.Encoder(decimal_format="number", enc_hook=repr).encode
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {"ts": timestamp(record.created), "level": level_word(record), "msg": message_of(record)}
+        line: dict[str, object] = {"ts": timestamp(record.created), "level": level_word(record)}
+        line["msg"] = message_of(record)
         line["logger"] = record.name
         line.update(_fields_of(record))
         line.update(exception_of(record, reveal=self._reveal))
-        return self._encode(line).decode()
+        if (traceback := users_traceback(record)) is not None:
+            line["traceback"] = traceback
+        try:
+            return self._encode(line).decode()
+        except (TypeError, ValueError, RecursionError):  # a user's value that JSON has no word for
+            writable = {key: _plain(value if _is_plain(value) else repr(value)) for key, value in line.items()}
+            return self._encode(writable).decode()
 
 
 class HumanFormatter(logging.Formatter):
@@ -150,7 +179,9 @@ class HumanFormatter(logging.Formatter):
         fields = {**_fields_of(record), **exception_of(record, reveal=self._reveal)}
         told = "".join(f" {key}={_one_line(str(value))}" for key, value in fields.items())
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        return f"{clock} {level_word(record):<8} {_one_line(message_of(record))}{told}"
+        line = f"{clock} {level_word(record):<8} {_one_line(message_of(record))}{told}"
+        traceback = users_traceback(record)
+        return "\n".join([line, *(map(_one_line, traceback.splitlines()) if traceback else ())])
 
 
 class BoundLogger(logging.LoggerAdapter[logging.Logger]):
@@ -185,10 +216,23 @@ def configure_logging(
     root = logging.getLogger()
     for old in [each for each in root.handlers if isinstance(each, _EuterpeHandler)]:
         root.removeHandler(old)
-    root.addHandler(handler)
-    root.setLevel(max(least, logging.INFO))  # what other libraries say at debug is theirs
-    logging.getLogger("euterpe").setLevel(least)
+    ours = logging.getLogger("euterpe")
+    for old in [each for each in ours.handlers if isinstance(each, _EuterpeHandler)]:
+        ours.removeHandler(old)
+    if any(_writes_to_console(each) for each in root.handlers):
+        # The app has set up its own logging: its lines stay its own, ours are ours, and none is written twice.
+        ours.addHandler(handler)
+        ours.propagate = False
+    else:
+        root.addHandler(handler)
+        root.setLevel(max(least, logging.INFO))  # what other libraries say at debug is theirs
+        ours.propagate = True
+    ours.setLevel(least)
     return gate
+
+
+def _writes_to_console(handler: logging.Handler) -> bool:
+    return isinstance(handler, logging.StreamHandler) and handler.stream in (sys.stderr, sys.stdout)
 
 
 class _EuterpeHandler(logging.StreamHandler[TextIO]):
@@ -219,22 +263,30 @@ def level_word(record: logging.LogRecord) -> str:
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """Our messages are constants, but for numbers. Others are rendered, scrubbed and cut."""
-    if record.name.partition(".")[0] == "euterpe":
+    """Our messages are constants, but for numbers. Those of loggers that quote what we run are cut and scrubbed; a
+    user's are as they are."""
+    if is_ours(record):
         return record.getMessage() if _harmless(record.args) else str(record.msg)
     text = record.getMessage()
-    if record.name in _TELLS_REPRS:
-        text = text.partition("\n")[0]
-    return scrub(text)
+    return scrub(text.partition("\n")[0]) if is_guarded(record) else text
+
+
+def users_traceback(record: logging.LogRecord) -> str | None:
+    """The whole traceback of a user's own record, message and all."""
+    if is_guarded(record) or not record.exc_info or record.exc_info[1] is None:
+        return None
+    return logging.Formatter().formatException(record.exc_info)
 
 
 def exception_of(record: logging.LogRecord, *, reveal: bool) -> dict[str, str]:
     """Type and place of the exception, if the record has one."""
-    if not record.exc_info or record.exc_info[1] is None:
+    if not record.exc_info or record.exc_info[1] is None or not is_guarded(record):
         return {}
     error, trace = record.exc_info[1], record.exc_info[2]
-    told = {"exc_type": _type_name(error)}
-    place = " < ".join(_places(trace))
+    if isinstance(error, AttemptTrace):
+        told, place = {"exc_type": error.code}, " < ".join(error.places)
+    else:
+        told, place = {"exc_type": _type_name(error)}, " < ".join(_places(trace))
     if place:
         told["exc_at"] = place
     if reveal:
@@ -256,6 +308,10 @@ def _harmless(args: object) -> bool:
 def _fields_of(record: logging.LogRecord) -> dict[str, Any]:
     fields: dict[str, Any] = getattr(record, "euterpe_fields", {})
     return fields
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float | None)
 
 
 def _plain(value: object) -> object:

@@ -185,6 +185,12 @@ def _span(span: FinishedSpan) -> dict[str, Any]:
             _text("outcome", span.outcome),
             _text("type", span.job_type),
             {"key": "attempt", "value": {"intValue": str(span.attempt)}},
+            _text("messaging.system", "euterpe"),
+            _text("messaging.operation.type", "process"),
+            _text("messaging.operation.name", "process"),
+            _text("messaging.destination.name", span.queue),
+            _text("messaging.message.id", span.job_id),
+            *([_text("error.type", span.outcome)] if span.failed else ()),
         ],
         "status": {"code": _STATUS_ERROR if span.failed else _STATUS_OK},
     }

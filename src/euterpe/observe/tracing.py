@@ -10,11 +10,13 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol
+
+from euterpe.observe import otel_bridge
 
 _TRACEPARENT: Final = re.compile(
     r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII | re.DOTALL
@@ -100,6 +102,7 @@ class JobSpan:
         "_attempt",
         "_job_id",
         "_job_type",
+        "_leave_otel",
         "_outcome",
         "_parent_span_id",
         "_queue",
@@ -120,6 +123,7 @@ class JobSpan:
         self._queue, self._job_id, self._job_type, self._attempt = queue, job_id, job_type, attempt
         self._outcome = ""
         self._token: Token[SpanContext | None] | None = None
+        self._leave_otel: Callable[[], object] | None = None
         self._started_unix_ns = time.time_ns()
         self._started_ns = time.perf_counter_ns()
 
@@ -135,11 +139,14 @@ class JobSpan:
 
     def __enter__(self) -> JobSpan:
         self._token = _open_span.set(self.context)
+        self._leave_otel = otel_bridge.enter(self.context.trace_id, self.context.span_id, sampled=self.context.sampled)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._leave_otel is not None:
+            self._leave_otel()
         if self._token is not None:
             _open_span.reset(self._token)
         if not self.context.sampled:

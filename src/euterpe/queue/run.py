@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from euterpe import lease_keeper
+from euterpe.backends.rights import check_rights
 from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.errors import EuterpeError
 from euterpe.model.extras import needing
@@ -74,6 +75,7 @@ async def run_worker(
 ) -> None:
     """Work until told to stop: `stop` or a first signal drains, `at_once` or a second one gives everything back."""
     core = submitter.core
+    await check_rights(core.store)
     async with traced(service.trace, core.store) as trace, opened(core.hooks, core.handlers, core.shutdown) as hooks:
         core.store.expect_leases_of(settings.lease_ttl_us / 1e6)
         sweeper = Sweeper(core.store.sweeps, core.wakeups, telemetry, service.sweep_interval_s)

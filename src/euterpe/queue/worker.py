@@ -30,7 +30,7 @@ class WorkerOptions(TypedDict, total=False):
 
     `queues`: the queues it takes jobs from, most preferred first (`["default"]`). `lease`: how long a job stays its
     own without a heartbeat (`"60s"`, at least `"1s"`). `grace`: how long running jobs may finish after a stop
-    (`"30s"`). `poll`: how often it looks when no wake-up comes (`"2s"`). `batch`: the most jobs of one claim (500).
+    (`"30s"`). `poll`: how often it looks when no wake-up comes (`"1s"`). `batch`: the most jobs of one claim (500).
     `webhooks`: whether it delivers callbacks too (True). `circuit_breaker`: when a queue whose jobs keep failing is
     left alone (True: as `CircuitBreakerOptions` says; False: never). `telemetry`: who counts what it does. `signals`:
     signals that stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
@@ -78,7 +78,7 @@ class Worker:
         self, submitter: Submitter, concurrency: int, options: WorkerOptions, service: ServiceOptions = USUAL
     ) -> None:
         self._submitter = submitter
-        self._settings = _settings_of(concurrency, options)
+        self._settings = settings_of(concurrency, options)
         self._options = options
         self._service = service
         self._controls: Controls | None = None
@@ -222,7 +222,7 @@ class Worker:
             controls.drain()
 
 
-def _settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
+def settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
     """Checked settings; InvalidInput names the wrong one."""
     if unknown := sorted(set(options) - set(WorkerOptions.__annotations__)):
         raise InvalidInput(unknown[0], "is not a setting of a worker")
@@ -238,7 +238,7 @@ def _settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
     lease_ttl_us = parse_duration_us(options.get("lease", "60s"), "lease")
     if lease_ttl_us < SHORTEST_LEASE_US:
         raise InvalidInput("lease", "must be at least 1s: a heartbeat needs time to arrive")
-    poll_s = parse_duration_us(options.get("poll", "2s"), "poll") / 1e6
+    poll_s = parse_duration_us(options.get("poll", "1s"), "poll") / 1e6
     if poll_s < 0.01:
         raise InvalidInput("poll", "must be at least 10ms")
     return WorkerSettings(

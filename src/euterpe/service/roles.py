@@ -23,6 +23,7 @@ from euterpe.backends.engines import (
     transport_of,
     with_list_settings,
 )
+from euterpe.backends.rights import check_rights
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.retention import Retention
@@ -151,6 +152,7 @@ async def run_role(
         if not await until_ready(queue, config.engine.start_timeout_us / 1e6, stop.draining):
             return
         stack.push_async_exit(queue)
+        await check_rights(core.store)
         core.store.telemetry = metrics
         if not remote:
             keep_as_said(config, queue)
@@ -347,18 +349,23 @@ class Parts:
 async def _work(
     config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics, trace: Trace | None
 ) -> None:
-    options: WorkerOptions = {
+    options = options_of(config, tuning)
+    options["webhooks"] = False  # a part of its own, in every role
+    options["telemetry"] = metrics
+    options["stop"] = stop.draining
+    service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=config.worker.sweep_interval_us / 1e6, trace=trace)
+    await Worker(submitter_of(queue), tuning.concurrency, options, service).run()
+
+
+def options_of(config: Config, tuning: Tuning) -> WorkerOptions:
+    """The options of `queue.work()` that the configuration names. Its defaults are those of `queue.work()`."""
+    return {
         "queues": tuning.queues,
         "lease": config.worker.heartbeat_ttl_us / 1e6,
         "grace": tuning.grace_us / 1e6,
         "poll": config.worker.poll_interval_us / 1e6,
-        "webhooks": False,  # a part of its own, in every role
         "circuit_breaker": breaker_of(config),
-        "telemetry": metrics,
-        "stop": stop.draining,
     }
-    service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=config.worker.sweep_interval_us / 1e6, trace=trace)
-    await Worker(submitter_of(queue), tuning.concurrency, options, service).run()
 
 
 def breaker_of(config: Config) -> CircuitBreakerOptions | bool:

@@ -25,6 +25,7 @@ from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.ports import OUTBOX_CHANNEL, OutboxStore, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import WRITE_S
+from euterpe.webhook.delivery_log import report_failure
 from euterpe.webhook.endpoints import Admission, Endpoints
 from euterpe.webhook.fairness import FairClaims
 from euterpe.webhook.policy import DeliveryPolicy, given_back, result_of
@@ -238,6 +239,8 @@ class Dispatcher:
         finally:
             self._sending -= 1
             self._endpoints.done(admission, succeeded=succeeded, took_s=time.monotonic() - started)
+        if not succeeded:
+            report_failure(event, delivery)
         self._over(event, delivery)
         if not self._stopping:
             self._send_prefetched(before_a_claim=self._should_claim)
@@ -304,8 +307,6 @@ class Dispatcher:
                     self._telemetry.outbox_attempts(result)
                 if delivery.state == "dead_letter":
                     self._telemetry.outbox_dead_lettered()
-            if delivery.state == "dead_letter":
-                log.error("an event could not be delivered", extra={"event_id": delivery.event_id})
 
     async def _beat(self) -> None:
         """A delivery ends long before its lease does; this is for the ones that a slow database holds up."""

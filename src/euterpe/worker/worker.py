@@ -36,7 +36,7 @@ from euterpe.worker.handlers import Handlers
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
 from euterpe.worker.hooks import AttemptHooks
-from euterpe.worker.job_log import job_keys, report_end
+from euterpe.worker.job_log import job_keys, report_end, report_starts
 from euterpe.worker.prefetch import Pace
 from euterpe.worker.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
 from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
@@ -56,7 +56,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 100
     batch: int = 500
     lease_ttl_us: int = LEASE_TTL_US
-    poll_s: float = 2.0
+    poll_s: float = 1.0
     grace_s: float = 30.0
     result_limit: int = RESULT_LIMIT
     breaker: BreakerPolicy | None = BreakerPolicy()
@@ -189,7 +189,7 @@ class WorkerLoop:
             self.stop_at_once()
         else:
             self._stopping = True
-            log.info("stopping: %d running jobs may finish", len(self._attempts.running))
+            log.info("shutting down: %d running jobs may finish", len(self._attempts.running))
             self._shutdown.set_in(self._settings.grace_s + CLOSE_S)
             self._attempts.release_ready()
             self._grace = self._loop.call_later(self._settings.grace_s, self.stop_at_once)
@@ -203,7 +203,7 @@ class WorkerLoop:
             self._last_call = self._loop.call_later(WRITE_S, self._leave)
         self._attempts.release_ready()
         if self._attempts.running:
-            log.warning("%d unfinished jobs are given back", len(self._attempts.running))
+            log.warning("shutting down: %d unfinished jobs are given back", len(self._attempts.running))
             self._attempts.release_all()
         self._wake()
 
@@ -281,6 +281,8 @@ class WorkerLoop:
                 tell_claims(self._telemetry, claims)
                 await self._keeper.ensure_running()
             allowed, too_late = self._breakers.claimed(request, claims)
+            if log.isEnabledFor(logging.DEBUG):
+                report_starts(allowed)
             for claim in too_late:
                 self._attempts.hand_back(claim, self._settings.lease_ttl_us)
             await self._start(allowed, request)
@@ -322,10 +324,11 @@ class WorkerLoop:
         self._attempts.dismiss(ended)
         if stale := tell_settled(self._telemetry, finished, verdicts):
             log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
+        tell_all = log.isEnabledFor(logging.DEBUG)
         for f, verdict in zip(finished, verdicts, strict=True):
             if not verdict.accepted:
                 continue
-            if type(f.outcome) is not Success:
+            if tell_all or type(f.outcome) is not Success:
                 report_end(f, verdict)
             if self._settled is not None:
                 self._settled(f.claim.job.id, verdict)

@@ -113,6 +113,10 @@ def show(session: CliSession, job_id: str, as_json: bool) -> None:
             [(a.attempt, a.outcome or "running", _took(a), _short(a.worker_id), _message(a.error)) for a in attempts],
             flexible="error",
         )
+        if stack := _stack(attempts[-1].error):
+            say()
+            for line in stack.splitlines():
+                say(line)
 
 
 def print_job(job: JobRow) -> None:
@@ -178,6 +182,12 @@ def _message(error: str | None) -> str | None:
         return None
     document = read_error(error)
     return f"{document.get('message')} ({document.get('code')})"
+
+
+def _stack(error: str | None) -> str | None:
+    """Where the latest attempt failed, if it did."""
+    stack = None if error is None else read_error(error).get("stack")
+    return stack if isinstance(stack, str) else None
 
 
 def _body(job: JobRow) -> str:

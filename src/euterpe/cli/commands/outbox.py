@@ -5,10 +5,13 @@ from __future__ import annotations
 import click
 
 from euterpe.cli.documents import event_document
-from euterpe.cli.output import age, note, print_json, print_table, say
-from euterpe.cli.session import CliSession, database_options, json_option
+from euterpe.cli.output import age, confirm, note, print_json, print_table, say
+from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID
+from euterpe.model.errors import JobNotFound
+from euterpe.ports import OutboxStore
 
+PAGE = 500
 STATES = click.Choice(["scheduled", "running", "retrying", "completed", "dead_letter"])
 
 
@@ -46,23 +49,55 @@ def list_events(
         note("No events.")
     else:
         print_table(
-            ("event_id", "type", "state", "tries", "age"),
-            [(e.id, e.type, e.state, e.attempt_count, age(e.created_at)) for e in events],
-            flexible="type",
+            ("event_id", "type", "state", "tries", "age", "error"),
+            [(e.id, e.type, e.state, e.attempt_count, age(e.created_at), e.error) for e in events],
+            flexible="error",
         )
         if more is not None:
             note(f"more: add --cursor {more}")
 
 
 @outbox.command()
-@click.argument("event_id", type=JOB_ID)
+@click.argument("event_id", type=JOB_ID, required=False)
+@click.option("--all", "all_of_them", is_flag=True, help="Every event that was given up, instead of one.")
+@click.option("--requester", metavar="NAME", help="With --all: only of this requester.")
+@yes_option
 @json_option
 @database_options
 @click.pass_obj
-def redeliver(session: CliSession, event_id: str, as_json: bool) -> None:
-    """Send an event again: the same id and body, a fresh signature."""
+def redeliver(
+    session: CliSession, event_id: str | None, all_of_them: bool, requester: str | None, yes: bool, as_json: bool
+) -> None:
+    """Send an event again: the same id and body, a fresh signature. --all sends every event that was given up."""
+    if (event_id is None) is not all_of_them:
+        raise click.UsageError("name one EVENT_ID, or say --all")
+    if event_id is None:
+        whose = f" of {requester}" if requester else ""
+        confirm(f"Send every event{whose} that was given up again?", yes=yes)
+        count = session.ask(lambda backend: redeliver_all(backend.store.outbox, requester))
+        if as_json:
+            print_json({"redelivered": count})
+        else:
+            say(f"{count} events are sent again")
+        return
+    if requester is not None:
+        raise click.UsageError("--requester goes with --all")
     event = session.ask(lambda backend: backend.store.outbox.redeliver(event_id))
     if as_json:
         print_json(event_document(event))
     else:
         say(f"{event.id}  {event.state}")
+
+
+async def redeliver_all(outbox_store: OutboxStore, requester: str | None) -> int:
+    """Every event that was given up before this began is sent again, page by page; how many there were."""
+    count, before = 0, 2**62
+    while page := await outbox_store.search(requester, "dead_letter", None, before, PAGE):
+        before = page[-1][0]
+        for _, event in page:
+            try:
+                await outbox_store.redeliver(event.id)
+            except JobNotFound:
+                continue  # Pruned, or sent again by somebody else meanwhile.
+            count += 1
+    return count

@@ -11,13 +11,14 @@ from euterpe.model.changes import Changes, changed
 from euterpe.model.claims.outcome import Settlement, taken_away
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned, StoreUnavailable, Unsupported
 from euterpe.model.job import AttemptRow, JobRow
+from euterpe.model.replay import replay_of
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.model.submission import Submission, check_name
 from euterpe.stores.redis_lists.entry import SEPARATOR, Rows, attempt_rows, changed_entry
 from euterpe.stores.redis_lists.exchange import ListTurns
 from euterpe.stores.redis_lists.scripts import RedisScripts
 from euterpe.stores.sql.jobs.ends import Ended
-from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST, replay_of
+from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST
 
 TRIES: Final = 20
 """A job that changes under our eyes is looked at again; so often nobody changes one."""

@@ -31,6 +31,8 @@ LOST_STATES: Final = frozenset({"25P03", "25P04", "57P01", "57P02", "57P03", "57
 NOT_READY_CLASSES: Final = frozenset({LOST_CLASS, "53", "57"})
 PROTOCOL_VIOLATION: Final = "08P01"
 """How PgBouncer refuses an unknown user or database."""
+NO_LOGIN_CLASS: Final = "28"
+NO_DATABASE: Final = "3D000"
 SCHEMA_CLASSES: Final = frozenset({"3F", "42"})
 NO_RIGHTS: Final = "42501"
 LOCK_TIMEOUT: Final = "55P03"
@@ -77,6 +79,11 @@ def cannot_connect(error: BaseException) -> StoreUnavailable:
         may_pass = state[:2] in NOT_READY_CLASSES and state != PROTOCOL_VIOLATION
     else:
         may_pass = isinstance(error, OSError) and not isinstance(error, ssl.SSLError)
+    if state[:2] == NO_LOGIN_CLASS:
+        return StoreUnavailable(f"Postgres refuses the login ({message(error)}): check user and password", state)
+    if state == NO_DATABASE:
+        said = f"Postgres has no such database ({message(error)}): create it, or name another in the URL"
+        return StoreUnavailable(said, state)
     kind = ServerNotReady if may_pass else StoreUnavailable
     return kind(f"Postgres does not answer: {message(error)}", state)
 

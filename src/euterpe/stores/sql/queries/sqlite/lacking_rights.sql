@@ -1,0 +1,2 @@
+-- A file has no users: who can open it can change it, or is told so when it is opened.
+SELECT NULL WHERE 0
