@@ -21,9 +21,21 @@ COMMANDS = {
     "submit": LazyCommand("euterpe.cli.commands.submit:submit", "Submit a job.", JOBS),
     "status": LazyCommand("euterpe.cli.commands.submit:status", "Show how a job is.", JOBS),
     "jobs": LazyCommand(
-        "euterpe.cli.commands.jobs:jobs", "List, show, explain, cancel, retry, update and dead-letter jobs.", JOBS
+        "euterpe.cli.commands.jobs:jobs",
+        "List, show, explain, cancel, retry, replay, update and dead-letter jobs.",
+        JOBS,
     ),
     "dlq": LazyCommand("euterpe.cli.commands.dlq:dlq", "List, replay, export and purge dead letters.", JOBS),
+    "failures": LazyCommand(
+        "euterpe.cli.commands.bulk.failures:failures",
+        "List failed jobs by cause; retry, replay and export one cause.",
+        JOBS,
+    ),
+    "operations": LazyCommand(
+        "euterpe.cli.commands.bulk.operations:operations",
+        "List, show and cancel acts on everything that matches a query.",
+        JOBS,
+    ),
     "stats": LazyCommand(
         "euterpe.cli.commands.operate:stats", "Count jobs by queue and state, with ages and rates.", OPERATE
     ),
