@@ -34,7 +34,7 @@ class Fingerprint(click.ParamType):  # type: ignore[type-arg]  # generic only in
 
 @click.group()
 def failures() -> None:
-    """Failed jobs by cause: list, retry, replay and export them."""
+    """List failed jobs by cause; retry, replay and export one cause."""
 
 
 @failures.command("list")
