@@ -51,6 +51,11 @@ COMMANDS = {
     "rates": LazyCommand(
         "euterpe.cli.commands.rates:rates", "List, set and remove how fast jobs of a key may start.", OPERATE
     ),
+    "doctor": LazyCommand(
+        "euterpe.cli.commands.doctor:doctor",
+        "Look the queue over: what is wrong, and what to do next.",
+        OPERATE,
+    ),
     "bench": LazyCommand(
         "euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE
     ),
