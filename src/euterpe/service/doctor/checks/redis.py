@@ -7,7 +7,8 @@ from typing import Final
 from euterpe.model.diagnosis.facts import RedisFacts
 from euterpe.model.diagnosis.finding import Check, Complaint, error, warning
 
-OLDEST: Final = (7, 0)
+OLDEST: Final = (6, 2)
+"""XAUTOCLAIM came with it."""
 FULL: Final = 0.9
 
 
@@ -23,7 +24,7 @@ def reachable(facts: RedisFacts) -> Complaint | None:
 def version(facts: RedisFacts) -> Complaint | None:
     if facts.unreachable or not facts.version or facts.version >= OLDEST:
         return None
-    return warning(f"Redis {'.'.join(map(str, facts.version))} is older than 7.0", "upgrade Redis")
+    return warning(f"Redis {'.'.join(map(str, facts.version))} is older than 6.2", "upgrade Redis")
 
 
 def eviction(facts: RedisFacts) -> Complaint | None:
