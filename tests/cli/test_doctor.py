@@ -26,3 +26,8 @@ def test_a_configuration_that_cannot_be_read_is_a_finding(sqlite_shell: Shell) -
     assert told.returncode == 2
     assert "worker.count" in told.stdout
     assert "next: " in told.stdout
+    broken = sqlite_shell.run("doctor", "--config", "euterpe.yaml")
+    assert "configuration: there is no file euterpe.yaml" in broken.stdout
+    (sqlite_shell.folder / "euterpe.yaml").write_text("worker:\n  kount: 3\n")
+    broken = sqlite_shell.run("doctor", "--config", "euterpe.yaml")
+    assert (broken.returncode, "worker.kount" in broken.stdout) == (2, True)

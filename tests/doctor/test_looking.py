@@ -13,7 +13,7 @@ import pytest
 
 from euterpe.backends.diagnosis import DatabaseLook
 from euterpe.backends.engines import Backend, connect
-from euterpe.config import load_config
+from euterpe.config.loading import load
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.diagnosis.facts import SqliteFacts
 from euterpe.model.diagnosis.finding import Severity
@@ -143,7 +143,7 @@ def test_the_machine_is_seen(tmp_path: Path) -> None:
     key_file = tmp_path / "jobs.keks"
     key_file.write_text("x")
     key_file.chmod(0o644)
-    config = load_config(str(config_file), {"ENGINE_URL": f"sqlite:///{tmp_path}/jobs.db"})
+    config = load(str(config_file), {"ENGINE_URL": f"sqlite:///{tmp_path}/jobs.db"})
     seen = machine_facts(config, str(config_file))
     assert (seen.config_has_secrets, seen.config_open_to_others) == (True, True)
     assert seen.key_files_open_to_others == (str(key_file),)
@@ -153,7 +153,7 @@ def test_the_machine_is_seen(tmp_path: Path) -> None:
 
 def test_a_database_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
     for url in (f"sqlite:///{tmp_path}/jobs.db", "postgresql://nobody@127.0.0.1:1/x"):
-        found = asyncio.run(examine(load_config(None, {"ENGINE_URL": url}), None))
+        found = asyncio.run(examine(load(None, {"ENGINE_URL": url}), None))
         (told,) = [finding for finding in found if finding.check == "database_reachable"]
         assert (told.severity, bool(told.next_step)) == (Severity.ERROR, True)
     assert not any(tmp_path.iterdir())

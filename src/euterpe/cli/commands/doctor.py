@@ -10,9 +10,9 @@ import msgspec
 
 from euterpe.cli.output import print_json, printable
 from euterpe.cli.session import CliSession, database_options, json_option
-from euterpe.config import Config, ConfigError
+from euterpe.config import ConfigError
 from euterpe.model.diagnosis.finding import Finding, Severity, worst
-from euterpe.service.doctor.doctor import examine
+from euterpe.service.doctor.doctor import CONFIGURATION, MEND_IT, examine
 
 EXITS: Final = {Severity.OK: 0, Severity.WARNING: 1, Severity.ERROR: 2}
 MARKS: Final = {Severity.OK: ("ok", "green"), Severity.WARNING: ("warning", "yellow"), Severity.ERROR: ("error", "red")}
@@ -41,12 +41,10 @@ def doctor(session: CliSession, everything: bool, as_json: bool) -> None:
 def _examined(session: CliSession) -> list[Finding]:
     """With a configuration that cannot be read there is no telling what else to look at."""
     try:
-        config: Config = session.config
+        loaded = session.loaded
     except ConfigError as error:
-        next_step = "mend the file or the variable; docs/configuration.md lists every key"
-        return [Finding("configuration", Severity.ERROR, str(problem), next_step) for problem in error.problems]
-    well = Finding("configuration", Severity.OK, "the configuration can be read")
-    return [well, *asyncio.run(examine(config, session.config_path))]
+        return [Finding(CONFIGURATION, Severity.ERROR, str(problem), MEND_IT) for problem in error.problems]
+    return asyncio.run(examine(loaded, session.config_path))
 
 
 def _show(found: list[Finding], *, everything: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from euterpe.backends.diagnosis import DatabaseLook
 from euterpe.backends.engines import connect, is_control_plane, redis_tuning_of, sqlite_path, transport_of
 from euterpe.config import Config
+from euterpe.config.loading import LoadedConfig
 from euterpe.crypto import InvalidKeyring, PlaintextKeys
 from euterpe.model.diagnosis.facts import AccountFacts
 from euterpe.model.diagnosis.finding import Check, Finding, Severity, findings
@@ -24,13 +25,17 @@ from euterpe.service.doctor.machine import is_sqlite, machine_facts, with_file
 from euterpe.transcode.credentials.keys import credential_keys
 
 T = TypeVar("T")
+CONFIGURATION: Final = "configuration"
+MEND_IT: Final = "mend the file or the variable; `euterpe config show` shows where each value comes from"
 REACHABLE: Final = "database_reachable"
 ANSWER_S: Final = 30.0
 
 
-async def examine(config: Config, config_path: str | None) -> list[Finding]:
+async def examine(loaded: LoadedConfig, config_path: str | None) -> list[Finding]:
     """Looks only: nothing is migrated, made or changed."""
-    found = list(findings(machine.CHECKS, await asyncio.to_thread(machine_facts, config, config_path)))
+    config = loaded.config
+    found = [_configuration(loaded, config_path)]
+    found += findings(machine.CHECKS, await asyncio.to_thread(machine_facts, loaded, config_path))
     found += await _redis(config)
     url = config.engine.url
     if _is_not_there(url):
@@ -56,6 +61,15 @@ async def examine(config: Config, config_path: str | None) -> list[Finding]:
         return found + await _database(backend.store, url)
     finally:
         await backend.store.close()
+
+
+def _configuration(loaded: LoadedConfig, config_path: str | None) -> Finding:
+    if loaded.ignored:
+        says = f"a role that needs it will not start: {'; '.join(map(str, loaded.ignored))}"
+        return Finding(CONFIGURATION, Severity.ERROR, says, MEND_IT)
+    if loaded.file_missing:
+        return Finding(CONFIGURATION, Severity.WARNING, f"there is no file {config_path}", "name another with --config")
+    return Finding(CONFIGURATION, Severity.OK, "the configuration can be read")
 
 
 def _is_not_there(url: str) -> bool:

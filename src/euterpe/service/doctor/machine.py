@@ -17,6 +17,7 @@ import msgspec
 from euterpe.backends.engines import sqlite_path, transport_of
 from euterpe.backends.keychain import key_file_of
 from euterpe.config import Config
+from euterpe.config.loading import LoadedConfig
 from euterpe.model.diagnosis.facts import DiskFact, MachineFacts, SqliteFacts
 from euterpe.service.bootstrap import KEY_SUFFIX
 from euterpe.service.transcoding import is_wanted
@@ -26,7 +27,8 @@ MOUNTS: Final = Path("/proc/mounts")
 OTHERS: Final = stat.S_IRGRP | stat.S_IROTH
 
 
-def machine_facts(config: Config, config_path: str | None) -> MachineFacts:
+def machine_facts(loaded: LoadedConfig, config_path: str | None) -> MachineFacts:
+    config = loaded.config
     url = config.engine.url
     transcodes = is_wanted(config, url)
     path = "" if config_path is None else config_path
@@ -41,12 +43,20 @@ def machine_facts(config: Config, config_path: str | None) -> MachineFacts:
         disks=_disks(config, transcodes=transcodes),
         open_files=_open_files(),
         config_file=path,
-        config_has_secrets=bool(config.redis.password or urlsplit(url).password),
+        config_has_secrets=_has_secrets(loaded),
         config_open_to_others=bool(path) and open_to(Path(path), stat.S_IROTH),
         key_files_open_to_others=tuple(str(key) for key in keys if open_to(key, OTHERS)),
         api_host=config.api.host,
         allowed_hosts=bool(config.api.allowed_hosts),
     )
+
+
+def _has_secrets(loaded: LoadedConfig) -> bool:
+    """Whether a password stands in the file itself, and not in a variable."""
+    config = loaded.config
+    passwords = {"redis.password": config.redis.password, "engine.url": urlsplit(config.engine.url).password}
+    sources = [loaded.sources.get(key, "") for key, password in passwords.items() if password]
+    return any(source and not source.startswith("$") for source in sources)
 
 
 def is_sqlite(url: str) -> bool:
