@@ -14,6 +14,7 @@ import pytest
 from tests.planted import planting
 from tests.planted.bugs import BUGS as CORE_BUGS
 from tests.planted.bugs_breaker import BREAKER_BUGS
+from tests.planted.bugs_bulk import BULK_BUGS
 from tests.planted.bugs_campaign import CAMPAIGN_BUGS
 from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
@@ -47,6 +48,7 @@ from tests.planted.planting import BrokenRun, Bug, DoesNotFit, Edit, Runner, Sou
 BUGS = (
     *REFUSAL_BUGS,
     *CORE_BUGS,
+    *BULK_BUGS,
     *CAMPAIGN_BUGS,
     *CANCELLATION_BUGS,
     *CONTROL_BUGS,

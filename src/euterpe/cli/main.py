@@ -21,9 +21,21 @@ COMMANDS = {
     "submit": LazyCommand("euterpe.cli.commands.submit:submit", "Submit a job.", JOBS),
     "status": LazyCommand("euterpe.cli.commands.submit:status", "Show how a job is.", JOBS),
     "jobs": LazyCommand(
-        "euterpe.cli.commands.jobs:jobs", "List, show, explain, cancel, retry, update and dead-letter jobs.", JOBS
+        "euterpe.cli.commands.jobs:jobs",
+        "List, show, explain, cancel, retry, replay, update and dead-letter jobs.",
+        JOBS,
     ),
     "dlq": LazyCommand("euterpe.cli.commands.dlq:dlq", "List, replay, export and purge dead letters.", JOBS),
+    "failures": LazyCommand(
+        "euterpe.cli.commands.bulk.failures:failures",
+        "List failed jobs by cause; retry, replay and export one cause.",
+        JOBS,
+    ),
+    "operations": LazyCommand(
+        "euterpe.cli.commands.bulk.operations:operations",
+        "List, show and cancel acts on everything that matches a query.",
+        JOBS,
+    ),
     "stats": LazyCommand(
         "euterpe.cli.commands.operate:stats", "Count jobs by queue and state, with ages and rates.", OPERATE
     ),
@@ -38,6 +50,11 @@ COMMANDS = {
     ),
     "rates": LazyCommand(
         "euterpe.cli.commands.rates:rates", "List, set and remove how fast jobs of a key may start.", OPERATE
+    ),
+    "doctor": LazyCommand(
+        "euterpe.cli.commands.doctor:doctor",
+        "Look the queue over: what is wrong, and what to do next.",
+        OPERATE,
     ),
     "bench": LazyCommand(
         "euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE

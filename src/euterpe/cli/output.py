@@ -17,7 +17,9 @@ import msgspec
 PIPE_WIDTH: Final = 1_000
 GAP: Final = 2
 LEAST: Final = 6
-NUMBERS: Final = frozenset({"attempt", "attempts", "age", "took", "tries", "secrets"})
+NUMBERS: Final = frozenset(
+    {"done", "of", "jobs", "first", "last", "attempt", "attempts", "age", "took", "tries", "secrets"}
+)
 JustifyMethod = Literal["left", "right"]
 STATE_STYLES: Final = {
     "completed": "green",

@@ -19,7 +19,7 @@ from euterpe.model.views import Search
 
 COUNTED: Final = 10_000
 """Jobs of a query are counted up to here; behind it the answer is "more than"."""
-LOOKED_AT: Final = 200_000
+LOOKED_AT: Final = 100_000
 """Jobs that a count looks at, whether they match or not."""
 BATCH: Final = 100
 """Jobs of one transaction."""

@@ -10,10 +10,12 @@ import click
 import msgspec
 
 from euterpe.backends.engines import Backend
+from euterpe.cli.commands.bulk.matching import act_on_matching, check_ids_or_query, query_options
 from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.output import age, confirm, note, print_fields, print_json, print_table, say, span
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID, PAIR
+from euterpe.model.bulk import Action
 from euterpe.model.changes import Changes
 from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import EuterpeError, UnprocessableRow
@@ -28,7 +30,7 @@ STATES = click.Choice([str(state) for state in State])
 
 @click.group()
 def jobs() -> None:
-    """List, show, explain, cancel, retry, update and dead-letter jobs."""
+    """List, show, explain, cancel, retry, replay, update and dead-letter jobs."""
 
 
 @jobs.command("list")
@@ -209,14 +211,27 @@ def why(session: CliSession, job_id: str, as_json: bool) -> None:
 
 
 @jobs.command()
-@click.argument("job_ids", metavar="JOB_ID...", type=JOB_ID, nargs=-1, required=True)
+@click.argument("job_ids", metavar="[JOB_ID...]", type=JOB_ID, nargs=-1)
+@query_options
 @click.option("--force", is_flag=True, help="Take a running job away from its worker at once.")
 @yes_option
 @json_option
 @database_options
 @click.pass_obj
-def cancel(session: CliSession, job_ids: tuple[str, ...], force: bool, yes: bool, as_json: bool) -> None:
-    """Cancel jobs; a running one is asked to stop."""
+def cancel(
+    session: CliSession,
+    job_ids: tuple[str, ...],
+    query: str | None,
+    detach: bool,
+    force: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Cancel jobs, or all that match a query; a running one is asked to stop."""
+    check_ids_or_query(job_ids, query, detach=detach)
+    if query is not None:
+        act_on_matching(session, Action.CANCEL, query, force=force, yes=yes, detach=detach, as_json=as_json)
+        return
     confirm(f"Cancel {_count(job_ids)}?", yes=yes)
 
     async def one(backend: Backend, job_id: str) -> dict[str, object]:
@@ -227,13 +242,34 @@ def cancel(session: CliSession, job_ids: tuple[str, ...], force: bool, yes: bool
 
 
 @jobs.command()
-@click.argument("job_ids", metavar="JOB_ID...", type=JOB_ID, nargs=-1, required=True)
+@click.argument("job_ids", metavar="[JOB_ID...]", type=JOB_ID, nargs=-1)
+@query_options
+@click.option("--yes", "-y", is_flag=True, help="With --query: do not ask.")
 @json_option
 @database_options
 @click.pass_obj
-def retry(session: CliSession, job_ids: tuple[str, ...], as_json: bool) -> None:
-    """Run ended jobs again: a failed one as itself while it has attempts left, any other as a new job."""
-    each_of(session, job_ids, retry_one, as_json=as_json)
+def retry(
+    session: CliSession, job_ids: tuple[str, ...], query: str | None, detach: bool, yes: bool, as_json: bool
+) -> None:
+    """Run ended jobs again, or all that match: a failed one as itself while it has attempts left, any other as a new
+    job."""
+    check_ids_or_query(job_ids, query, detach=detach)
+    if query is not None:
+        act_on_matching(session, Action.RETRY, query, yes=yes, detach=detach, as_json=as_json)
+    else:
+        each_of(session, job_ids, retry_one, as_json=as_json)
+
+
+@jobs.command()
+@click.option("-q", "--query", required=True, metavar="QUERY", help="As in: state:dead_letter type:report.*")
+@click.option("--detach", is_flag=True, help="Do not wait for the end.")
+@yes_option
+@json_option
+@database_options
+@click.pass_obj
+def replay(session: CliSession, query: str, detach: bool, yes: bool, as_json: bool) -> None:
+    """Run ended jobs that match again, each as a new job."""
+    act_on_matching(session, Action.REPLAY, query, yes=yes, detach=detach, as_json=as_json)
 
 
 @jobs.command("dead-letter")

@@ -12,6 +12,14 @@ GROUPS_LOOKED_AT: Final = 1_000
 """Fingerprints that one question looks at. More than that means that messages hold something that is not replaced."""
 GROUPS_LIMIT: Final = 200
 COUNTED_OF_A_GROUP: Final = 10_000
+COUNTED_TOGETHER: Final = 30_000
+"""Failures that one question counts, in all groups: the more groups, the earlier a large one is "more than"."""
+COUNTED_AT_LEAST: Final = 1_000
+
+
+def counted_of_each(groups: int) -> int:
+    """Where the count of each of so many groups stops."""
+    return min(COUNTED_OF_A_GROUP, max(COUNTED_AT_LEAST, COUNTED_TOGETHER // max(1, groups)))
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,9 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from random import shuffle
-from typing import Final
+from typing import ClassVar, Final
 
-from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, JobCount
+from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, JobCount, check_order
 from euterpe.model.errors import DataRejected
 from euterpe.model.views import Search
 from euterpe.ports import Telemetry
@@ -31,6 +31,8 @@ Reporting = Callable[[], Telemetry | None]
 class Operations:
     """Stored, and worked off by any process that comes by."""
 
+    batch: ClassVar[int] = BATCH
+
     def __init__(self, engine: Engine, ends: EndReports, payload_limit: int, telemetry: Reporting) -> None:
         self._engine = engine
         self._ends = ends
@@ -41,7 +43,9 @@ class Operations:
         return await self._engine.read(lambda: count(query))
 
     async def order(self, order: BulkOrder) -> tuple[BulkOperation, bool]:
-        return await self._engine.write(lambda: orders.order(order))
+        check_order(order)
+        counted = await self.count(order.search)  # Not inside the transaction: it may take a while.
+        return await self._engine.write(lambda: orders.order(order, counted))
 
     async def get(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
         return await self._engine.read(lambda: orders.get(operation_id, ordered_by))
@@ -63,19 +67,19 @@ class Operations:
             running = await self._engine.read(_running)
             shuffle(running)  # When time runs out, it runs out for another one each time.
             for operation in running:
-                if time.monotonic() > give_up_at:
-                    return BulkProgress(tuple(queues), tuple(replayed), done, more=True)
                 progress = await self._batch(operation)
                 if progress is not None:
                     queues += progress.queues
                     replayed += progress.replayed
                     done += progress.done
                     more = more or progress.more
+                if time.monotonic() > give_up_at:
+                    return BulkProgress(tuple(queues), tuple(replayed), done, more=True)
             if not more:
                 return BulkProgress(tuple(queues), tuple(replayed), done)
 
     async def _batch(self, operation: BulkOperation) -> BulkProgress | None:
-        found = await self._engine.read(lambda: batches.next_of(operation, BATCH))
+        found = await self._engine.read(lambda: batches.next_of(operation, self.batch))
         try:
             return await self._act(operation, found)
         except (DataRejected, LockTimeout):

@@ -7,13 +7,11 @@ from typing import Final
 import msgspec
 
 from euterpe.model.batch import as_stored, new_ids
-from euterpe.model.bulk import BulkOperation, BulkOrder, JobCount, OperationState, check_order
+from euterpe.model.bulk import BulkOperation, BulkOrder, JobCount, OperationState
 from euterpe.model.errors import IdempotencyConflict, IllegalTransition, InvalidInput, JobNotFound
 from euterpe.model.job_query import query_text
 from euterpe.stores.sql.program import Program, Row, one
-from euterpe.stores.sql.reads.matching import count
 from euterpe.stores.sql.reads.scan import newest_place
-from euterpe.stores.sql.reads.search import check_search
 
 LISTED_LIMIT: Final = 200
 RUNNING_LIMIT: Final = 20
@@ -27,16 +25,13 @@ def operation_from(row: Row) -> BulkOperation:
     return msgspec.convert(values, BulkOperation, strict=False)
 
 
-def order(order: BulkOrder) -> Program[tuple[BulkOperation, bool]]:
+def order(order: BulkOrder, counted: JobCount) -> Program[tuple[BulkOperation, bool]]:
     """Store the operation; (it, whether its key had asked for it before). What comes later has a higher place."""
-    check_order(order)
-    check_search(order.search)
     if order.key is not None and (known := (yield from _known(order))) is not None:
         return known, True
     running = yield one("running_of", ordered_by=order.ordered_by)
     if running[0][0] >= RUNNING_LIMIT:
         raise InvalidInput("operations", f"{RUNNING_LIMIT} of yours are under way; wait for one, or cancel one")
-    counted: JobCount = yield from count(order.search)
     nothing = counted.exact and not counted.count
     rows = yield one(
         "insert_operation",

@@ -1,0 +1,49 @@
+"""Looking over the database behind a store."""
+
+from __future__ import annotations
+
+import time
+
+from euterpe.backends.database import database_of
+from euterpe.model.diagnosis.facts import DatabaseFacts, JobFacts, KeyFact, OutboxFacts, PostgresFacts, SqliteFacts
+from euterpe.ports import Store
+from euterpe.stores.sql.diagnosis.accounts import expiring_keys, keks_used
+from euterpe.stores.sql.diagnosis.jobs import job_facts, outbox_facts
+from euterpe.stores.sql.diagnosis.servers import database_facts, postgres_facts, sqlite_facts
+from euterpe.stores.sql.postgres.engine import PostgresEngine
+
+
+class DatabaseLook:
+    """Questions to a database. Nothing is changed by them."""
+
+    def __init__(self, store: Store) -> None:
+        """Raises Unsupported for a control plane over HTTP."""
+        self._store = store
+        self._engine = database_of(store)
+
+    async def database(self) -> DatabaseFacts:
+        """The time that the answer took is not counted as a difference of clocks."""
+        before = time.time_ns() // 1000
+        asked_at_us = await self._store.now_us()
+        after = time.time_ns() // 1000
+        here_us = min(max(asked_at_us, before), after)
+        return await database_facts(self._engine, here_us, asked_at_us)
+
+    async def jobs(self) -> JobFacts:
+        return await self._engine.read(job_facts)
+
+    async def outbox(self) -> OutboxFacts:
+        return await self._engine.read(outbox_facts)
+
+    async def expiring_keys(self) -> tuple[KeyFact, ...]:
+        return await self._engine.read(expiring_keys)
+
+    async def keks_used(self) -> dict[str, int]:
+        return await self._engine.read(keks_used)
+
+    async def postgres(self) -> PostgresFacts | None:
+        return await postgres_facts(self._engine) if isinstance(self._engine, PostgresEngine) else None
+
+    async def sqlite(self) -> SqliteFacts | None:
+        """What the file says of itself; where it lies, the machine knows."""
+        return None if isinstance(self._engine, PostgresEngine) else await sqlite_facts(self._engine)

@@ -1,0 +1,29 @@
+"""Looking over the Redis that carries wake-ups."""
+
+from __future__ import annotations
+
+import re
+
+from redis.exceptions import RedisError
+
+from euterpe.model.diagnosis.facts import RedisFacts
+from euterpe.redis.connection import redis_client
+from euterpe.redis.settings import RedisTuning
+
+
+async def redis_facts(url: str, tuning: RedisTuning) -> RedisFacts:
+    """One INFO. A server that forbids it tells less, and is still reachable."""
+    client = redis_client(url, tuning)
+    try:
+        await client.ping()
+        said = await client.info()
+    except (RedisError, OSError) as error:
+        return RedisFacts(unreachable=type(error).__name__)
+    finally:
+        await client.aclose()
+    return RedisFacts(
+        version=tuple(int(part) for part in re.findall(r"\d+", str(said.get("redis_version", "")))[:2]),
+        eviction_policy=str(said.get("maxmemory_policy", "noeviction")),
+        memory_limit=int(said.get("maxmemory", 0)),
+        memory_used=int(said.get("used_memory", 0)),
+    )

@@ -1,0 +1,1 @@
+"""`euterpe doctor`: facts are gathered, checks look at them, and each tells what to do next."""

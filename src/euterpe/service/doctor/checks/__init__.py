@@ -1,0 +1,1 @@
+"""The checks, by what they look at. Pure: facts in, a complaint or nothing out."""

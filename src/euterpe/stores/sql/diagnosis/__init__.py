@@ -1,0 +1,1 @@
+"""Looking a database over: what `euterpe doctor` asks it. Every look is bounded."""

@@ -1,0 +1,2 @@
+-- Which migrations were applied.
+SELECT m.version FROM euterpe_migrations AS m ORDER BY m.version

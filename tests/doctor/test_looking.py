@@ -1,0 +1,164 @@
+"""The facts behind the checks, gathered from real databases, a real Redis and the real machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from euterpe.backends.diagnosis import DatabaseLook
+from euterpe.backends.engines import Backend, connect
+from euterpe.config.loading import load
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.diagnosis.facts import SqliteFacts
+from euterpe.model.diagnosis.finding import Severity
+from euterpe.model.errors import Unsupported
+from euterpe.model.submission import Submission
+from euterpe.redis.inspecting import redis_facts
+from euterpe.redis.settings import RedisTuning
+from euterpe.service.doctor.doctor import examine
+from euterpe.service.doctor.machine import file_system_of, machine_facts, with_file
+from euterpe.stores.remote.store import HttpStore
+from euterpe.stores.sql.accounts.keys import ApiKeys
+from tests.conformance.clock import FrozenClock
+from tests.sql_stores import sql
+
+DAY_US = 86_400_000_000
+Look = tuple[Backend, DatabaseLook, FrozenClock]
+
+
+@pytest.fixture(params=["sqlite_url", "fresh_postgres_url"])
+async def look(request: pytest.FixtureRequest) -> AsyncIterator[Look]:
+    clock = FrozenClock()
+    backend = connect(request.getfixturevalue(request.param), clock=clock)
+    await backend.open()
+    yield backend, DatabaseLook(backend.store), clock
+    await backend.close()
+
+
+async def test_what_is_wrong_with_jobs_is_seen(look: Look) -> None:
+    backend, looking, clock = look
+    store = backend.store
+    assert (await looking.jobs()).waiting == ()
+    limited = Submission(type="report", queue="a", concurrency_key="k", concurrency_limit=1)
+    await store.submit_many([limited, limited])
+    await store.submit(Submission(type="late", delay_us=1_000_000))
+    await store.submit(Submission(type="unknown", queue="b"))
+    (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=5, queues=("a",)))
+    assert (await looking.jobs()).workers == 1
+    await store.pause("queue", "b")
+    clock.advance(hours=2)
+    seen = await looking.jobs()
+    assert (seen.expired_leases, seen.overdue, seen.parked, seen.workers) == (1, 1, 1, 0)
+    assert [(p.kind, p.name, p.waiting) for p in seen.pauses] == [("queue", "b", 1)]
+    (waiting,) = seen.waiting
+    assert (waiting.queue, waiting.type, waiting.oldest_age_us) == ("b", "unknown", 2 * 3_600_000_000)
+    assert seen.served_types == frozenset()
+    assert claim.job.type == "report"
+
+
+async def test_a_key_that_expires_is_seen_and_one_that_does_not_is_not(look: Look) -> None:
+    backend, looking, _ = look
+    keys = ApiKeys(sql(backend.store).engine)
+    soon = await keys.create_key("a", ("read",), expires_in_us=DAY_US)
+    await keys.create_key("b", ("read",))
+    revoked = await keys.create_key("c", ("read",), expires_in_us=DAY_US)
+    await keys.revoke_key(revoked.record.prefix)
+    assert [(k.prefix, k.expires_in_us) for k in await looking.expiring_keys()] == [(soon.record.prefix, DAY_US)]
+    assert await looking.keks_used() == {}
+    assert (await looking.outbox()).dead == 0
+
+
+async def test_missing_migrations_are_seen(sqlite_url: str) -> None:
+    backend = connect(sqlite_url)
+    await backend.store.migrate()
+    with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
+        connection.execute("DELETE FROM euterpe_migrations WHERE version = 13")
+    await backend.store.open()
+    seen = await DatabaseLook(backend.store).database()
+    assert (seen.missing_migrations, abs(seen.clock_skew_us) < 1_000_000) == (("0013 operations",), True)
+    await backend.store.close()
+
+
+async def test_what_is_wrong_with_a_postgres_server_is_seen(fresh_postgres_url: str, postgres_url: str) -> None:
+    backend = connect(fresh_postgres_url)
+    await backend.open()
+    schema = urlsplit(fresh_postgres_url).query.rpartition("=")[2]
+    looking = DatabaseLook(backend.store)
+    async with await psycopg.AsyncConnection.connect(postgres_url) as other:
+        await other.execute(f"ALTER TABLE {schema}.inbox_jobs SET (autovacuum_enabled = false)")
+        await other.commit()
+        await other.execute("SELECT 1")
+        seen = await looking.postgres()
+    assert seen is not None
+    assert seen.version >= 180000
+    assert seen.longest_transaction_us > 0
+    assert "idle in transaction" in seen.longest_transaction
+    assert [table.name for table in seen.tables if not table.autovacuum] == ["inbox_jobs"]
+    assert {"inbox_jobs", "euterpe_operations", "job_outbox_events"} <= {table.name for table in seen.tables}
+    assert (seen.refused_tables, seen.invalid_indexes, seen.standby, seen.through_pooler) == ((), (), False, False)
+    assert seen.wal_bytes is None or seen.wal_bytes > 0
+    assert await looking.sqlite() is None
+    await backend.close()
+
+
+def _opened_to_others(facts: SqliteFacts, path: Path) -> SqliteFacts:
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    return with_file(facts, path)
+
+
+async def test_what_is_wrong_with_a_file_is_seen(sqlite_url: str, tmp_path: Path) -> None:
+    backend = connect(sqlite_url)
+    await backend.open()
+    await backend.store.submit(Submission(type="t"))
+    facts = await DatabaseLook(backend.store).sqlite()
+    assert facts is not None
+    assert (facts.journal_mode, facts.pages > 10) == ("wal", True)
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+    seen = _opened_to_others(facts, path)
+    assert (seen.writable, seen.open_to_others, seen.wal_bytes > 0) == (True, True, True)
+    await backend.close()
+    mounts = f"/dev/sda / ext4 rw 0 0\nserver:/x {tmp_path} nfs4 rw 0 0\n"
+    assert file_system_of(tmp_path / "jobs.db", mounts) == "nfs4"
+    assert file_system_of(Path("/etc/x"), mounts) == "ext4"
+
+
+async def test_a_redis_tells_how_it_is_and_one_that_is_not_there_does_not(redis_url: str) -> None:
+    seen = await redis_facts(redis_url, RedisTuning())
+    assert (seen.unreachable, seen.version >= (6, 2), seen.memory_used > 0) == ("", True, True)
+    gone = await redis_facts("redis://127.0.0.1:1/0", RedisTuning(dial_timeout_s=0.2, max_retries=0))
+    assert gone.unreachable
+
+
+def test_the_machine_is_seen(tmp_path: Path) -> None:
+    config_file = tmp_path / "euterpe.yml"
+    config_file.write_text("redis:\n  password: hidden\n")
+    config_file.chmod(0o644)
+    key_file = tmp_path / "jobs.keks"
+    key_file.write_text("x")
+    key_file.chmod(0o644)
+    config = load(str(config_file), {"ENGINE_URL": f"sqlite:///{tmp_path}/jobs.db"})
+    seen = machine_facts(config, str(config_file))
+    assert (seen.config_has_secrets, seen.config_open_to_others) == (True, True)
+    assert seen.key_files_open_to_others == (str(key_file),)
+    assert seen.disks[0].total > seen.disks[0].free > 0
+    assert seen.missing_drivers == ()
+
+
+def test_a_database_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/jobs.db", "postgresql://nobody@127.0.0.1:1/x"):
+        found = asyncio.run(examine(load(None, {"ENGINE_URL": url}), None))
+        (told,) = [finding for finding in found if finding.check == "database_reachable"]
+        assert (told.severity, bool(told.next_step)) == (Severity.ERROR, True)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_control_plane_has_no_database_to_look_at() -> None:
+    with pytest.raises(Unsupported):
+        DatabaseLook(HttpStore("http://127.0.0.1:1"))

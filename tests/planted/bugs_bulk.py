@@ -1,0 +1,55 @@
+"""Bugs in acts on everything that matches, and in the causes of failures."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+_BULK = "tests/conformance/test_bulk_operations.py"
+_GROUPS = "tests/conformance/test_failure_groups.py"
+_BATCHES = "stores/sql/bulk/batches.py"
+
+BULK_BUGS = (
+    Bug(
+        "a_batch_is_acted_on_by_everybody_who_found_it",
+        (
+            Edit("stores/sql/queries/hold_operation.sql", "AND o.place = :place AND o.state = 'running' ", ""),
+            Edit("stores/sql/queries/advance_operation.sql", "AND o.place = :seen AND o.state = 'running'", ""),
+        ),
+        f"{_BULK}::test_two_who_work_at_once_act_on_every_job_once[sqlite]",
+        "assert (",
+    ),
+    Bug(
+        "a_cancelled_operation_goes_on",
+        (
+            Edit("stores/sql/queries/hold_operation.sql", "AND o.state = 'running' ", ""),
+            Edit("stores/sql/queries/running_operations.sql", "WHERE o.state = 'running' ", ""),
+            Edit("stores/sql/queries/advance_operation.sql", " AND o.state = 'running'", ""),
+        ),
+        f"{_BULK}::test_an_operation_that_is_cancelled_acts_on_no_further_job[sqlite]",
+        "assert (",
+    ),
+    Bug(
+        "a_job_that_failed_later_joins",
+        (Edit("model/bulk.py", "if watching and _moved_at(job) > created_at:", "if _moved_at(job) < 0:"),),
+        f"{_BULK}::test_jobs_that_come_or_change_later_do_not_join[sqlite]",
+        "assert (",
+    ),
+    Bug(
+        "the_jobs_of_all_requesters_are_acted_on",
+        (Edit(_BATCHES, "requester_id=operation.requester_id", "requester_id=None"),),
+        f"{_BULK}::test_a_requester_sees_and_touches_only_its_own[sqlite]",
+        "State.CANCELLED",
+    ),
+    Bug(
+        "a_job_that_is_retried_keeps_its_cause",
+        (Edit("stores/sql/queries/retry_failed.sql", "fingerprint = NULL, failed_at = NULL, ", ""),),
+        f"{_GROUPS}::test_a_job_that_is_retried_and_completes_is_in_no_group[sqlite]",
+        "assert [",
+    ),
+    Bug(
+        "numbers_make_causes",
+        (Edit("model/failures/fingerprint.py", "| (?P<number>", "| (?P<number>never"),),
+        f"{_GROUPS}::test_failures_with_one_cause_are_one_group[sqlite]",
+        "assert",
+    ),
+)
