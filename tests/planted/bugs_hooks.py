@@ -29,4 +29,22 @@ HOOK_BUGS = (
         f"{HOOKS}::test_submit_middleware_that_refuses_forgets_or_swallows_stores_nothing_in_silence",
         "IndexError",
     ),
+    Bug(
+        "results_are_handed_on_in_the_order_of_ids",
+        (
+            Edit(
+                "stores/sql/jobs/submit.py",
+                "(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges)",
+                "(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges[::-1])",
+            ),
+        ),
+        "tests/conformance/test_results_flow.py::test_a_claim_has_the_results_in_place_of_the_references[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_result_that_is_gone_is_handed_on_as_null",
+        (Edit("model/references.py", "            raise LookupError(place)\n", "            return b'null'\n"),),
+        "tests/conformance/test_results_flow.py::test_a_result_that_retention_removed_ends_the_job_and_says_which[sqlite]",
+        "AssertionError",
+    ),
 )

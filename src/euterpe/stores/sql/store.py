@@ -39,7 +39,7 @@ from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.stores.sql.jobs.exchange import Exchange
 from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held
 from euterpe.stores.sql.jobs.settle import LOCKED
-from euterpe.stores.sql.jobs.unreadable import without_unreadable
+from euterpe.stores.sql.jobs.workable import workable
 from euterpe.stores.sql.maintenance import operator
 from euterpe.stores.sql.maintenance.purge import purge_dead
 from euterpe.stores.sql.maintenance.sweeper import Sweeps
@@ -287,14 +287,14 @@ class SqlStore:
         ], claims
 
     async def _only_readable(self, claims: list[Claim], request: ClaimRequest) -> list[Claim]:
-        readable = await without_unreadable(self.engine, self.ends, claims)
+        readable = await workable(self.engine, self.ends, claims)
         while len(readable) < len(claims):
             # A short answer would tell the worker that the queue is empty.
             room = msgspec.structs.replace(request, limit=len(claims) - len(readable))
             _, more = await self._turns.take([], [], room)
             if not more:
                 break
-            readable += await without_unreadable(self.engine, self.ends, more)
+            readable += await workable(self.engine, self.ends, more)
         return readable
 
     # --- operators and readers ---------------------------------------------------------------------
