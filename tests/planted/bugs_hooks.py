@@ -6,7 +6,21 @@ from tests.planted.planting import Bug, Edit
 
 HOOKS = "tests/queue/test_hooks.py"
 
+REPLAYING = "tests/conformance/test_replaying.py"
+
 HOOK_BUGS = (
+    Bug(
+        "a_replayed_dependent_runs_before_its_dependency",
+        (
+            Edit(
+                "stores/sql/maintenance/replay.py",
+                "            replay_of(job), depends_on=needed,",
+                "            replay_of(job), depends_on=(),",
+            ),
+        ),
+        f"{REPLAYING}::test_a_dependent_never_runs_before_its_dependency_in_whatever_order_they_are_replayed[sqlite]",
+        ("AssertionError", "InvalidInput"),
+    ),
     Bug(
         "middleware_that_forgets_the_handler_completes_the_job",
         (

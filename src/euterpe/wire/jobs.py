@@ -255,6 +255,10 @@ class CancelBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RetryBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An admin says whose job it is, or `*`."""
 
+    dependents: Annotated[
+        bool, Meta(description="Also what ended because of it, behind it; once, whatever the key says")
+    ] = False
+
 
 class DeadLetterBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An admin says whose job it is, or `*`."""

@@ -19,6 +19,7 @@ from euterpe.model.changes import Changes, check_changes
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
+from euterpe.model.replayed import Replayed
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
@@ -288,6 +289,12 @@ class HttpStore:
         reply = await self._session.post(_path(job_id, "/retry"), _whose(requester_id), Subject(job_id), headers)
         return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
+    async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
+        """Its dependents are replayed too; the answer does not name them."""
+        said = _whose(requester_id) | {"dependents": True}
+        reply = await self._session.post(_path(job_id, "/retry"), said, Subject(job_id))
+        return Replayed(job_of(msgspec.json.decode(reply.body, type=JobReply)), [])
+
     async def stats(self, requester_id: str | None = None) -> StoreStats:
         said = msgspec.json.decode((await self._session.get("/stats", _whose(requester_id))).body)
         ages = {queue: round(age_s * 1_000_000) for queue, age_s in said["oldest_age_seconds"].items()}
@@ -307,9 +314,6 @@ class HttpStore:
 
     def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
         _cannot(JOIN)
-
-    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
-        return await self.retry(job_id, key=key)
 
     async def purge(self, job_ids: Sequence[str]) -> list[str]:  # noqa: ARG002
         _cannot("throw dead letters away")

@@ -71,9 +71,9 @@ def cancel(job_id: str, requester_id: str | None, family: Family, *, force: bool
     return State.CANCELLED
 
 
-def retry(job_id: str, requester_id: str | None) -> Program[JobRow | Submission]:
-    """A failed job with budget left is scheduled again. For every other ended job: the submission that replays it as a
-    new one, since terminal stays terminal."""
+def retry(job_id: str, requester_id: str | None) -> Program[JobRow]:
+    """A failed job with budget left, scheduled again. Any other ended job as it is: terminal stays terminal, and a new
+    one replays it."""
     job = yield from hold(job_id, requester_id)
     if job.state not in TERMINAL:
         raise IllegalTransition(job.state, State.SCHEDULED, "only an ended job can be retried")
@@ -83,11 +83,11 @@ def retry(job_id: str, requester_id: str | None) -> Program[JobRow | Submission]
         again = job_from(rows[0])
         yield from tell([again])
         return again
-    return replay_of(job)
+    return job
 
 
 def replay_of(job: JobRow) -> Submission:
-    """The same request again; dependencies are not waited for a second time."""
+    """The same request again; nothing is waited for a second time."""
     return Submission(
         type=job.type,
         payload=job.payload,
