@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.queue.job import Attempt, Job, Page, Progress, Stats
     from euterpe.queue.queue import Queue
     from euterpe.queue.rates import Rates, StartRate
+    from euterpe.queue.references import PREVIOUS, result_of
     from euterpe.queue.submit_middleware import NewJob
     from euterpe.queue.sync import SyncQueue
     from euterpe.queue.worker import RunningAttempt, Worker, WorkerOptions
@@ -101,6 +102,7 @@ _HOMES = {
     "euterpe.queue.definition.job_type": "Call CronDecorator JobDecorator JobType PreparedJob",
     "euterpe.queue.definition.options": "Options Updates",
     "euterpe.queue.queue": "Queue",
+    "euterpe.queue.references": "PREVIOUS result_of",
     "euterpe.queue.submit_middleware": "NewJob",
     "euterpe.queue.sync": "SyncQueue",
     "euterpe.queue.rates": "Rates StartRate",
@@ -125,6 +127,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "PREVIOUS",
     "Attempt",
     "Backoff",
     "Call",
@@ -185,4 +188,5 @@ __all__ = [
     "Workflow",
     "WorkflowNode",
     "injected",
+    "result_of",
 ]

@@ -45,6 +45,7 @@ from euterpe.worker.context import NO_STATE, Context
 from euterpe.worker.execution.threads import Threads
 from euterpe.worker.handlers import Handler, Handlers, encode_result
 from euterpe.worker.hooks import AttemptHooks, Hooks
+from euterpe.worker.json_types import builtins_of
 from euterpe.worker.lifespan import opened
 from euterpe.worker.reporter import WorkerReporter
 
@@ -156,7 +157,7 @@ def submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **
     """Every job of this type whose payload has these arguments, oldest first, whatever became of it."""
     clock(subject)
     job_type = what.type if isinstance(what, JobType) else what
-    expected = msgspec.to_builtins(arguments)
+    expected = builtins_of(arguments)
     found = [row for row in _all_jobs(subject) if job_type in (None, row.type) and _has(row, expected)]
     return [job_of(row) for row in found]
 

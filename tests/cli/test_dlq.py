@@ -62,3 +62,15 @@ def test_purging_asks_first_and_takes_dead_letters_only(shell: Shell) -> None:
     assert shell.json("dlq", "purge", "--older-than", "1h", "--yes")["purged"] == []
     assert shell.json("dlq", "purge", "--all", "--yes")["purged"] == [dead]
     assert shell.json("status", good)["state"] == "completed"
+
+
+def test_replaying_all_runs_no_dependent_before_its_dependency(shell: Shell) -> None:
+    url = shell.environ["ENGINE_URL"]
+    (charge,) = dead_letters(url, "charge")
+    mail = shell.json("submit", "mail", "--depends-on", charge)["job_id"]
+    assert shell.json("status", mail)["state"] == "dead_letter"
+    told = {job["job_id"]: job for job in shell.json("dlq", "replay", "--all")["jobs"]}
+    assert told[charge]["dependents"] == [told[mail]["new_job_id"]]
+    assert told[mail]["replayed_before"]
+    assert shell.json("status", told[mail]["new_job_id"])["depends_on"] == [told[charge]["new_job_id"]]
+    assert [job["type"] for job in shell.json("jobs", "list", "--state", "scheduled")["jobs"]] == ["charge"]

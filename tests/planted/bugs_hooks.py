@@ -6,7 +6,21 @@ from tests.planted.planting import Bug, Edit
 
 HOOKS = "tests/queue/test_hooks.py"
 
+REPLAYING = "tests/conformance/test_replaying.py"
+
 HOOK_BUGS = (
+    Bug(
+        "a_replayed_dependent_runs_before_its_dependency",
+        (
+            Edit(
+                "stores/sql/maintenance/replay.py",
+                "            replay_of(job), depends_on=needed,",
+                "            replay_of(job), depends_on=(),",
+            ),
+        ),
+        f"{REPLAYING}::test_a_dependent_never_runs_before_its_dependency_in_whatever_order_they_are_replayed[sqlite]",
+        ("AssertionError", "InvalidInput"),
+    ),
     Bug(
         "middleware_that_forgets_the_handler_completes_the_job",
         (
@@ -28,5 +42,23 @@ HOOK_BUGS = (
         ),
         f"{HOOKS}::test_submit_middleware_that_refuses_forgets_or_swallows_stores_nothing_in_silence",
         "IndexError",
+    ),
+    Bug(
+        "results_are_handed_on_in_the_order_of_ids",
+        (
+            Edit(
+                "stores/sql/jobs/submit.py",
+                "(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges)",
+                "(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges[::-1])",
+            ),
+        ),
+        "tests/conformance/test_results_flow.py::test_a_claim_has_the_results_in_place_of_the_references[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_result_that_is_gone_is_handed_on_as_null",
+        (Edit("model/references.py", "            raise LookupError(place)\n", "            return b'null'\n"),),
+        "tests/conformance/test_results_flow.py::test_a_result_that_retention_removed_ends_the_job_and_says_which[sqlite]",
+        "AssertionError",
     ),
 )

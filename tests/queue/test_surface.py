@@ -133,7 +133,7 @@ def test_what_a_user_holds_shows_nothing_of_the_engine_room_either(sqlite_url: s
     assert shown(render) == {"type", "function", "with_args", "options", "submit"}
     assert shown(render.with_args(7)) == {"type", "with_options"}
     assert shown(render.options(delay="5m")) == {"with_args", "submit"}
-    assert shown(queue.workflow()) == {"add", "nodes", "store"}
+    assert shown(queue.workflow()) == {"add", "include", "nodes", "store"}
     assert shown(queue.worker()) == {"id", "is_running", "running", "run", "start", "stop"}
     assert shown(euterpe.JobHandle) == {"id", "type", "state", "created_at", "replayed", *STEERING}
 

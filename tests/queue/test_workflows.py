@@ -204,13 +204,6 @@ async def test_a_key_makes_a_whole_workflow_happen_once(queue: Queue, step: JobT
     assert sum((await queue.stats()).by_state.values()) == 2
 
 
-async def test_a_stored_workflow_takes_nothing_more(queue: Queue, step: JobType[..., str]) -> None:
-    async with queue.workflow() as flow:
-        flow.add(step, "a")
-    with pytest.raises(InvalidInput, match="stored already"):
-        flow.add(step, "b")
-
-
 async def test_an_empty_workflow_is_nothing(queue: Queue) -> None:
     async with queue.workflow():
         pass

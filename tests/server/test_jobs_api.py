@@ -389,3 +389,18 @@ async def test_stats_count_ones_own_jobs(client: httpx.AsyncClient) -> None:
     assert stats["by_queue"] == {"default": {"scheduled": 1}, "other": {"delayed": 1}}
     assert stats["by_type"] == {"a": {"scheduled": 1}, "b": {"delayed": 1}}
     assert set(stats["oldest_age_seconds"]) == {"default"}
+
+
+async def test_a_retry_with_dependents_replays_what_ended_with_the_job(client: httpx.AsyncClient) -> None:
+    first = (await client.post("/jobs", json={"type": "charge"})).json()["job_id"]
+    then = (await client.post("/jobs", json={"type": "mail", "depends_on": [first]})).json()["job_id"]
+    assert (await client.get(f"/jobs/{then}")).json()["depends_on"] == [first]
+    await client.post(f"/jobs/{first}/cancel")
+    for _ in range(2):
+        again = await client.post(f"/jobs/{first}/retry", json={"dependents": True})
+        assert (again.status_code, again.json()["replay_of"]) == (202, first)
+    jobs = (await client.get("/jobs?type=mail")).json()["jobs"]
+    assert [(job["state"], job["replay_of"], job["depends_on"]) for job in jobs] == [
+        ("pending", then, [again.json()["job_id"]]),
+        ("cancelled", None, [first]),
+    ]

@@ -73,6 +73,8 @@ def job_document(job: JobRow) -> dict[str, Any]:
     document["error"] = None if job.error is None else job.error_document
     document["dependency"] = job.dependency
     document["pending_dependencies"] = job.pending_dependencies
+    if job.dependency is None or job.depends_on is not None:
+        document["depends_on"] = list(job.depends_on or ())
     return document
 
 

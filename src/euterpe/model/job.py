@@ -76,6 +76,8 @@ class JobRow(msgspec.Struct, frozen=True, gc=False):
     transitions: int
     concurrency_key: str | None
     concurrency_limit: int | None
+    depends_on: tuple[str, ...] | None = None
+    """No column: the ids of its dependencies, where somebody has read them."""
 
     @property
     def attempt_id(self) -> str | None:

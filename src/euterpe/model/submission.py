@@ -15,6 +15,7 @@ from euterpe.model.dependency import WAITS, Dependency, check_breadth
 from euterpe.model.errors import InvalidInput, PayloadTooLarge, UnknownDependency
 from euterpe.model.events.names import family_of
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
+from euterpe.model.references import check_references, has_references
 from euterpe.model.state import CLAIMED, PLAIN_STAGES
 from euterpe.model.urls.http_url import BadUrl, parse_http_url
 
@@ -124,6 +125,8 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
         raise InvalidInput("delay", "is not shorter than the lifetime: the job would end before it could run")
     if s.depends_on != ():
         _check_dependencies(s.depends_on, s.dependency)
+    if has_references(s.payload) and s.payload_format == "json":
+        check_references(s.payload, s.depends_on, s.dependency)
     if s.retry is not DEFAULT_RETRY and not isinstance(s.retry, RetryPolicy):
         raise InvalidInput("retry", f"must be a RetryPolicy, not {type(s.retry).__name__}")
     if s.idempotency_key is not None:

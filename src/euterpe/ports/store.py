@@ -14,6 +14,7 @@ from euterpe.model.batch import Draft, Receipt, Unit
 from euterpe.model.changes import Changes
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, JobRow, Lease
+from euterpe.model.replayed import Replayed
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
@@ -163,8 +164,9 @@ class Store(Claims, CallerCompletions, Protocol):
         """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
         ...
 
-    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
-        """As `retry`, answered with the receipt of the new job, which says whether the key had made it before."""
+    async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
+        """As `retry`, once, and with its place in the graph: behind what it waited for, and before all that ended
+        because of it, which is replayed too. A receipt says whether it was made before."""
         ...
 
     async def bury(self, job_id: str, requester_id: str | None = None) -> State:

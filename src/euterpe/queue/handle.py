@@ -13,10 +13,12 @@ from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import JobFailed, StoreUnavailable, UnprocessableRow
 from euterpe.model.failures.job_error import error_of
 from euterpe.model.job import JobRow
+from euterpe.model.references import ResultSource
 from euterpe.model.state import TERMINAL, State
 from euterpe.queue.job import Job, Progress, job_of
 from euterpe.queue.ports import JobSource
 from euterpe.runtime.wait import happens_within
+from euterpe.worker.json_types import converted
 
 R = TypeVar("R")
 
@@ -26,10 +28,11 @@ OUTAGE_PATIENCE_S = 30.0
 """How long a database may be away before waiting for a job is given up."""
 
 
-class JobHandle(Generic[R]):
+class JobHandle(ResultSource, Generic[R]):
     """What `submit` returns: the job's `id`, `type`, the `state` that was seen last, and ways to follow and steer it.
 
-    `replayed` is True where an idempotency key found an earlier job. A handle can stand in `depends_on=[...]`.
+    `replayed` is True where an idempotency key found an earlier job. A handle can stand in `depends_on=[...]`, and in
+    an argument of another job for its result.
 
     Example:
         job = await render.submit(report_id=7)
@@ -38,6 +41,8 @@ class JobHandle(Generic[R]):
     """
 
     __slots__ = ("_created_at", "_returns", "_source", "id", "replayed", "state", "type")
+
+    id: str
 
     def __init__(
         self,
@@ -166,6 +171,6 @@ def decode_result(row: JobRow, returns: Any = Any) -> Any:
     except msgspec.DecodeError:
         raise UnprocessableRow(row.id, "result") from None
     try:
-        return msgspec.convert(value, returns)
+        return converted(value, returns)
     except (msgspec.ValidationError, TypeError):
         return value  # A return hint that JSON does not round-trip: the plain value serves better than an error.

@@ -33,8 +33,9 @@ class Job:
 
     Times are aware datetimes in UTC. `payload`, `result` and `checkpoint` are decoded: what the submitter gave, what
     the handler returned, what it saved last; bytes stay bytes. `attempt` counts the executions so far. `error` is the
-    latest failure, also while a retry waits. `replay_of` names the job that this one repeats, `parent_id` the job that
-    spawned it.
+    latest failure, also while a retry waits. `depends_on` are the ids of the jobs that it waits for, or waited for; a
+    reference to the result of one of them stands in the payload as it was submitted. `replay_of` names the job that
+    this one repeats, `parent_id` the job that spawned it.
 
     Example:
         job = await queue.get(job_id)
@@ -63,6 +64,7 @@ class Job:
     callback_events: str
     idempotency_key: str | None
     dependency: Dependency | None
+    depends_on: tuple[str, ...]
     pending_dependencies: int
     parent_id: str | None
     replay_of: str | None
@@ -163,6 +165,7 @@ def job_of(row: JobRow) -> Job:
         callback_events=row.callback_events,
         idempotency_key=row.idempotency_key,
         dependency=None if row.dependency is None else Dependency(row.dependency),
+        depends_on=row.depends_on or (),
         pending_dependencies=row.pending_dependencies,
         parent_id=row.parent_id,
         replay_of=row.replay_of,

@@ -17,7 +17,7 @@ from euterpe.ports import Capability, Clock
 from euterpe.queue.core import QueueCore
 from euterpe.queue.criteria import pause_target, search_of
 from euterpe.queue.definition.cron import Cron, add_cron
-from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, register
+from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, after_previous, register
 from euterpe.queue.definition.options import Options, Updates, changes_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.hooks import QueueHooks
@@ -225,32 +225,36 @@ class Queue(QueueHooks):
         return Workflow(self._submitter, defaults, key, connection)
 
     async def chain(self, calls: Sequence[Call[Any]], **options: Unpack[Options]) -> list[JobHandle[Any]]:
-        """Store jobs that run one after the other; when one fails, the rest is cancelled. Options are defaults for
-        each. Raises what `submit` raises.
+        """Store jobs that run one after the other; when one fails, the rest is cancelled. `euterpe.PREVIOUS` in an
+        argument is what the step before returned. Options are defaults for each. Raises what `submit` raises.
 
         Example:
-            await queue.chain([extract.with_args(day="mon"), load.with_args()])
+            await queue.chain([extract.with_args(day="mon"), load.with_args(rows=euterpe.PREVIOUS)])
         """
         async with self.workflow(**options) as flow:
             last: list[Any] = []
             for call in calls:
                 extra: Options = {"dependency": Dependency.CHAIN} if last else {}
-                last = [flow.add(call, after=last, options=extra)]
+                fed = after_previous(call, [node.id for node in last], as_list=False) if last else call
+                last = [flow.add(fed, after=last, options=extra)]
         return [node.handle for node in flow.nodes]
 
     async def fan_out(
         self, calls: Sequence[Call[Any]], *, then: Call[Any] | None = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
         """Store jobs that run in parallel; `then` runs when every one has completed, with whatever they spawned.
-        Returns the jobs, `then` last. Raises what `submit` raises.
+        `euterpe.PREVIOUS` in an argument of `then` is the list of what they returned, in order. Returns the jobs,
+        `then` last. Raises what `submit` raises.
 
         Example:
-            *parts, total = await queue.fan_out([part.with_args(n) for n in range(8)], then=summary.with_args())
+            calls = [part.with_args(n) for n in range(8)]
+            *parts, total = await queue.fan_out(calls, then=summary.with_args(parts=euterpe.PREVIOUS))
         """
         async with self.workflow(**options) as flow:
             nodes = [flow.add(call) for call in calls]
             if then is not None:
-                flow.add(then, after=nodes, options={"dependency": Dependency.FAN_IN})
+                fed = after_previous(then, [node.id for node in nodes], as_list=True)
+                flow.add(fed, after=nodes, options={"dependency": Dependency.FAN_IN})
         return [node.handle for node in flow.nodes]
 
     # --- look and steer -----------------------------------------------------------------------------

@@ -9,10 +9,11 @@ import msgspec
 
 from euterpe.model.batch import Draft, Receipt, Unit, drafts_of
 from euterpe.model.errors import InvalidInput
+from euterpe.model.references import ReferenceBook
 from euterpe.model.submission import Submission, check, check_key, check_payload
 from euterpe.queue.core import QueueCore
 from euterpe.queue.definition.job_type import Call, JobType, are_uniform, payload_of, submission_of_call, with_window
-from euterpe.queue.definition.options import Options, encode_payload, submission_of
+from euterpe.queue.definition.options import Options, depending_on, encode_payload, submission_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.submit_middleware import submit_through, submit_through_blocking
 
@@ -98,7 +99,11 @@ class Submitter:
         if not isinstance(what, str):
             raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
         definition = core.definitions.get(what)
-        encoded, form = encode_payload(payload) if definition is None else definition.encode_payload(payload)
+        book = ReferenceBook()
+        encode = encode_payload if definition is None else definition.encode_payload
+        encoded, form = encode(payload, book)
+        if book.ids:
+            options = depending_on(options, book.ids)
         defaults: Options = with_window(core, {}) if definition is None else definition.defaults
         submission = submission_of(what, encoded, form, {**defaults, **options})
         check(submission, core.payload_limit)

@@ -6,21 +6,25 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
+import msgspec
+
 from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import Dependency
 from euterpe.model.duration import DurationLike
 from euterpe.model.errors import InvalidInput
+from euterpe.model.references import ResultSource
 from euterpe.queue.definition.job_type import Call, JobType
-from euterpe.queue.definition.options import Options
+from euterpe.queue.definition.options import Options, dependency_id
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.ports import StoresDrafts
 
 R = TypeVar("R")
+# ruff: noqa: SLF001  # nodes and included workflows are this room's own
 
 
-class WorkflowNode(Generic[R]):
+class WorkflowNode(ResultSource, Generic[R]):
     """A job of a workflow, as `flow.add` returns it. `type` is its job type's name; the `id` is there from the start,
-    the `handle` once the workflow is stored.
+    the `handle` once the workflow is stored. In an argument of another job it stands for its result.
 
     Example:
         async with queue.workflow() as flow:
@@ -66,7 +70,7 @@ class Workflow:
     Example:
         async with queue.workflow() as flow:
             a = flow.add(extract, day="mon")
-            b = flow.add(load, after=[a])
+            b = flow.add(load, rows=a)  # waits for a, and gets what it returned
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class Workflow:
         self._key = key
         self._connection = connection
         self._drafts: list[Draft] = []
-        self._stored = False
+        self._stored = 0
         self.nodes: list[WorkflowNode[Any]] = []
 
     @overload
@@ -117,15 +121,17 @@ class Workflow:
         """Add a job: a job type with its arguments, a call made by `with_args` (whose arguments a type checker knows),
         or a type's name with its payload.
 
-        `after`: jobs that must all have completed before it starts; nodes, handles or ids, stored earlier or in this
-        workflow. `after_any`: likewise, but one of them is enough. `options`: as for `queue.submit`.
+        A node or a handle in an argument, also inside a list, stands for its result: the job waits for it and gets what
+        it returned. `after`: jobs that must all have completed before it starts; nodes, handles or ids, stored earlier
+        or in this workflow. `after_any`: likewise, but one of them is enough. `options`: as for `queue.submit`.
+        Jobs can be added to a stored workflow too, while it runs: `await flow.store()` stores what is new.
         Raises InvalidInput for an argument or option that does not fit.
 
         Example:
-            load_job = flow.add(load, after=[a, b], options={"priority": "high"})
+            total = flow.add(summary, parts=[a, b], after=[c], options={"priority": "high"})
         """
-        if self._stored:
-            raise InvalidInput("workflow", "is stored already; start another one")
+        if self._stored and self._key is not None:
+            raise InvalidInput("workflow", "is stored under its idempotency key; add to it by a workflow of its own")
         call = self._submitter.call_of(what, args, kwargs)
         merged: dict[str, Any] = {**self._options, **(options or {})}
         self._wait_for(merged, list(after), list(after_any))
@@ -135,6 +141,34 @@ class Workflow:
         node: WorkflowNode[Any] = WorkflowNode(draft_id, submission.type)
         self.nodes.append(node)
         return node
+
+    def include(self, part: Workflow, *, after: Iterable[Any] = ()) -> list[WorkflowNode[Any]]:
+        """Take over the jobs of another workflow that is not stored: a sub-workflow. `after`: jobs that must all have
+        completed before its first ones start. Returns its last nodes, those that none of its jobs waits for; they can
+        stand in `after`, and in an argument for the list of their results. The other workflow is empty afterwards.
+        Raises InvalidInput for a workflow that is stored already.
+
+        Example:
+            ends = flow.include(make_part(queue.workflow(), day="mon"), after=[a])
+            flow.add(summary, parts=ends)
+        """
+        if part is self or part._stored:
+            raise InvalidInput("workflow", "that is included must be another one, and not stored yet")
+        own = {draft.id for draft in part._drafts}
+        first = tuple(dict.fromkeys(dependency_id(item) for item in after))
+        for draft in part._drafts:
+            said = draft.submission
+            if first and not own.intersection(said.depends_on):
+                if said.depends_on and said.dependency is Dependency.AFTER_ANY:
+                    raise InvalidInput("after", f"cannot be said of {said.type}, which waits for any of its jobs")
+                # Behind its own: references in the payload count from the first one.
+                said = msgspec.structs.replace(said, depends_on=tuple(dict.fromkeys((*said.depends_on, *first))))
+            self._drafts.append(Draft(draft.id, said))
+        awaited = {job_id for draft in part._drafts for job_id in draft.submission.depends_on}
+        ends = [node for node in part.nodes if node.id not in awaited]
+        self.nodes += part.nodes
+        part._drafts, part.nodes = [], []
+        return ends
 
     def _wait_for(self, merged: dict[str, Any], all_of: list[Any], any_of: list[Any]) -> None:
         if all_of and any_of:
@@ -155,16 +189,17 @@ class Workflow:
             await self.store()
 
     async def store(self) -> None:
-        """Store it whole. The `async with` block does this at its end, unless an exception leaves it.
+        """Store what is not stored yet, whole. The `async with` block does this at its end, unless an exception leaves
+        it.
 
         Raises DependencyCycle, UnknownDependency or DependencyLimit; then nothing was stored.
 
         Example:
             await flow.store()
         """
-        if self._stored:
-            return
-        handles = await self._submitter.store_drafts(self._drafts, self._key, self._connection)
-        self._stored = True
-        for node, handle in zip(self.nodes, handles, strict=True):
-            node._handle = handle  # noqa: SLF001  # the node is this workflow's own
+        fresh = self._drafts[self._stored :]
+        handles = await self._submitter.store_drafts(fresh, self._key, self._connection)
+        nodes = self.nodes[self._stored : self._stored + len(fresh)]
+        self._stored += len(fresh)
+        for node, handle in zip(nodes, handles, strict=True):
+            node._handle = handle

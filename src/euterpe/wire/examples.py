@@ -70,6 +70,7 @@ JOB: Final[Json] = {
     "error": None,
     "dependency": None,
     "pending_dependencies": 0,
+    "depends_on": [],
 }
 WHY: Final[Json] = {
     "job_id": JOB_ID,

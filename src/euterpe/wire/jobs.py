@@ -175,6 +175,7 @@ class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorDocument | None
     dependency: str | None
     pending_dependencies: int
+    depends_on: Annotated[list[str], Meta(description="The ids of its dependencies, in the order that was said")] = []
 
 
 class JobPage(msgspec.Struct, frozen=True):
@@ -253,6 +254,10 @@ class CancelBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class RetryBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An admin says whose job it is, or `*`."""
+
+    dependents: Annotated[
+        bool, Meta(description="Also what ended because of it, behind it; once, whatever the key says")
+    ] = False
 
 
 class DeadLetterBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):

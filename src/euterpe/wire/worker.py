@@ -73,6 +73,7 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     previous_attempt_id: str | None = None
     tags: dict[str, str] | None = None
     correlation_id: str | None = None
+    depends_on: Annotated[list[str], Meta(description="The ids of its dependencies")] | None = None
     stages: list[str] | None = None
     checkpoint: Any = None
     checkpoint_format: Literal["json", "bytes"] = "json"

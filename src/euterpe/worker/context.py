@@ -176,6 +176,11 @@ class Context:
         return self._claim.job.correlation_id
 
     @property
+    def depends_on(self) -> tuple[str, ...]:
+        """The ids of the jobs that this one waited for, in the order in which they were said."""
+        return self._claim.job.depends_on or ()
+
+    @property
     def cancelled(self) -> bool:
         """Whether this attempt was asked to stop. An async handler is cancelled as well; a plain `def` looks here
         now and then, and whatever it returns after it saw the request, its job is cancelled."""

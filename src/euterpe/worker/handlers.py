@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import msgspec
-
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow
+from euterpe.model.references import ReferenceBook
 from euterpe.worker.failures import BadPayload, UnstorableResult, text_of
+from euterpe.worker.json_types import to_json
 from euterpe.worker.signature import Signature, read_signature
 
 Mode = Literal["async", "thread", "process"]
@@ -38,9 +38,9 @@ class Handler:
     def returns(self) -> Any:
         return self.signature.returns
 
-    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], book: ReferenceBook | None = None) -> bytes:
         """The payload of a call; InvalidInput names the argument that does not fit."""
-        return self.signature.encode(self.type, args, kwargs)
+        return self.signature.encode(self.type, args, kwargs, book)
 
     def has_argument(self, name: str) -> bool:
         return self.signature.has_argument(name)
@@ -96,7 +96,7 @@ def handler_of(
 def encode_result(handler: Handler, value: Any, limit: int) -> bytes:
     """A result as JSON; too large or not encodable is a permanent failure of the job, told by its error."""
     try:
-        encoded = msgspec.json.encode(value)
+        encoded = to_json(value)
     except Exception as error:  # a type of the user's may refuse in its own way
         raise UnstorableResult(f"{handler.type} returned what JSON cannot carry: {text_of(error)}") from error
     if len(encoded) > limit:

@@ -13,7 +13,10 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from euterpe.model.errors import InvalidInput
+from euterpe.model.references import NAME, ReferenceBook, has_references
+from euterpe.worker.json_types import decoder_of, schema_of, to_json, to_json_with_references
 
+HINT: Final = "use a dataclass, a msgspec struct or a pydantic model, or pass an id and load it in the handler"
 NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError)
 _PATH = re.compile(r" - at `\$\.?([^`.\[]*)([^`]*)`$")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.+)`")
@@ -59,14 +62,20 @@ class Signature:
     returns: Any
     decoder: msgspec.json.Decoder[Any]
 
-    def encode(self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-        """The payload of a call; InvalidInput names the argument that does not fit."""
+    def encode(
+        self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any], book: ReferenceBook | None = None
+    ) -> bytes:
+        """The payload of a call; InvalidInput names the argument that does not fit. Jobs among the arguments become
+        references to their results, where there is a book to note them in."""
         named = self._bind(job_type, args, kwargs)
         try:
-            payload = msgspec.json.encode(named)
+            payload = to_json(named)
         except NOT_JSON as error:
-            name = next((name for name, value in named.items() if not _is_json(value)), "arguments")
-            raise InvalidInput(name, f"cannot be written as JSON: {error} (an argument of {job_type})") from error
+            if book is not None and any(not is_json(value) for value in named.values()):
+                return self._encode_references(job_type, named, book)
+            raise _unwritable(job_type, named, error) from error
+        if has_references(payload):
+            raise InvalidInput("arguments", f"{NAME} is a reserved name (in an argument of {job_type})")
         if self.arguments is not None:
             try:
                 self.decoder.decode(payload)
@@ -75,8 +84,38 @@ class Signature:
                 raise InvalidInput(name, f"{reason} (an argument of {job_type})") from error
         return payload
 
+    def _encode_references(self, job_type: str, named: dict[str, Any], book: ReferenceBook) -> bytes:
+        try:
+            payload = to_json_with_references(named, book)
+        except NOT_JSON as error:
+            raise _unwritable(job_type, named, error) from error
+        self._check_all_but_references(payload, "", job_type)
+        return payload
+
+    def _check_all_but_references(self, payload: bytes, prefix: str, job_type: str) -> None:
+        """What an argument refers to is not there yet; every other one is checked as ever."""
+        if self.arguments is None:
+            return
+        kinds = {field.name: field.type for field in msgspec.structs.fields(self.arguments)}
+        said = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
+        for name in (*(name for name in said if name not in kinds), *(self.required - said.keys())):
+            wrong = "missing" if name in kinds else "unknown"
+            raise InvalidInput(f"{prefix}{name}", f"is {wrong} (an argument of {job_type})")
+        for name, value in said.items():
+            if has_references(bytes(value)):
+                continue
+            try:
+                decoder_of(kinds[name]).decode(value)
+            except msgspec.ValidationError as error:
+                inner, reason = _culprit(str(error))
+                place = name if inner == "arguments" else f"{name}.{inner}"
+                raise InvalidInput(f"{prefix}{place}", f"{reason} (an argument of {job_type})") from error
+
     def check(self, job_type: str, payload: bytes) -> None:
         """Whether JSON that somebody else wrote fits; InvalidInput names the argument inside the payload."""
+        if has_references(payload):
+            self._check_all_but_references(payload, "payload.", job_type)
+            return
         try:
             self.decoder.decode(payload)
         except msgspec.ValidationError as error:
@@ -140,7 +179,7 @@ def read_signature(job_type: str, function: Any) -> Signature:
         inspect.iscoroutinefunction(function),
         arguments,
         hints.get("return", Any),
-        msgspec.json.Decoder(dict[str, Any] if arguments is None else arguments),
+        decoder_of(dict[str, Any] if arguments is None else arguments),
     )
 
 
@@ -189,19 +228,36 @@ def _arguments_struct(
         struct = msgspec.defstruct(
             f"Arguments[{job_type}]", fields, kw_only=True, forbid_unknown_fields=True, module=__name__
         )
-        msgspec.json.schema(struct)  # Fails now, and not at the first job, on a type that JSON cannot carry.
+        msgspec.json.schema(struct, schema_hook=schema_of)  # Fails now on a type that JSON cannot carry, not at a job.
     except TypeError as error:
-        raise InvalidInput(f"handler {function.__qualname__}", f"an argument cannot travel as JSON: {error}") from error
+        name = next((name for name, kind in ((f[0], f[1]) for f in fields) if not _travels(kind)), None)
+        which = "an argument" if name is None else f"argument {name}"
+        raise InvalidInput(
+            f"handler {function.__qualname__}", f"{which} cannot travel as JSON: {error}; {HINT}"
+        ) from error
     return struct
+
+
+def _travels(kind: Any) -> bool:
+    try:
+        msgspec.json.schema(kind, schema_hook=schema_of)
+    except TypeError:
+        return False
+    return True
 
 
 def _default(value: Any) -> Any:
     return msgspec.field(default_factory=lambda: copy(value)) if isinstance(value, (list, dict, set)) else value
 
 
-def _is_json(value: Any) -> bool:
+def _unwritable(job_type: str, named: dict[str, Any], error: Exception) -> InvalidInput:
+    name = next((name for name, value in named.items() if not is_json(value)), "arguments")
+    return InvalidInput(name, f"cannot be written as JSON: {error} (an argument of {job_type})")
+
+
+def is_json(value: Any) -> bool:
     try:
-        msgspec.json.encode(value)
+        to_json(value)
     except NOT_JSON:
         return False
     return True

@@ -16,13 +16,12 @@ from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.output import confirm, note, print_json, say, shown_json
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, JOB_ID
+from euterpe.model.batch import Receipt
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.model.views import Search
 
 PAGE = 200
-REPLAY_KEY = "euterpe:replay:"
-"""With the dead letter's id behind it, the idempotency key of its replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,11 @@ class Which:
 
     async def find_ids(self, backend: Backend) -> list[str]:
         return list(self.ids) or [job.id async for job in self.find(backend)]
+
+    async def find_ids_by_cause(self, backend: Backend) -> list[str]:
+        """What ended by itself first: it takes along what ended because of it."""
+        found = {job.id: _ended_by_another(job) async for job in self.find(backend)}
+        return sorted(found, key=found.__getitem__)
 
 
 def which(*, needed: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -121,8 +125,9 @@ def list_dead(
 def replay(session: CliSession, chosen: Which, as_json: bool) -> None:
     """Run dead letters again, each as a new job; the dead letter stays until it is purged.
 
-    Said twice, it makes no second job: a dead letter is replayed once (`jobs retry` insists)."""
-    ids = session.ask(chosen.find_ids)
+    What ended because of it is replayed behind it, and never runs before it. Said twice, it makes no second job: a dead
+    letter is replayed once (`jobs retry` insists)."""
+    ids = session.ask(chosen.find_ids_by_cause)
     if not ids and not as_json:
         note("No dead letters.")
         return
@@ -130,15 +135,21 @@ def replay(session: CliSession, chosen: Which, as_json: bool) -> None:
 
 
 async def replay_once(backend: Backend, job_id: str) -> dict[str, object]:
-    receipt = await backend.store.replay(job_id, f"{REPLAY_KEY}{job_id}")
-    if isinstance(receipt, JobRow):
-        return {"job_id": job_id, "state": str(receipt.state), "new_job_id": None, "replayed_before": False}
+    replayed = await backend.store.replay(job_id)
+    first = replayed.first
+    new_job_id = first.job_id if isinstance(first, Receipt) else first.id if first.id != job_id else None
     return {
         "job_id": job_id,
-        "state": receipt.state,
-        "new_job_id": receipt.job_id,
-        "replayed_before": receipt.replayed,
+        "state": str(first.state),
+        "new_job_id": new_job_id,
+        "replayed_before": isinstance(first, Receipt) and first.replayed,
+        "dependents": [receipt.job_id for receipt in replayed.dependents],
     }
+
+
+def _ended_by_another(job: JobRow) -> bool:
+    error = job.error_document
+    return error is not None and error.get("code") == "dependency_ended"
 
 
 @dlq.command()

@@ -360,7 +360,9 @@ def _came_of(document: dict[str, object]) -> str:
     if document.get("replayed_before"):
         return f"replayed before, as job {new_job_id}"
     asked = " (asked to stop)" if document.get("cancel_requested") else ""
-    return f"{document['state']}{asked}" + (f"  as new job {new_job_id}" if new_job_id else "")
+    behind = document.get("dependents")
+    dependents = f", with {len(behind)} that depend on it" if isinstance(behind, list) and behind else ""
+    return f"{document['state']}{asked}" + (f"  as new job {new_job_id}" if new_job_id else "") + dependents
 
 
 def _count(job_ids: Sequence[str]) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 import msgspec
 
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
+from euterpe.model.references import ReferenceBook, has_references, put_previous
 from euterpe.model.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
-from euterpe.queue.definition.options import NAMES, Options, encode_payload, submission_of
+from euterpe.queue.definition.options import NAMES, Options, depending_on, encode_payload, submission_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.ports import SubmitsCalls
 from euterpe.worker.context import Context
@@ -35,7 +36,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
 
     def submission(self, payload: bytes, options: Mapping[str, Any], payload_limit: int) -> Submission:
         """Checked; without options that is soon done, for the defaults have been checked at the decorator."""
-        if not options:
+        if not options and not has_references(payload):
             check_payload(payload, payload_limit)
             return self.usual.with_payload(payload)
         submission = submission_of(self.type, payload, "json", {**self.defaults, **options})
@@ -50,15 +51,15 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         else:
             self.handler.signature.check(self.type, payload)
 
-    def encode_payload(self, payload: Any) -> tuple[bytes, str]:
+    def encode_payload(self, payload: Any, book: ReferenceBook) -> tuple[bytes, str]:
         """A payload given with the type's name: named arguments, checked, or bytes for a handler that takes them."""
         if isinstance(payload, (bytes, bytearray, memoryview)):
             if not self.handler.has_argument("payload"):
                 raise InvalidInput("payload", f"is bytes; {self.type} has no argument named payload to take them")
-            return encode_payload(payload)
+            return encode_payload(payload, book)
         if payload is not None and not isinstance(payload, dict):
             raise InvalidInput("payload", f"{self.type} takes named arguments, not {type(payload).__name__}")
-        return self.handler.encode((), payload or {}), "json"
+        return self.handler.encode((), payload or {}, book), "json"
 
 
 class Call(Generic[R]):
@@ -69,12 +70,15 @@ class Call(Generic[R]):
         jobs = await queue.submit_many([render.with_args(report_id=i) for i in range(1000)])
     """
 
-    __slots__ = ("_definition", "_options", "_payload")
+    __slots__ = ("_definition", "_options", "_payload", "_references")
 
-    def __init__(self, definition: Definition, payload: bytes, options: Options) -> None:
+    def __init__(
+        self, definition: Definition, payload: bytes, options: Options, references: Sequence[str] = ()
+    ) -> None:
         self._definition = definition
         self._payload = payload
         self._options = options
+        self._references = references
 
     def __repr__(self) -> str:
         return f"<call of {self.type}>"
@@ -90,7 +94,7 @@ class Call(Generic[R]):
         Example:
             urgent = render.with_args(report_id=7).with_options(priority="high")
         """
-        return Call(self._definition, self._payload, {**self._options, **options})
+        return Call(self._definition, self._payload, {**self._options, **options}, self._references)
 
 
 class JobType(Generic[P, R]):
@@ -129,7 +133,8 @@ class JobType(Generic[P, R]):
         Example:
             await queue.chain([extract.with_args(day="mon"), load.with_args()])
         """
-        return Call(self._definition, self._definition.handler.encode(args, kwargs), {})
+        book = ReferenceBook()
+        return Call(self._definition, self._definition.handler.encode(args, kwargs, book), {}, book.ids)
 
     def options(self, *, connection: Any = None, **options: Unpack[Options]) -> PreparedJob[P, R]:
         """The same job type with other options for the next submit. `connection` joins the transaction of the caller's
@@ -251,13 +256,25 @@ def payload_of(call: Call[Any]) -> bytes:
 
 def submission_of_call(call: Call[Any], options: Mapping[str, Any], payload_limit: int) -> Submission:
     """Checked, with these options over its own."""
-    said = {**call._options, **options} if options else call._options
+    said: Mapping[str, Any] = {**call._options, **options} if options else call._options
+    if call._references:
+        said = depending_on(said, call._references)
     return call._definition.submission(call._payload, said, payload_limit)
 
 
 def are_uniform(call: Call[Any], other: Call[Any]) -> bool:
     """Whether they differ in the payload at most."""
-    return call._definition is other._definition and call._options == other._options
+    return (
+        call._definition is other._definition
+        and call._options == other._options
+        and not (call._references or other._references)
+    )
+
+
+def after_previous(call: Call[R], previous: Sequence[str], *, as_list: bool) -> Call[R]:
+    """The call with the jobs before it in place of PREVIOUS."""
+    payload, references = put_previous(call._payload, call._references, previous, as_list=as_list)
+    return Call(call._definition, payload, call._options, references)
 
 
 # --- registering ------------------------------------------------------------------------------------------------------

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypedDict
 
-import msgspec
 from msgspec import UNSET
 
 from euterpe.model.changes import Changes
@@ -17,8 +16,10 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.backoff import Backoff, CustomDelay
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.priority import Priority, parse_priority
+from euterpe.model.references import ReferenceBook
 from euterpe.model.submission import Submission
 from euterpe.queue.definition.backoffs import parse_backoff
+from euterpe.worker.json_types import to_json_with_references
 
 
 class Options(TypedDict, total=False):
@@ -85,6 +86,14 @@ def changes_of(said: Updates) -> Changes:
         correlation_id=said.get("correlation_id", UNSET),
         callback_url=said.get("callback_url", UNSET),
     )
+
+
+def depending_on(options: Mapping[str, Any], references: Sequence[str]) -> dict[str, Any]:
+    """Options that wait for these jobs first, in this order: a reference in the payload counts by it."""
+    said = options.get("depends_on")
+    if said is not None and (isinstance(said, (str, bytes)) or not isinstance(said, Iterable)):
+        raise InvalidInput("depends_on", f"must be a list of jobs or job ids, not {type(said).__name__}")
+    return {**options, "depends_on": [*references, *(said or ())]}
 
 
 NAMES: Final = frozenset(Options.__annotations__)
@@ -215,11 +224,11 @@ def _flag(options: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def encode_payload(payload: Any) -> tuple[bytes, str]:
-    """Bytes stay bytes; anything else becomes JSON."""
+def encode_payload(payload: Any, book: ReferenceBook | None = None) -> tuple[bytes, str]:
+    """Bytes stay bytes; anything else becomes JSON, and jobs in it references to their results."""
     if isinstance(payload, (bytes, bytearray, memoryview)):
         return bytes(payload), "bytes"
     try:
-        return msgspec.json.encode({} if payload is None else payload), "json"
+        return to_json_with_references({} if payload is None else payload, book or ReferenceBook()), "json"
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInput("payload", f"cannot be written as JSON: {error}") from error

@@ -51,6 +51,8 @@ def _fields(claim: Claim, message: Address | None) -> dict[str, Any]:
         fields["payload_format"] = job.payload_format
     if job.tags_json:
         fields["tags"] = job.tags
+    if job.depends_on:
+        fields["depends_on"] = list(job.depends_on)
     if job.stages_json:
         fields["stages"] = list(job.stages)
     if job.checkpoint:

@@ -123,7 +123,13 @@ class JobRoutes:
         if key is not None:
             # Of its own kind: the same text may be the key of a submission, or of another job's retry.
             key = f"retry:{job_id}:{hashlib.sha256(key.encode()).hexdigest()}"
-        job = await self._store.retry(job_id, whose_jobs(request, body), key)
+        whose = whose_jobs(request, body)
+        if body.dependents:
+            replayed = await self._store.replay(job_id, whose)
+            first = replayed.first
+            job = first if isinstance(first, JobRow) else await self._store.get(first.job_id, whose)
+        else:
+            job = await self._store.retry(job_id, whose, key)
         self._wakeups.announce([job.queue])
         location = (b"location", b"/jobs/" + job.id.encode())
         return Answer(202, msgspec.json.encode(job_document(job)), headers=(location,))

@@ -15,6 +15,7 @@ from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
+from euterpe.model.replayed import REPLAY_KEY, Replayed
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import (
     IDEMPOTENCY_WINDOW_US,
@@ -244,11 +245,13 @@ class RedisListStore:
         receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
         return await self.get(receipt.job_id)
 
-    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
-        again = await self._operator.retry(job_id, None)
+    async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
+        """There are no dependents here; the key makes one replay at most."""
+        again = await self._operator.retry(job_id, requester_id)
         if isinstance(again, JobRow):
-            return again
-        return await self.submit(msgspec.structs.replace(again, idempotency_key=key))
+            return Replayed(again, [])
+        key = f"{REPLAY_KEY}{again.replay_of}"
+        return Replayed(await self.submit(msgspec.structs.replace(again, idempotency_key=key)), [])
 
     async def bury(self, job_id: str, requester_id: str | None = None) -> State:
         job = await self._operator.bury(job_id, requester_id)

@@ -71,6 +71,7 @@ class JobReply(Timed, frozen=True, kw_only=True):
     error: msgspec.Raw = Blank
     dependency: str | None = None
     pending_dependencies: int = 0
+    depends_on: tuple[str, ...] | None = None
 
 
 class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,7 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     payload_format: str = "json"
     tags: dict[str, str] | None = None
     correlation_id: str | None = None
+    depends_on: tuple[str, ...] | None = None
     stages: list[str] | None = None
     checkpoint: msgspec.Raw = Blank
     checkpoint_format: str = "json"
@@ -237,6 +239,7 @@ def job_of(document: JobReply) -> JobRow:
         callback_url=d.callback_url,
         dependency=d.dependency,
         pending_dependencies=d.pending_dependencies,
+        depends_on=None if d.dependency is None else d.depends_on,
         parent_id=d.parent_id,
         replay_of=d.replay_of,
     )
@@ -277,6 +280,7 @@ def claim_of(document: ClaimedDocument, worker_id: str) -> Claim:
         checkpoint=checkpoint,
         tags_json=msgspec.json.encode(d.tags).decode() if d.tags else None,
         correlation_id=d.correlation_id,
+        depends_on=d.depends_on,
     )
     return Claim(job, Lease(d.job_id, version, expires_at, d.lease_token))
 

@@ -23,6 +23,7 @@ from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.replayed import Replayed
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
@@ -311,17 +312,19 @@ class HttpStore:
     async def failure_groups(self, requester_id: str | None = None, limit: int = 50) -> FailureGroups:
         return await self.operations.failure_groups(requester_id, limit)
 
+    async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
+        """Its dependents are replayed too; the answer does not name them."""
+        said = whose(requester_id) | {"dependents": True}
+        reply = await self._session.post(_path(job_id, "/retry"), said, Subject(job_id))
+        job = job_of(msgspec.json.decode(reply.body, type=JobReply))
+        return Replayed(job if as_stored(job_id) == job.id else _receipt_of(job), [])
+
     async def stats(self, requester_id: str | None = None) -> StoreStats:
         said = msgspec.json.decode((await self._session.get("/stats", whose(requester_id))).body)
         ages = {queue: round(age_s * 1_000_000) for queue, age_s in said["oldest_age_seconds"].items()}
         return StoreStats(said["by_state"], said["by_queue"], said["by_type"], ages, said["per_minute"], said["outbox"])
 
     # --- operators: a key with scope admin ---------------------------------------------------------------
-
-    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
-        """Over HTTP the answer is the job that runs; the key makes one at most."""
-        job = await self.retry(job_id, key=key)
-        return job if as_stored(job_id) == job.id else _receipt_of(job)
 
     async def purge(self, job_ids: Sequence[str]) -> list[str]:
         if not job_ids:

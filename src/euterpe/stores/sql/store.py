@@ -21,6 +21,7 @@ from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, Stor
 from euterpe.model.failures.failure import Category
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
+from euterpe.model.replayed import Replayed
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import (
     IDEMPOTENCY_WINDOW_US,
@@ -51,8 +52,9 @@ from euterpe.stores.sql.jobs.exchange import Exchange
 from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held, lease_news
 from euterpe.stores.sql.jobs.rates import SqlKeyRates
 from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
-from euterpe.stores.sql.jobs.unreadable import without_unreadable
+from euterpe.stores.sql.jobs.workable import workable
 from euterpe.stores.sql.maintenance import operator
+from euterpe.stores.sql.maintenance import replay as graph_replay
 from euterpe.stores.sql.maintenance.purge import purge_dead
 from euterpe.stores.sql.maintenance.sweeper import Sweeps
 from euterpe.stores.sql.outbox.store import Outbox
@@ -321,13 +323,13 @@ class SqlStore:
         ], claims
 
     async def _only_readable(self, claims: list[Claim], request: ClaimRequest) -> list[Claim]:
-        readable = await without_unreadable(self.engine, self.ends, claims)
+        readable = await workable(self.engine, self.ends, claims)
         while len(readable) < len(claims):
             # A short answer would tell the worker that the queue is empty.
             _, more = await self._turns.take([], [], request.after(len(readable)))
             if not more:
                 break
-            readable += await without_unreadable(self.engine, self.ends, more)
+            readable += await workable(self.engine, self.ends, more)
         return readable
 
     # --- operators and readers ---------------------------------------------------------------------
@@ -344,19 +346,27 @@ class SqlStore:
 
     async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
         """The job, scheduled again, or a new job that replays it; with an idempotency key only one such job."""
-        again = await self.engine.write(lambda: operator.retry(job_id, requester_id))
-        if isinstance(again, JobRow):
+        job = await self.engine.write(lambda: operator.retry(job_id, requester_id))
+        if job.state is State.SCHEDULED:
             if self.telemetry is not None:
-                self.telemetry.retried(again.queue)
-            return again
+                self.telemetry.retried(job.queue)
+            return job
+        again = await self.engine.read(lambda: graph_replay.with_results(job))
         receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
         return await self.get(receipt.job_id)
 
-    async def replay(self, job_id: str, key: str) -> Receipt | JobRow:
-        again = await self.engine.write(lambda: operator.retry(job_id, None))
-        if isinstance(again, JobRow):
-            return again
-        return await self.submit(msgspec.structs.replace(again, idempotency_key=key))
+    async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
+        replayed = await self.ends.write(
+            lambda: graph_replay.replay(job_id, requester_id, self.payload_limit, self.key_window_us), EndedBy.OPERATOR
+        )
+        first = replayed.first
+        if isinstance(first, JobRow):
+            if self.wakeups is not None:
+                self.wakeups.announce([first.queue])
+            self._tell([replayed.dependents], None)
+        else:
+            self._tell([[first, *replayed.dependents]], None)
+        return replayed
 
     async def purge(self, job_ids: Sequence[str]) -> list[str]:
         return await self.engine.write(lambda: purge_dead(job_ids))

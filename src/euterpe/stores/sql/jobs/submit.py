@@ -365,10 +365,15 @@ def _columns(planned: Sequence[PlannedJob]) -> dict[str, Sequence[object]]:
 
 
 def _insert_edges(planned: Sequence[PlannedJob]) -> Program[None]:
-    edges = [(job.draft.id, dependency) for job in planned for dependency in job.edges]
-    edges += [(fan_in, job.draft.id) for job in planned for fan_in in job.fan_ins]
+    edges: list[tuple[str, str, int | None]] = []
+    for job in planned:
+        # What was said stands first, in its order; what a fan-in waits for beside it has no place.
+        said = len(job.draft.submission.depends_on)
+        edges += [(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges)]
+        edges += [(fan_in, job.draft.id, None) for fan_in in job.fan_ins]
     if edges:
-        yield each("insert_dependency", job_id=[a for a, _ in edges], depends_on=[b for _, b in edges])
+        job_ids, depends_on, positions = zip(*edges, strict=True)
+        yield each("insert_dependency", job_id=job_ids, depends_on=depends_on, position=positions)
     more: dict[str, int] = {}
     for job in planned:
         for fan_in in job.fan_ins:

@@ -8,9 +8,8 @@ from euterpe.model.claims.outcome import taken_away
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import JobRow
-from euterpe.model.replay import replay_of
 from euterpe.model.state import TERMINAL, By, State, check_move
-from euterpe.model.submission import Submission, check_name
+from euterpe.model.submission import check_name
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs.effects import follow, tell
 from euterpe.stores.sql.program import Program, Row, one
@@ -72,9 +71,9 @@ def cancel(job_id: str, requester_id: str | None, family: Family, *, force: bool
     return State.CANCELLED
 
 
-def retry(job_id: str, requester_id: str | None) -> Program[JobRow | Submission]:
-    """A failed job with budget left is scheduled again. For every other ended job: the submission that replays it as a
-    new one, since terminal stays terminal."""
+def retry(job_id: str, requester_id: str | None) -> Program[JobRow]:
+    """A failed job with budget left, scheduled again. Any other ended job as it is: terminal stays terminal, and a new
+    one replays it."""
     job = yield from hold(job_id, requester_id)
     if job.state not in TERMINAL:
         raise IllegalTransition(job.state, State.SCHEDULED, "only an ended job can be retried")
@@ -84,7 +83,7 @@ def retry(job_id: str, requester_id: str | None) -> Program[JobRow | Submission]
         again = job_from(rows[0])
         yield from tell([again])
         return again
-    return replay_of(job)
+    return job
 
 
 def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[JobRow]:

@@ -1,2 +1,2 @@
 -- An edge of the graph.
-INSERT INTO job_dependencies (job_id, depends_on) VALUES (:job_id, :depends_on) ON CONFLICT DO NOTHING
+INSERT INTO job_dependencies (job_id, depends_on, position) VALUES (:job_id, :depends_on, :position) ON CONFLICT DO NOTHING

@@ -28,7 +28,22 @@ _PAYLOAD = JobRow.__struct_fields__.index("payload")
 def get(job_id: str, requester_id: str | None) -> Program[JobRow]:
     stored_id = possible_id(job_id)
     rows = yield one("get_jobs", ids=[stored_id])
-    return (yield from found(rows, stored_id, requester_id))
+    job = yield from found(rows, stored_id, requester_id)
+    return (yield from with_dependencies([job]))[0]
+
+
+def with_dependencies(jobs: list[JobRow]) -> Program[list[JobRow]]:
+    """The jobs with the ids of what they depend on; asked for only where there is any."""
+    dependents = [job.id for job in jobs if job.dependency is not None]
+    if not dependents:
+        return jobs
+    ids: dict[str, list[str]] = {job_id: [] for job_id in dependents}
+    for job_id, depends_on, _ in (yield one("dependency_ids", ids=dependents)):
+        ids[job_id].append(depends_on)
+    return [
+        msgspec.structs.replace(job, depends_on=tuple(ids[job.id])) if job.dependency is not None else job
+        for job in jobs
+    ]
 
 
 def attempts(job_id: str, requester_id: str | None) -> Program[list[AttemptRow]]:
@@ -87,7 +102,7 @@ def _page(query: Search, stretch: Stretch, correlation_id: str | None = None) ->
         limit=query.limit + 1,
         max_bytes=query.max_bytes,
     )
-    page = jobs_from(row for row in rows[: query.limit] if row[_PAYLOAD] is not None)
+    page = yield from with_dependencies(jobs_from(row for row in rows[: query.limit] if row[_PAYLOAD] is not None))
     if len(rows) > len(page):
         return SearchPage(page, str(page[-1].seq))
     return SearchPage(page, str(stretch.down_to) if stretch.more else None)

@@ -36,7 +36,7 @@ from euterpe.stores.sql.jobs import heartbeat, settle
 from euterpe.stores.sql.jobs.effects import tell
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
 from euterpe.stores.sql.jobs.fast_path import is_plain
-from euterpe.stores.sql.jobs.unreadable import without_unreadable
+from euterpe.stores.sql.jobs.workable import workable
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
@@ -62,7 +62,7 @@ class WorkerProtocolStore:
         if claims is None:
             claims = await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
             self._brief.saw_claims(request, claims)
-        return await without_unreadable(self._engine, self._ends, claims, sent_as_json=True)
+        return await workable(self._engine, self._ends, claims, sent_as_json=True)
 
     async def beat(self, beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""

@@ -1,3 +1,4 @@
 -- Edges of the graph.
-INSERT INTO job_dependencies (job_id, depends_on)
-SELECT * FROM unnest(CAST(:job_id AS uuid[]), CAST(:depends_on AS uuid[])) ON CONFLICT DO NOTHING
+INSERT INTO job_dependencies (job_id, depends_on, position)
+SELECT * FROM unnest(CAST(:job_id AS uuid[]), CAST(:depends_on AS uuid[]), CAST(:position AS integer[]))
+ON CONFLICT DO NOTHING

@@ -1,0 +1,127 @@
+"""Claims as a worker can use them: readable, and with the results of other jobs where the payload refers to them.
+
+The stored payload stays as it was submitted. A job without dependencies pays one look at a column; a batch of claims
+with some pays one read of their ids, and a second one where payloads refer to results.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final
+
+import msgspec
+
+from euterpe.model.claims.outcome import Failed
+from euterpe.model.claims.outcome import settle as decide
+from euterpe.model.errors import EuterpeError
+from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.job import Claim, JobRow
+from euterpe.model.references import has_references, resolved
+from euterpe.model.submission import PAYLOAD_CEILING
+from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.jobs.ends import EndedBy, EndReports, log_ends
+from euterpe.stores.sql.jobs.settle import settle
+from euterpe.stores.sql.jobs.unreadable import without_unreadable
+from euterpe.stores.sql.program import Program, one
+
+log = logging.getLogger("euterpe.store")
+
+NULL: Final = b"null"
+
+
+class Dependencies(msgspec.Struct, frozen=True):
+    """What a claimed job depends on. `said` are the ids by their place in its submission; a pruned one is missing."""
+
+    ids: tuple[str, ...]
+    said: dict[int, str]
+
+
+async def workable(
+    engine: Engine, reports: EndReports, claims: list[Claim], *, sent_as_json: bool = False
+) -> list[Claim]:
+    """The claims that can be worked on. The others are ended, fenced by their claim."""
+    readable = await without_unreadable(engine, reports, claims, sent_as_json=sent_as_json)
+    if all(claim.job.dependency is None for claim in readable):
+        return readable
+    dependents = [claim for claim in readable if claim.job.dependency is not None]
+    try:
+        known, results = await engine.read(lambda: _look_up(dependents))
+    except EuterpeError as error:
+        # The other claims must not be lost with them: these leases run out, and the next claim tries again.
+        log.warning("results of dependencies could not be read yet", exc_info=error)
+        return [claim for claim in readable if claim.job.dependency is None]
+    gone: list[tuple[JobRow, str]] = []
+    usable: list[Claim] = []
+    for claim in readable:
+        if claim.job.dependency is None:
+            usable.append(claim)
+            continue
+        try:
+            usable.append(Claim(_with_results(claim.job, known.get(claim.job.id), results), claim.lease))
+        except LookupError as missing:
+            gone.append((claim.job, str(missing.args[0])))
+    await _end(gone, engine, reports)
+    return usable
+
+
+def _look_up(dependents: Sequence[Claim]) -> Program[tuple[dict[str, Dependencies], dict[str, bytes]]]:
+    rows = yield one("dependency_ids", ids=[claim.job.id for claim in dependents])
+    ids: dict[str, list[str]] = {}
+    said: dict[str, dict[int, str]] = {}
+    for job_id, depends_on, position in rows:
+        ids.setdefault(job_id, []).append(depends_on)
+        if position is not None:
+            said.setdefault(job_id, {})[position] = depends_on
+    known = {job_id: Dependencies(tuple(found), said.get(job_id, {})) for job_id, found in ids.items()}
+    referring = [claim.job.id for claim in dependents if _refers(claim.job)]
+    wanted = sorted({d for job_id in referring for d in said.get(job_id, {}).values()})
+    results: dict[str, bytes] = {}
+    if wanted:
+        for job_id, result in (yield one("results_of", ids=wanted)):
+            results[job_id] = NULL if result is None else bytes(result)
+    return known, results
+
+
+def _refers(job: JobRow) -> bool:
+    return job.payload_format == "json" and has_references(job.payload)
+
+
+def _with_results(job: JobRow, known: Dependencies | None, results: Mapping[str, bytes]) -> JobRow:
+    """LookupError says what is wrong: a result is gone, or they are too much for one payload."""
+    ids = () if known is None else known.ids
+    if not _refers(job):
+        return msgspec.structs.replace(job, depends_on=ids)
+    places = {} if known is None else known.said
+    in_order = [results.get(places.get(place, "")) for place in range(max(places, default=-1) + 1)]
+    try:
+        payload = resolved(job.payload, in_order)
+    except LookupError as missing:
+        place = missing.args[0]
+        named = f" {places[place]}" if place in places else ""
+        raise LookupError(
+            f"the result of its dependency {place}{named} is gone: retention has removed that job"
+        ) from None
+    if len(payload) > PAYLOAD_CEILING:
+        raise LookupError(
+            f"with the results of its dependencies its payload has {len(payload)} bytes; {PAYLOAD_CEILING} are "
+            "allowed: let them return where the result is stored"
+        )
+    return msgspec.structs.replace(job, payload=payload, depends_on=ids)
+
+
+async def _end(gone: Sequence[tuple[JobRow, str]], engine: Engine, reports: EndReports) -> None:
+    """Another try would find the same."""
+    if not gone:
+        return
+    rng = Random()  # a permanent failure has no delay to draw
+    ends = sorted(
+        (decide(job, Failed(Failure(Category.PERMANENT, why, "result_gone")), rng) for job, why in gone),
+        key=lambda settlement: settlement.job_id,
+    )
+    try:
+        _, ended = await reports.write_quietly(lambda: settle(ends, engine.family), EndedBy.SWEEP)
+        log_ends(ended, EndedBy.SWEEP)
+    except EuterpeError as error:
+        log.warning("jobs whose dependencies' results are gone could not be ended yet", exc_info=error)

@@ -1,0 +1,189 @@
+"""Replaying a job with its place in the graph: behind what it waited for, and before what ended with it.
+
+One transaction. Each replayed job has an idempotency key of its own, so that a second replay makes no second job, and a
+job that depended on two dead ones finds the replay of the first when the second is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from euterpe.model.batch import Draft, Receipt, Unit, new_ids
+from euterpe.model.dependency import MAX_EDGES, Dependency, in_order
+from euterpe.model.errors import DependencyLimit, EuterpeError, IllegalTransition
+from euterpe.model.job import JobRow
+from euterpe.model.references import has_references
+from euterpe.model.replay import replay_of
+from euterpe.model.replayed import REPLAY_KEY, Replayed
+from euterpe.model.state import TERMINAL, By, State, check_move
+from euterpe.model.submission import Submission, check, idempotency_scope
+from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.submit import submit
+from euterpe.stores.sql.maintenance.operator import hold
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.rows import job_from, jobs_from
+
+DEPENDENCY_ENDED: Final = "dependency_ended"
+
+
+def replay(job_id: str, requester_id: str | None, payload_limit: int, key_window_us: int) -> Program[Replayed]:
+    """IllegalTransition: it has not ended, or something that it waits for has ended badly and is not replayed yet."""
+    job = yield from hold(job_id, requester_id)
+    if job.state not in TERMINAL:
+        raise IllegalTransition(job.state, State.SCHEDULED, "only an ended job can be replayed")
+    ended = yield from _ended_with(job)
+    waits = yield from _waits(ended)
+    made = yield from _made_before(ended)
+    outside = yield from _outside(ended, waits)
+    again = (yield from _schedule_again(job)) if _may_run_as_itself(job) and job.id not in made else None
+    stands_for = {job_id: receipt.job_id for job_id, receipt in made.items()}
+    if again is not None:
+        stands_for[job.id] = job.id
+    drafts = _drafts(job, ended, waits, outside, stands_for)
+    for draft in drafts:
+        check(draft.submission, payload_limit)
+    stored = yield from _store(drafts, key_window_us)
+    if again is not None:
+        return Replayed(again, stored)
+    return Replayed(made[job.id], stored) if job.id in made else Replayed(stored[0], stored[1:])
+
+
+def _store(drafts: list[Draft], key_window_us: int) -> Program[list[Receipt]]:
+    if not drafts:
+        return []
+    (answer,) = yield from submit([Unit(tuple(drafts))], key_window_us=key_window_us)
+    if isinstance(answer, EuterpeError):
+        raise answer
+    return answer
+
+
+def with_results(job: JobRow) -> Program[Submission]:
+    """The replay of one job alone. It waits for nothing, unless its payload refers to results: those it needs."""
+    said = replay_of(job)
+    if not has_references(job.payload):
+        return said
+    waits = (yield from _waits({job.id: job}))[job.id]
+    return msgspec.structs.replace(said, depends_on=waits.ids, dependency=waits.kind)
+
+
+def _may_run_as_itself(job: JobRow) -> bool:
+    return job.state is State.FAILED and job.attempt_count < job.max_attempts and not _ended_by_another(job)
+
+
+def _schedule_again(job: JobRow) -> Program[JobRow]:
+    check_move(job.state, State.SCHEDULED, By.OPERATOR)
+    rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
+    again = job_from(rows[0])
+    yield from tell([again])
+    return again
+
+
+def _ended_by_another(job: JobRow) -> bool:
+    error = job.error_document
+    return job.state is not State.COMPLETED and error is not None and error.get("code") == DEPENDENCY_ENDED
+
+
+def _ended_with(job: JobRow) -> Program[dict[str, JobRow]]:
+    """The job, and all that ended because of it, directly or not."""
+    ended = {job.id: job}
+    edge = [job.id] if job.state is not State.COMPLETED else []
+    while edge:
+        rows = yield one("dependents_of", ids=edge)
+        fresh = sorted({row[0] for row in rows} - ended.keys())
+        found = jobs_from((yield one("get_jobs", ids=fresh))) if fresh else []
+        edge = [dependent.id for dependent in found if _ended_by_another(dependent)]
+        ended |= {dependent.id: dependent for dependent in found if dependent.id in set(edge)}
+        if len(ended) > MAX_EDGES:
+            raise DependencyLimit("job_id", f"more than {MAX_EDGES} jobs ended with {job.id}; replay them in parts")
+    return ended
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """How a job waited, and for what, in the order in which it was said."""
+
+    kind: Dependency
+    ids: tuple[str, ...]
+
+
+def _waits(jobs: Mapping[str, JobRow]) -> Program[dict[str, Waits]]:
+    """A fan-in on a parent that is replayed waits for what that will spawn anew. On one that completed, it waits for
+    the children that are there. Edges older than the column know no order."""
+    said: dict[str, list[str]] = {job_id: [] for job_id in jobs}
+    more: dict[str, list[str]] = {job_id: [] for job_id in jobs}
+    for job_id, depends_on, position in (yield one("dependency_ids", ids=list(jobs))):
+        (more if position is None else said)[job_id].append(depends_on)
+    waits: dict[str, Waits] = {}
+    for job_id, job in jobs.items():
+        kind = Dependency.AFTER if job.dependency is None else Dependency(job.dependency)
+        ids = said[job_id] or more[job_id]
+        if kind is Dependency.FAN_IN and said[job_id] and not jobs.keys() & set(said[job_id]):
+            kind, ids = Dependency.AFTER, [*said[job_id], *more[job_id]]
+        waits[job_id] = Waits(kind, tuple(ids))
+    return waits
+
+
+def _made_before(ended: Mapping[str, JobRow]) -> Program[dict[str, Receipt]]:
+    """The replays of these jobs that are remembered."""
+    made: dict[str, Receipt] = {}
+    for job in ended.values():
+        receipt = yield from _replay_made_of(job)
+        if receipt is not None:
+            made[job.id] = receipt
+    return made
+
+
+def _replay_made_of(job: JobRow) -> Program[Receipt | None]:
+    scope = idempotency_scope(job.requester_id, job.type)
+    rows = yield one("existing_keys", scope=scope, key=f"{REPLAY_KEY}{job.id}")
+    return Receipt.replay(bytes(rows[0][2])) if rows and rows[0][2] is not None else None
+
+
+def _outside(ended: Mapping[str, JobRow], waits: Mapping[str, Waits]) -> Program[dict[str, str | None]]:
+    """What these jobs wait for beside each other: the id that stands for it now; None where it ended badly and nothing
+    replays it."""
+    ids = sorted({d for waiting in waits.values() for d in waiting.ids} - ended.keys())
+    stands_for: dict[str, str | None] = {}
+    for job in jobs_from((yield one("get_jobs", ids=ids))) if ids else []:
+        stands_for[job.id] = job.id
+        if job.state in TERMINAL and job.state is not State.COMPLETED:
+            receipt = yield from _replay_made_of(job)
+            stands_for[job.id] = None if receipt is None else receipt.job_id
+    return stands_for
+
+
+def _drafts(
+    first: JobRow,
+    ended: Mapping[str, JobRow],
+    waits: Mapping[str, Waits],
+    outside: Mapping[str, str | None],
+    stands_for: dict[str, str],
+) -> list[Draft]:
+    """The first job, where it is not scheduled again as itself, then its dependents. One that also waits for another
+    dead job stays dead until that one is replayed, and so does what is behind it."""
+    drafts: list[Draft] = []
+    for job_id in in_order({job_id: waits[job_id].ids for job_id in ended}):
+        if job_id in stands_for:
+            continue
+        job, kind, ids = ended[job_id], waits[job_id].kind, waits[job_id].ids
+        # What is in neither was pruned: nothing waits for it any more.
+        now = {d: stands_for.get(d) if d in ended else outside[d] for d in ids if d in ended or d in outside}
+        dead = next((d for d, replayed in now.items() if replayed is None), None)
+        if dead is not None and kind is not Dependency.AFTER_ANY:
+            if job_id == first.id:
+                why = f"its dependency {dead} ended badly; replay that one, and this one runs behind it"
+                raise IllegalTransition(job.state, State.SCHEDULED, why)
+            continue
+        (new_id,) = new_ids(1)
+        stands_for[job_id] = new_id
+        needed = tuple(replayed or d for d, replayed in now.items())
+        if has_references(job.payload):
+            # Results count by place: one that retention removed must be missed, not passed over.
+            needed = tuple(now.get(d) or d for d in ids)
+        said = msgspec.structs.replace(
+            replay_of(job), depends_on=needed, dependency=kind, idempotency_key=f"{REPLAY_KEY}{job_id}"
+        )
+        drafts.append(Draft(new_id, said))
+    return sorted(drafts, key=lambda draft: draft.submission.replay_of != first.id)

@@ -1,0 +1,2 @@
+-- Who depends on any of these jobs.
+SELECT DISTINCT CAST(d.job_id AS TEXT) FROM job_dependencies AS d WHERE d.depends_on {{in ids uuid}}

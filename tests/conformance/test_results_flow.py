@@ -1,0 +1,85 @@
+"""A claim brings the results that its payload refers to; what is stored stays as it was submitted."""
+
+from __future__ import annotations
+
+import pytest
+
+from euterpe.model.dependency import Dependency
+from euterpe.model.errors import InvalidInput
+from euterpe.model.state import State
+from euterpe.stores.sql.store import SqlStore
+from tests.conformance.acts import DAY, complete, job, release, submit, take, take_one
+from tests.conformance.clock import FrozenClock
+
+SUM = b'{"parts":[{"$euterpe.result": 1},{"$euterpe.result": 0}],"n":10000000000000000000000.5}'
+
+
+async def test_a_claim_has_the_results_in_place_of_the_references(store: SqlStore) -> None:
+    a, b = await submit(store, "part"), await submit(store, "part")
+    total = await submit(store, "total", payload=SUM, depends_on=(a, b))
+    assert (await store.get(total)).depends_on == (a, b)
+    for claim in await take(store):
+        await complete(store, claim, b'{"from": "' + claim.job.id.encode() + b'"}')
+    for _ in range(2):  # A second claim of the same job finds them again.
+        claim = await take_one(store)
+        assert claim.job.depends_on == (a, b)
+        assert claim.job.payload.replace(b'": "', b'":"') == (
+            b'{"parts":[{"from":"%s"},{"from":"%s"}],"n":10000000000000000000000.5}' % (b.encode(), a.encode())
+        )
+        await release(store, claim)
+    stored = await store.get(total)
+    assert b'"$euterpe.result"' in stored.payload
+    assert stored.depends_on == (a, b)
+
+
+async def test_a_dependency_without_a_result_gives_null(store: SqlStore) -> None:
+    first = await submit(store, "first")
+    await submit(store, "then", payload=b'{"x":{"$euterpe.result":0}}', depends_on=(first,))
+    await complete(store, await take_one(store), None)
+    assert (await take_one(store)).job.payload == b'{"x":null}'
+
+
+async def test_a_result_that_retention_removed_ends_the_job_and_says_which(store: SqlStore, clock: FrozenClock) -> None:
+    first, slow = await submit(store, "first"), await submit(store, "slow", lifetime_us=100 * DAY)
+    then = await submit(
+        store, "then", payload=b'{"x":{"$euterpe.result":0}}', depends_on=(first, slow), lifetime_us=100 * DAY
+    )
+    plain = await submit(store, "plain", depends_on=(slow,), lifetime_us=100 * DAY)
+    await complete(store, await take_one(store, types=("first",)), b"7")
+    clock.advance(days=8)
+    await store.sweeps.prune()
+    await complete(store, await take_one(store, types=("slow",)), b"8")
+    assert [claim.job.id for claim in await take(store)] == [plain]
+    ended = await store.get(then)
+    assert ended.state is State.FAILED
+    assert ended.error_document is not None
+    assert ended.error_document["code"] == "result_gone"
+    assert "the result of its dependency 0 is gone" in ended.error_document["message"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind", "word"),
+    [
+        (b'{"x":{"$euterpe.result":1}}', Dependency.AFTER, "dependency 1; depends_on names 1 jobs"),
+        (b'{"x":{"$euterpe.result":-1}}', Dependency.AFTER, "reserved name"),
+        (b'{"x":{"$euterpe.result":0,"y":1}}', Dependency.AFTER, "reserved name"),
+        (b'{"$euterpe.result":"0"}', Dependency.AFTER, "reserved name"),
+        (b'["$euterpe.result"]', Dependency.AFTER, "reserved name"),
+        (b'{"x":{"$euterpe.result":0}}', Dependency.AFTER_ANY, "does not wait for every result"),
+        (b'{"x":{"$euterpe.result":"previous"}}', Dependency.AFTER, "PREVIOUS stands in a chain"),
+    ],
+)
+async def test_what_only_looks_like_a_reference_is_refused(
+    store: SqlStore, payload: bytes, kind: Dependency, word: str
+) -> None:
+    first = await submit(store, "first")
+    with pytest.raises(InvalidInput, match=word):
+        await store.submit(job("then", payload=payload, depends_on=(first,), dependency=kind))
+
+
+async def test_the_name_inside_a_text_is_just_a_text(store: SqlStore) -> None:
+    first = await submit(store, "first")
+    said = b'{"x":"{\\"$euterpe.result\\":0} \\u0024euterpe.result","\\u0024euterpe.result":5}'
+    await submit(store, "then", payload=said, depends_on=(first,))
+    await complete(store, await take_one(store), b"7")
+    assert (await take_one(store)).job.payload == said
