@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.model.failures.job_error import JobError
     from euterpe.model.priority import Priority
     from euterpe.model.state import State
+    from euterpe.model.unique import Unique
     from euterpe.ports import Telemetry
     from euterpe.queue.circuit_breaker import CircuitBreakerOptions
     from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, PreparedJob
@@ -62,6 +63,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
 __version__ = "0.1.0"
 
 _HOMES = {
+    "euterpe.model.unique": "Unique",
     "euterpe.model.failures.backoff": "Backoff Strategy",
     "euterpe.model.dependency": "Dependency",
     "euterpe.model.duration": "DurationLike",
@@ -179,6 +181,7 @@ __all__ = [
     "SyncQueue",
     "Telemetry",
     "TemporaryError",
+    "Unique",
     "UnknownDependency",
     "UnprocessableRow",
     "Unsupported",

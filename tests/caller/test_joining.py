@@ -189,3 +189,15 @@ async def test_bad_input_is_refused_before_the_connection_is_touched(scene: Scen
         await scene.store.submit_unit_on(Unit(drafts_of([Submission(type="")])), scene.caller.connection)
     await scene.caller.rollback()
     assert await scene.rows() == before
+
+
+async def test_a_job_that_is_kept_for_its_unique_key_does_not_start_before_the_commit(scene: Scene) -> None:
+    kept = await scene.store.submit(Submission(type="mail", unique_key="k"))
+    await scene.caller.begin()
+    await scene.caller.order()
+    assert (await submit(scene, unique_key="k")).job_id == kept.job_id
+    if scene.store.engine.family == "postgres":  # SQLite's one writer waits for the caller anyway.
+        assert await scene.store.claim(ClaimRequest(worker_id="w", limit=10)) == []
+    await scene.caller.commit()
+    claims = await scene.store.claim(ClaimRequest(worker_id="w", limit=10))
+    assert [claim.job.id for claim in claims] == [kept.job_id]

@@ -12,6 +12,7 @@ from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.model.submission import Submission, idempotency_scope, request_hash
+from euterpe.model.unique import Unique
 
 BASE = Submission(type="t", tags={"a": "1", "b": "2"}, depends_on=("x", "y"))
 
@@ -37,12 +38,15 @@ OTHER: dict[str, Any] = {
     "callback_events": "terminal",
     "concurrency_key": "k",
     "concurrency_limit": 1,
+    "unique_key": "u",
 }
 NOT_SAID = {
     "idempotency_key": "the key itself",
     "idempotency_window_us": "how long the key is remembered; a release that changes it makes no conflicts",
     "requester_id": "part of the key's scope",
     "replay_of": "said by the system, not by the user",
+    "expected_us": "said by the system, not by the user",
+    "unique": "says something with a unique_key only; see below",
 }
 
 
@@ -58,6 +62,12 @@ def test_the_key_and_its_scope_are_no_part_of_the_request() -> None:
 
 def test_every_field_is_either_hashed_or_left_out_for_a_reason() -> None:
     assert set(Submission.__struct_fields__) == set(OTHER) | set(NOT_SAID)
+
+
+def test_what_a_unique_key_does_is_part_of_the_request() -> None:
+    waiting = msgspec.structs.replace(BASE, unique_key="u")
+    active = msgspec.structs.replace(waiting, unique=Unique.ACTIVE)
+    assert request_hash(waiting) != request_hash(active)
 
 
 def test_the_order_of_tags_does_not_matter() -> None:

@@ -7,6 +7,7 @@ from tests.planted.planting import Bug, Edit
 COMPLETING = "tests/caller/test_completing.py"
 CANCELLING = "tests/worker/test_cancelling.py"
 RATES = "tests/conformance/test_rates.py"
+JOINING = "tests/caller/test_joining.py"
 OWN = "tests/worker/test_own_transactions.py"
 
 CONTROL_BUGS = (
@@ -36,6 +37,12 @@ CONTROL_BUGS = (
         "a_newcomer_takes_the_token_of_who_waits",
         (Edit("stores/sql/jobs/rates.py", "if ahead is None or URGENCY(job) < ahead][:free]", "][:free]"),),
         f"{RATES}::test_a_newcomer_does_not_pass_who_waits_but_an_urgent_one_does[sqlite]",
+        "assert",
+    ),
+    Bug(
+        "a_job_that_is_kept_starts_before_the_submission_is_committed",
+        (Edit("stores/sql/jobs/unique.py", '_look("get_jobs_for_update", job_id)', '_look("get_jobs", job_id)'),),
+        f"{JOINING}::test_a_job_that_is_kept_for_its_unique_key_does_not_start_before_the_commit[psycopg]",
         "assert",
     ),
 )

@@ -17,6 +17,7 @@ from euterpe.model.events.names import family_of
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
 from euterpe.model.references import check_references, has_references
 from euterpe.model.state import CLAIMED, PLAIN_STAGES
+from euterpe.model.unique import Unique
 from euterpe.model.urls.http_url import BadUrl, parse_http_url
 
 MINUTE_US: Final = 60 * 1_000_000
@@ -80,6 +81,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     callback_events: str = "all"
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
+    unique_key: str | None = None
+    unique: Unique = Unique.WAITING
     replay_of: str | None = None
     expected_us: int | None = None
     """How long its requester is told that it will take: kept with the receipt, so that a replay says the same."""
@@ -147,8 +150,20 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
         raise InvalidInput("concurrency_limit", "goes with a concurrency_key")
     if s.concurrency_limit is not None:
         _check_range("concurrency_limit", s.concurrency_limit, 1, 1_000_000)
+    if s.unique_key is not None:
+        _check_unique(s)
     if s.stages is not PLAIN_STAGES:
         _check_stages(s.stages)
+
+
+def _check_unique(s: Submission) -> None:
+    check_text("unique_key", s.unique_key, KEY_LIMIT, least=1)
+    if not isinstance(s.unique, Unique):
+        raise InvalidInput("unique", f"must be one of {', '.join(Unique)}")
+    if s.idempotency_key is not None:
+        raise InvalidInput("unique_key", "and idempotency_key both say when a second job is the first; give one")
+    if s.unique is Unique.DEBOUNCE and not s.delay_us:
+        raise InvalidInput("unique", "debounce needs a delay: the time without a submission after which the job runs")
 
 
 def check_limit_key(key: str) -> None:
@@ -269,6 +284,8 @@ def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = No
         submission.concurrency_key,
         submission.concurrency_limit,
     ]
+    if submission.unique_key is not None:  # Not always: hashes that are stored must stay what they are.
+        said += [submission.unique_key, submission.unique]
     digest = hashlib.sha256(msgspec.json.encode(said, order="deterministic"))
     digest.update(submission.payload)
     return digest.digest()

@@ -88,6 +88,10 @@ class SubmissionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     callback_events: Annotated[Literal["all", "terminal"] | UnsetType, _unless_declared("all")] = UNSET
     concurrency_key: Key | None = None
     concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    unique_key: Annotated[Key, Meta(description="One job of this type and key at a time")] | None = None
+    unique: Annotated[Literal["waiting", "active", "replace", "debounce"] | UnsetType, _unless_declared("waiting")] = (
+        UNSET
+    )
 
 
 class BatchJobBody(SubmissionBody, frozen=True, kw_only=True, forbid_unknown_fields=True):

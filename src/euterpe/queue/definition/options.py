@@ -18,6 +18,7 @@ from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.priority import Priority, parse_priority
 from euterpe.model.references import ReferenceBook
 from euterpe.model.submission import Submission
+from euterpe.model.unique import Unique, parse_unique
 from euterpe.queue.definition.backoffs import parse_backoff
 from euterpe.worker.json_types import to_json_with_references
 
@@ -32,6 +33,8 @@ class Options(TypedDict, total=False):
     `correlation_id` and `tags`: what it is found by. `depends_on`: jobs or ids that it waits for, in the way that
     `dependency` says. `callback_url` and `callback_events`: where its changes are told, and which.
     `concurrency_key`, `concurrency_limit`: how many jobs with this key run at a time. `stages`: the names of its steps.
+    `unique_key`: one job of this type and key at a time; `unique` says of which: `waiting`, `active` (waiting or
+    running), `replace` (the waiting one gets the new arguments) or `debounce` (and its delay begins anew).
 
     Example:
         await queue.submit("report.render", {"report_id": 7}, priority="bulk", delay="5m", tags={"team": "a"})
@@ -58,6 +61,8 @@ class Options(TypedDict, total=False):
     callback_events: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
+    unique_key: str | None
+    unique: Unique | str | None
     stages: Iterable[str] | None
 
 
@@ -142,6 +147,10 @@ def _dependency(fields: Fields, value: Any) -> None:
     fields["dependency"] = parse_dependency(value)
 
 
+def _unique(fields: Fields, value: Any) -> None:
+    fields["unique"] = parse_unique(value)
+
+
 def _run_at(fields: Fields, value: Any) -> None:
     if isinstance(value, datetime):
         if value.tzinfo is None:
@@ -203,6 +212,8 @@ _READ: Final[dict[str, Reader]] = {
     "callback_events": _same("callback_events"),
     "concurrency_key": _same("concurrency_key"),
     "concurrency_limit": _same("concurrency_limit"),
+    "unique_key": _same("unique_key"),
+    "unique": _unique,
     "stages": _stages,
 }
 

@@ -17,6 +17,7 @@ from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.priority import parse_priority
 from euterpe.model.submission import Submission, check
+from euterpe.model.unique import Unique
 from euterpe.server.http.decoding import opaque_json
 from euterpe.server.http.problems import Refusal, pointer_of, refusal_of
 from euterpe.server.job_types import UNDECLARED, JobTypes
@@ -93,6 +94,8 @@ def _translated(body: SubmissionBody, usual: Submission, requester_id: str, at: 
         callback_events=usual.callback_events if body.callback_events is UNSET else body.callback_events,
         concurrency_key=usual.concurrency_key if body.concurrency_key is None else body.concurrency_key,
         concurrency_limit=usual.concurrency_limit if body.concurrency_limit is None else body.concurrency_limit,
+        unique_key=usual.unique_key if body.unique_key is None else body.unique_key,
+        unique=usual.unique if body.unique is UNSET else Unique(body.unique),
     )
 
 

@@ -119,6 +119,11 @@ def microseconds(at: datetime | None) -> int | None:
     return None if at is None else (at - _EPOCH) // _MICROSECOND
 
 
+AS_SAID: Final = (
+    "idempotency_key", "correlation_id", "callback_url", "concurrency_key", "concurrency_limit", "tags", "unique_key",
+)  # fmt: skip
+
+
 def body_of(submission: Submission) -> dict[str, Any]:
     """A submission as `POST /jobs` takes it; what is the default anyway is left out."""
     s = submission
@@ -135,9 +140,19 @@ def body_of(submission: Submission) -> dict[str, Any]:
         "callback_events": s.callback_events,
         "dependency": str(s.dependency),
     }
-    for name in ("idempotency_key", "correlation_id", "callback_url", "concurrency_key", "concurrency_limit", "tags"):
+    for name in (
+        "idempotency_key",
+        "correlation_id",
+        "callback_url",
+        "concurrency_key",
+        "concurrency_limit",
+        "tags",
+        "unique_key",
+    ):
         if (value := getattr(s, name)) is not None:
             body[name] = value
+    if s.unique_key is not None:
+        body["unique"] = str(s.unique)
     if s.idempotency_window_us is not None:
         body["idempotency_window"] = _duration(s.idempotency_window_us)
     if s.delay_us:

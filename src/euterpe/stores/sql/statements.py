@@ -46,6 +46,7 @@ TABLES: Final = (
     "euterpe_operations",
     "euterpe_sessions",
     "euterpe_key_rates",
+    "euterpe_unique_jobs",
 )
 
 _NOW: Final = {

@@ -27,6 +27,7 @@ from euterpe.model.submission import (
 from euterpe.stores.sql.jobs.effects import follow
 from euterpe.stores.sql.jobs.plan import PlannedJob, plan_units
 from euterpe.stores.sql.jobs.uniform_batch import AS_SAID, alike, insert_uniform
+from euterpe.stores.sql.jobs.unique import find_unique, unique_keys
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.statements import Family
 
@@ -53,7 +54,7 @@ def is_plain(units: Iterable[Unit]) -> bool:
 
 def _stands_alone(draft: Draft) -> bool:
     s = draft.submission
-    return not s.depends_on and s.idempotency_key is None and s.run_at is None
+    return not s.depends_on and s.idempotency_key is None and s.run_at is None and s.unique_key is None
 
 
 def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:
@@ -80,12 +81,18 @@ def submit(
     for i, wanted in claims.items():
         if len({c.key for c in wanted}) < len(wanted):
             answers[i] = InvalidInput("idempotency_key", "the same key stands twice in one batch")
+    uniques = {i: [key for key, _ in unique_keys(unit)] for i, unit in enumerate(units)}
+    for i, named in uniques.items():
+        if len(set(named)) < len(named):
+            answers[i] = InvalidInput("unique_key", "the same key stands twice in one batch")
     waiting = [i for i in claims if i not in answers]
     while waiting:
         # Two units with one key cannot both be first: the later one goes round again and finds the key taken.
-        now, waiting = _first_of_each_key(waiting, claims)
+        now, waiting = _first_of_each_key(waiting, claims, uniques)
         yield from _take_keys({i: claims[i] for i in now}, answers, replays)
         fresh = [i for i in now if i not in answers]
+        if any(uniques[i] for i in fresh):
+            yield from find_unique({i: units[i] for i in fresh}, replays)
         yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)
         yield from _replay_taken({i: claims[i] for i in waiting}, answers, replays)
         waiting = [i for i in waiting if i not in answers]
@@ -175,12 +182,14 @@ def _unit_key_claim(unit: Unit, window_us: int) -> KeyClaim:
     return KeyClaim((scope, unit.key), said.digest(), first.id, None, longest_us)
 
 
-def _first_of_each_key(indexes: list[int], claims: dict[int, list[KeyClaim]]) -> tuple[list[int], list[int]]:
-    seen: set[Key] = set()
+def _first_of_each_key(
+    indexes: list[int], claims: dict[int, list[KeyClaim]], uniques: dict[int, list[Key]]
+) -> tuple[list[int], list[int]]:
+    seen: set[tuple[bool, Key]] = set()
     now: list[int] = []
     later: list[int] = []
     for i in indexes:
-        keys = {claim.key for claim in claims[i]}
+        keys = {(False, claim.key) for claim in claims[i]} | {(True, key) for key in uniques[i]}
         (later if keys & seen else now).append(i)
         seen |= keys
     return now, later

@@ -16,6 +16,7 @@ from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import late_dependencies, rates
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
+from euterpe.stores.sql.jobs.unique import forget_unique
 from euterpe.stores.sql.maintenance import sweep
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.program import Program, one
@@ -121,6 +122,7 @@ class Sweeps:
         return jobs
 
     async def expire_keys(self) -> int:
+        await self._all(lambda: forget_unique(BATCH))
         return await self._all(lambda: sweep.expire_keys(BATCH))
 
     async def _all_told(self, make: Callable[[], Program[int]]) -> int:

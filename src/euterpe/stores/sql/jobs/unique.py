@@ -1,0 +1,86 @@
+"""Unique keys: a submission finds the job that has its key, and keeps it, changes it, or takes its place.
+
+The key's row is held first, so two submissions of one key take turns. A job that waits is held too before it is kept or
+changed: it cannot start before the submission is committed, and so it sees what was written with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from euterpe.model.batch import Draft, Receipt, Unit
+from euterpe.model.document import rfc3339
+from euterpe.model.job import JobRow
+from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.state import WAITING
+from euterpe.model.submission import idempotency_scope
+from euterpe.model.unique import Unique
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.rows import jobs_from
+
+UniqueKey = tuple[str, str]
+
+
+def unique_keys(unit: Unit) -> list[tuple[UniqueKey, Draft]]:
+    return [
+        ((idempotency_scope(s.requester_id, s.type), s.unique_key), draft)
+        for draft in unit.drafts
+        if (s := draft.submission).unique_key is not None
+    ]
+
+
+def find_unique(units: Mapping[int, Unit], replays: dict[int, dict[str, Receipt]]) -> Program[None]:
+    """Note what is answered by a job that is there already; everything else is new, and has its key now."""
+    wanted = sorted(
+        ((key, i, draft) for i, unit in units.items() for key, draft in unique_keys(unit)),
+        key=lambda found: found[0],
+    )
+    for (scope, key), i, draft in wanted:
+        ((job_id,),) = yield one("hold_unique", scope=scope, key=key, job_id=draft.id)
+        if job_id == draft.id:
+            continue
+        kept = yield from _kept(job_id, draft)
+        if kept is None:
+            yield one("take_unique", scope=scope, key=key, job_id=draft.id)
+        else:
+            replays.setdefault(i, {})[draft.id] = kept
+
+
+def _kept(job_id: str, draft: Draft) -> Program[Receipt | None]:
+    """The receipt of the job that stays; None where it does not keep the new one away."""
+    s = draft.submission
+    job = yield from _look("get_jobs", job_id)
+    if job is not None and job.state in WAITING:
+        job = yield from _look("get_jobs_for_update", job_id)
+    if job is None or not s.unique.is_taken_by(job.state):
+        return None
+    if s.unique.replaces:
+        yield one(
+            "replace_waiting",
+            id=job.id,
+            claim_version=job.claim_version,
+            payload=s.payload,
+            payload_format=s.payload_format,
+            delay_us=s.delay_us if s.unique is Unique.DEBOUNCE else None,
+        )
+    return Receipt(
+        job_id=job.id,
+        type=job.type,
+        queue=job.queue,
+        state=job.state,
+        priority=PRIORITY_NAMES[job.priority],
+        created_at=rfc3339(job.created_at) or "",
+        correlation_id=job.correlation_id,
+        replayed=True,
+    )
+
+
+def _look(statement: str, job_id: str) -> Program[JobRow | None]:
+    rows = yield one(statement, ids=[job_id])
+    return jobs_from(rows)[0] if rows else None
+
+
+def forget_unique(limit: int) -> Program[int]:
+    """Keys of jobs that have ended; returns how many."""
+    rows = yield one("forget_unique", limit=limit)
+    return len(rows)
