@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
@@ -42,11 +43,14 @@ class Shop:
         self.permits = asyncio.Semaphore(0)
         self.begun: list[int] = []
         self.pace = Eager(4)
+        self.is_broken = False
 
         @self.queue.job("held")
         async def held(n: int) -> None:
             self.begun.append(n)
             await self.permits.acquire()
+            if self.is_broken:
+                raise ConnectionError("what it needs is away")
 
     async def submit(self, n: int, priority: int = 2) -> JobHandle[Any]:
         return await self.queue.submit("held", {"n": n}, priority=priority)
@@ -54,7 +58,13 @@ class Shop:
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[WorkerLoop]:
         core = core_of(self.queue)
-        settings = WorkerSettings(worker_id="w:1", concurrency=1, lease_ttl_us=1_000_000, poll_s=0.05)
+        settings = WorkerSettings(
+            worker_id="w:1",
+            concurrency=1,
+            lease_ttl_us=1_000_000,
+            poll_s=0.05,
+            breaker=BreakerPolicy(min_samples=2),
+        )
         async with self.queue:
             worker = WorkerLoop(core.store, core.handlers, settings, wakeups=core.wakeups, pace=self.pace)
             running = asyncio.create_task(worker.run())
@@ -125,6 +135,19 @@ async def test_what_waits_too_long_goes_back_and_is_not_claimed_ahead_again(
             shop.permits.release()
         await all_in(shop.queue, jobs, State.COMPLETED)
     assert shop.begun == [0, 1, 2]
+
+
+@ON_SQLITE_ALONE
+async def test_what_waits_goes_back_uncharged_when_the_circuit_of_its_queue_opens(shop: Shop) -> None:
+    shop.is_broken = True
+    async with shop.at_work():
+        jobs = [await shop.submit(n) for n in range(5)]
+        await all_in(shop.queue, jobs, State.RUNNING)
+        shop.permits.release()
+        shop.permits.release()
+        rows = await all_in(shop.queue, jobs[3:], State.SCHEDULED)
+        assert [row.attempt_count for row in rows] == [0, 0]
+        assert shop.begun in ([0, 1], [0, 1, 2]), "one may begin before the failure is counted"
 
 
 async def test_a_job_that_kills_its_worker_pays_for_each_attempt_and_those_that_wait_behind_it_for_none(

@@ -167,8 +167,8 @@ class QueueCore:
         """An event that a worker of this very queue sets when the job is ended: no poll to wait for."""
         return self._watching.watch(job_id)
 
-    def settled(self, job_id: str, verdict: SettleResult) -> None:
-        self._watching.settled(job_id, verdict)
+    def settled(self, job_ids: Sequence[str], verdict: SettleResult) -> None:
+        self._watching.settled(job_ids, verdict)
 
     # --- handles ------------------------------------------------------------------------------------
 

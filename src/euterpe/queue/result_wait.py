@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from euterpe.model.claims.exchange import SettleResult
@@ -30,10 +30,11 @@ class Watching:
             else:
                 del self._waiters[job_id]
 
-    def settled(self, job_id: str, verdict: SettleResult) -> None:
-        """An attempt was written; most are nobody's concern."""
+    def settled(self, job_ids: Sequence[str], verdict: SettleResult) -> None:
+        """Attempts were written; most are nobody's concern."""
         if not self._waiters or verdict.state not in TERMINAL:
             return
-        for loop, event in self._waiters.get(job_id, ()):
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(event.set)
+        for job_id in job_ids:
+            for loop, event in self._waiters.get(job_id, ()):
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(event.set)

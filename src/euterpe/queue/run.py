@@ -82,8 +82,8 @@ async def run_worker(
         webhook_service = WebhookService(core, settings, telemetry)
         webhooks = webhooks and Capability.OUTBOX in core.store.capabilities
 
-        def settled(job_id: str, verdict: SettleResult) -> None:
-            core.settled(job_id, verdict)
+        def settled(job_ids: Sequence[str], verdict: SettleResult) -> None:
+            core.settled(job_ids, verdict)
             if verdict.state is State.RETRYING:
                 sweeper.expect(verdict.delay_us)
 

@@ -11,19 +11,25 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, Final
 
-from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.exchange import (
+    COMPLETED,
+    LEASE_TTL_US,
+    Advance,
+    ClaimRequest,
+    HeartbeatReply,
+    Report,
+    SettleResult,
+)
 from euterpe.model.claims.outcome import Failed, Outcome, Success
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
-from euterpe.model.state import State
 from euterpe.ports import CallerCompletions, Claims
 from euterpe.worker.handlers import Handlers, encode_result
 
 log = logging.getLogger("euterpe.worker")
 
 ASK_AGAIN_S: Final = 0.5
-COMMITTED: Final = SettleResult(True, State.COMPLETED)
 NOT_AWAITED: Final = Failure(
     Category.PERMANENT, "ctx.complete() was not awaited, so nothing was completed; await it", "completion_not_awaited"
 )
@@ -151,6 +157,6 @@ class HandlerCompletions:
     def _with_committed(self, finished: Sequence[Report], verdicts: Sequence[SettleResult]) -> list[SettleResult]:
         left = iter(verdicts)
         names = [f.claim.lease.attempt_id for f in finished]
-        answers = [COMMITTED if name in self._committed else next(left) for name in names]
+        answers = [COMPLETED if name in self._committed else next(left) for name in names]
         self._committed.difference_update(names)
         return answers

@@ -9,6 +9,7 @@ from euterpe.model.claims.exchange import Report, SettleResult
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim
+from euterpe.model.state import State
 from euterpe.ports import Telemetry
 
 
@@ -31,6 +32,8 @@ class Silent:
 
 
 def tell_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
+    if isinstance(telemetry, Silent):
+        return
     latencies: dict[str, list[float]] = {}
     for claim in claims:
         job = claim.job
@@ -38,6 +41,17 @@ def tell_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
         latencies.setdefault(job.queue, []).append(max(0, waited_us) / 1_000_000)
     for queue, waits in latencies.items():
         telemetry.claimed(queue, waits)
+
+
+def tell_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
+    """All of them: the common turn."""
+    if isinstance(telemetry, Silent):
+        return
+    durations: dict[str, list[float]] = {}
+    for f in finished:
+        durations.setdefault(f.claim.job.queue, []).append(f.took_s)
+    for queue, took_s in durations.items():
+        telemetry.settled(queue, State.COMPLETED, len(took_s), took_s)
 
 
 def tell_settled(telemetry: Telemetry, finished: Sequence[Report], verdicts: Sequence[SettleResult]) -> int:

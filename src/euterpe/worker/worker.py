@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
+from euterpe.model.claims.exchange import COMPLETED, LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
@@ -39,7 +39,7 @@ from euterpe.worker.hooks import AttemptHooks
 from euterpe.worker.job_log import job_keys, report_end, report_starts
 from euterpe.worker.prefetch import Pace
 from euterpe.worker.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
-from euterpe.worker.telemetry import Silent, tell_claims, tell_settled
+from euterpe.worker.telemetry import Silent, tell_claims, tell_completed, tell_settled
 
 log = logging.getLogger("euterpe.worker")
 
@@ -77,7 +77,7 @@ class WorkerLoop:
         spawn: Spawn | None = None,
         make_submission: MakeSubmission | None = None,
         telemetry: Telemetry | None = None,
-        settled: Callable[[str, SettleResult], None] | None = None,
+        settled: Callable[[Sequence[str], SettleResult], None] | None = None,
         trace: Trace | None = None,
         shutdown: ShutdownDeadline | None = None,
         circuits: SharedCircuits | None = None,
@@ -316,6 +316,9 @@ class WorkerLoop:
             await asyncio.sleep(0)
 
     def _written(self, ended: list[AttemptRun], finished: list[Report], verdicts: Sequence[SettleResult]) -> None:
+        if verdicts.count(COMPLETED) == len(verdicts):
+            self._all_completed(ended, finished)
+            return
         if any(verdict.locked for verdict in verdicts):
             self._settle_locked([a for a, verdict in zip(ended, verdicts, strict=True) if verdict.locked])
             written = [i for i, verdict in enumerate(verdicts) if not verdict.locked]
@@ -331,9 +334,17 @@ class WorkerLoop:
             if tell_all or type(f.outcome) is not Success:
                 report_end(f, verdict)
             if self._settled is not None:
-                self._settled(f.claim.job.id, verdict)
+                self._settled([f.claim.job.id], verdict)
             if f.claim.job.has_dependents or verdict.state is State.SCHEDULED:
                 self._should_claim = True
+
+    def _all_completed(self, ended: list[AttemptRun], finished: list[Report]) -> None:
+        self._attempts.dismiss(ended)
+        tell_completed(self._telemetry, finished)
+        if self._settled is not None:
+            self._settled([f.claim.job.id for f in finished], COMPLETED)
+        if any(f.claim.job.has_dependents for f in finished):
+            self._should_claim = True
 
     def _settle_locked(self, locked: list[AttemptRun]) -> None:
         """Somebody holds their rows. They are settled apart from the turns, which must not wait for that."""

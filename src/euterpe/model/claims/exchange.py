@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from euterpe.model.claims.outcome import Outcome
@@ -85,3 +87,7 @@ class SettleResult(msgspec.Struct, frozen=True, gc=False):
     state: State | None = None
     delay_us: int = 0
     locked: bool = False
+
+
+COMPLETED: Final = SettleResult(True, State.COMPLETED)
+"""The common one: made once."""

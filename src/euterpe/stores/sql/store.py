@@ -13,7 +13,15 @@ import msgspec
 
 from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
 from euterpe.model.changes import Changes, check_changes
-from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.exchange import (
+    COMPLETED,
+    LEASE_TTL_US,
+    Advance,
+    ClaimRequest,
+    HeartbeatReply,
+    Report,
+    SettleResult,
+)
 from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.dependency import check_edges
@@ -315,6 +323,8 @@ class SqlStore:
             claims = await self._only_readable(claims, request)
         if _has_callback(f.claim for f in finished) or _has_callback(claims):
             self._hint_of_events()
+        if states.count(State.COMPLETED) == len(states):
+            return [COMPLETED] * len(states), claims
         return [
             SettleResult(False, locked=state is LOCKED)
             if state is None or state is LOCKED

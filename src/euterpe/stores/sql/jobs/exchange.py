@@ -23,7 +23,7 @@ from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine, LockTimeout
 from euterpe.stores.sql.jobs.claim import claim
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
-from euterpe.stores.sql.jobs.fast_path import PlainLines, is_plain
+from euterpe.stores.sql.jobs.fast_path import PlainLines
 from euterpe.stores.sql.jobs.settle import HELD_WAIT_MS, LOCKED, SettledAs, complete, settle_held, settle_or_confirm
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import URGENCY, taken_from
@@ -89,7 +89,7 @@ class Exchange:
     async def _take(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
     ) -> Turn:
-        plain = all(s.state is State.COMPLETED for s in settlements) and all(has_no_more(job) for job in jobs)
+        plain = all(s.state is State.COMPLETED for s in settlements) and nothing_follows(jobs)
         if not (plain and self._engine.family == "postgres" and self._may_claim_briefly(request)):
             return await self._take_all(settlements, jobs, request, plain=plain)
         if settlements and monotonic() < self._rows_are_held_until:
@@ -144,9 +144,12 @@ class Brief(msgspec.Struct, frozen=True):
     line_was_plain: bool
 
 
-def has_no_more(job: JobRow) -> bool:
-    """Nothing follows from its end, as far as its claim could tell: dependents may come at any time."""
-    return is_plain(job) and not job.has_dependents and job.stages_json is None
+def nothing_follows(jobs: Sequence[JobRow]) -> bool:
+    """Plain jobs from whose end nothing follows, as far as their claims could tell: dependents may come at any time."""
+    return all(
+        job.callback_url is None and job.concurrency_key is None and not job.has_dependents and job.stages_json is None
+        for job in jobs
+    )
 
 
 def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[Brief]:
