@@ -16,6 +16,7 @@ HOME: Final = "/"
 JOBS: Final = "/dashboard/jobs"
 FAILURES: Final = "/dashboard/failures"
 OPERATIONS: Final = "/dashboard/operations"
+TRANSCODES: Final = "/dashboard/transcodes"
 SIGN_IN: Final = "/dashboard/sign-in"
 SIGN_OUT: Final = "/dashboard/sign-out"
 PLACES: Final = (
@@ -24,6 +25,7 @@ PLACES: Final = (
     ("Failures", FAILURES),
     ("Queues", "/dashboard/queues"),
     ("Webhooks", "/dashboard/webhooks"),
+    ("Transcodes", TRANSCODES),
     ("Operations", OPERATIONS),
 )
 KEYS: Final = (
