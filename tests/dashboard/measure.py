@@ -14,6 +14,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import asyncpg
+
 from euterpe.model.submission import Submission
 from tests.dashboard.site import Site, running_site
 from tests.plans.history import add_history
@@ -31,12 +33,21 @@ async def measure(url: str, jobs: int) -> None:
     async with running_site(url) as site:
         for _ in range(WAITING // BATCH):
             await site.store.submit_many([Submission(type="waiting", queue="busy")] * BATCH)
+        if url.startswith("postgres"):
+            await vacuum(url)
         own = await site.submit(type="own", requester_id="vesta")
         paths = ["/", "/dashboard/jobs", "/dashboard/jobs?q=state:failed+type:type3", "/dashboard/jobs?q=type:none"]
         paths += [f"/dashboard/jobs/{own}", "/dashboard/failures", "/dashboard/queues", "/dashboard/webhooks"]
         paths += ["/dashboard/operations"]
         await table(site, "admin", [*paths, "/dashboard/bulk?action=replay&q=state:failed"])
         await table(site, "read", paths)
+
+
+async def vacuum(url: str) -> None:
+    """As autovacuum does within its minute."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("VACUUM ANALYZE")
+    await connection.close()
 
 
 async def table(site: Site, scope: str, paths: list[str]) -> None:

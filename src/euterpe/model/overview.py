@@ -9,7 +9,7 @@ import msgspec
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.state import State
 
-COUNTED: Final = 50_000
+COUNTED: Final = 20_000
 """Jobs of a state are counted up to here."""
 LOOKED_AT: Final = 5_000
 """Of the newest jobs of a state, to find one requester's own, and when jobs ended."""

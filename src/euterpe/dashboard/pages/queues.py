@@ -180,7 +180,10 @@ def _workers(workers: Workers) -> Html:
     for job in workers.running:
         held.setdefault(job.worker_id or "unknown", []).append(job)
     if not held:
-        return panel("Workers", empty("No worker runs a job right now. Start one with ", h.code("euterpe worker"), "."))
+        return panel(
+            "Workers",
+            empty("No worker runs a job right now. If jobs wait, start one with ", h.code("euterpe worker"), "."),
+        )
     return panel(
         "Workers",
         [_worker(name, jobs, workers.now) for name, jobs in sorted(held.items())],
