@@ -65,6 +65,12 @@ def test_the_embedded_default_starts_from_nothing_and_its_curl_works_as_pasted(b
     assert 'jobs_completed_total{queue="default"} 1.0' in metrics
     assert "# TYPE queue_length gauge" in metrics
     assert "/jobs" in httpx.get(f"{base}/docs", verify=NO_CERTIFICATES).text
+    (look,) = [line.split()[1] for line in system.out if line.strip().startswith("Look ")]
+    with httpx.Client(verify=NO_CERTIFICATES, follow_redirects=True) as browser:
+        assert "Overview" in browser.get(look).text
+        assert "euterpe.echo" in browser.get(f"{base}/dashboard/jobs").text
+    assert "has been used" in httpx.get(look, verify=NO_CERTIFICATES).text  # it signs in once
+    assert not lines_with("once=", system.err)
     assert not lines_with("ek_", system.err)  # the key is printed, and never logged
     assert not lines_with("whsec_", system.err)
 
@@ -93,6 +99,7 @@ def test_a_later_start_shows_no_key_and_its_curl_still_works(bare_shell: Shell, 
     third = start(bare_shell, "--role=api")
     third.until_said(GOOD_BYE)
     assert "keys create" in "".join(third.out)
+    assert "once=" not in "".join(third.out)  # a key that is over signs nobody in
 
 
 def test_the_whole_system_on_postgres_with_an_app_and_a_key_of_the_operators(

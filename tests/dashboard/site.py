@@ -15,6 +15,7 @@ from euterpe.backends.accounts import api_keys
 from euterpe.backends.dashboard import dashboard_reads, sessions
 from euterpe.backends.engines import connect
 from euterpe.dashboard.dashboard import Dashboard
+from euterpe.dashboard.pages.outputs import OpenLocal
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Outcome, Success
 from euterpe.model.job import Claim
@@ -94,12 +95,18 @@ def text_of(page: str) -> str:
 
 
 @asynccontextmanager
-async def running_site(url: str) -> AsyncIterator[Site]:
+async def running_site(url: str, open_local: OpenLocal | None = None) -> AsyncIterator[Site]:
     backend = connect(url)
     await backend.open()
     store, stop = backend.store, asyncio.Event()
     dashboard = Dashboard(
-        store, backend.wakeups, api_keys(store), sessions(store), dashboard_reads(store), draining=stop
+        store,
+        backend.wakeups,
+        api_keys(store),
+        sessions(store),
+        dashboard_reads(store),
+        draining=stop,
+        open_local=open_local,
     )
     app = create_app(store, api_keys(store), more_routes=lambda _: dashboard.routes())
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+from functools import partial
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
 import httpx
+import msgspec
 
 from euterpe.model.claims.exchange import Advance, Report
-from euterpe.model.claims.outcome import Failed
+from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.failure import Category, Failure
-from tests.dashboard.site import Site, form_token, text_of
+from euterpe.service.dashboard import open_local
+from tests.dashboard.site import Site, form_token, running_site, text_of
 
 HOSTILE = "</title></textarea><script>alert(1)</script><img src=x onerror=alert(1)>'\"`\u2028&lt;"
 BIG = 2**70 + 1
@@ -257,3 +261,37 @@ async def test_webhooks_are_found_by_state_and_sent_again(either_site: Site) -> 
         token = {"csrf": form_token(await page(client, "/"))}
         assert (await client.post(again, data=token)).headers["location"].endswith("said=redelivered")
         assert (await outbox.get(event.id)).state == "scheduled"
+
+
+async def test_a_transcode_tells_its_outputs_and_plays_what_lies_here(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/a.mp3").write_bytes(bytes(range(256)) * 8)
+    (tmp_path / "out/peaks.json").write_text('{"data": [-3, 4, -2, 5]}')
+    (tmp_path.parent / "outside.mp3").write_bytes(b"secret")
+    kinds = {"a/b": "out/a.mp3", "out": "../outside.mp3", "gone": "out/gone.mp3"}
+    outputs = [
+        {"id": name, "kind": "audio", "key": key, "content_type": "audio/mpeg", "size_bytes": 2048, "codec": "mp3"}
+        for name, key in kinds.items()
+    ]
+    outputs.append({"id": "p", "kind": "waveform", "key": "out/peaks.json", "content_type": "application/json"})
+    payload = {"source": {"type": "local", "path": "in/x.wav"}, "destination": {"type": "local", "prefix": "out/"}}
+    async with running_site(sqlite_url, partial(open_local, tmp_path)) as site:
+        job_id = await site.submit(type="transcode", payload=msgspec.json.encode(payload))
+        await site.run(Success(msgspec.json.encode({"outputs": outputs})))
+        async with site.visitor("read") as client, site.visitor("read", requester="juno") as stranger:
+            table = await page(client, "/dashboard/transcodes")
+            assert "in/x.wav" in table
+            assert "mp3 · 2.05 kB" in text_of(table)
+            address = f"/dashboard/transcodes/{job_id}/0"
+            assert f'<audio src="{address}"' in table
+            assert 'class="waveform"' in await page(client, f"/dashboard/jobs/{job_id}")
+            whole = await client.get(address)
+            assert (whole.status_code, len(whole.content), whole.headers["content-type"]) == (200, 2048, "audio/mpeg")
+            piece = await client.get(address, headers={"range": "bytes=10-12"})
+            assert (piece.status_code, piece.content) == (206, bytes([10, 11, 12]))
+            assert piece.headers["content-range"] == "bytes 10-12/2048"
+            assert (await client.get(address, headers={"range": "bytes=5000-"})).status_code == 416
+            for missing in ("1", "2", "9", "-1", "a"):
+                assert (await client.get(f"/dashboard/transcodes/{job_id}/{missing}")).status_code == 404
+            assert (await stranger.get(address)).status_code == 404
+            assert "There is no transcode yet" in text_of(await page(stranger, "/dashboard/transcodes"))

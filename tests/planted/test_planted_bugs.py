@@ -20,6 +20,7 @@ from tests.planted.bugs_cancellation import CANCELLATION_BUGS
 from tests.planted.bugs_contract import CONTRACT_BUGS
 from tests.planted.bugs_control import CONTROL_BUGS
 from tests.planted.bugs_cut_off import CUT_OFF_BUGS
+from tests.planted.bugs_dashboard import DASHBOARD_BUGS
 from tests.planted.bugs_declared import DECLARED_BUGS
 from tests.planted.bugs_demo import DEMO_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
@@ -64,6 +65,7 @@ BUGS = (
     *OUTBOX_BUGS,
     *PLACE_BUGS,
     *PLAN_BUGS,
+    *DASHBOARD_BUGS,
     *PRODUCER_BUGS,
     *BREAKER_BUGS,
     *REDIS_LIST_BUGS,

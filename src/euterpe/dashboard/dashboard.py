@@ -8,14 +8,16 @@ from typing import Any
 
 from euterpe.dashboard.acts import CancelForm, JobActs, ReplayForm
 from euterpe.dashboard.assets import assets
-from euterpe.dashboard.frame import FAILURES, HOME, JOBS, OPERATIONS, SIGN_IN, SIGN_OUT
+from euterpe.dashboard.frame import FAILURES, HOME, JOBS, OPERATIONS, SIGN_IN, SIGN_OUT, TRANSCODES
 from euterpe.dashboard.pages.bulk import BULK, BulkForm, BulkPages, BulkQuery, OperationQuery
 from euterpe.dashboard.pages.entrance import Entrance, SignInForm, SignInQuery
 from euterpe.dashboard.pages.failures import ExportQuery, FailurePages
 from euterpe.dashboard.pages.job import JobPage, JobQuery
 from euterpe.dashboard.pages.jobs import JobsPage, JobsQuery
+from euterpe.dashboard.pages.outputs import LocalOutputs, OpenLocal
 from euterpe.dashboard.pages.overview import Breakers, OverviewPage
 from euterpe.dashboard.pages.queues import QUEUES, Crons, PauseForm, QueuesPage, QueuesQuery
+from euterpe.dashboard.pages.transcodes import TranscodesPage, TranscodesQuery
 from euterpe.dashboard.pages.webhooks import WEBHOOKS, WebhookPages, WebhooksQuery
 from euterpe.dashboard.serving import Form, LivePage, NoQuery, Serving, page_route
 from euterpe.dashboard.sign_in import SignIn
@@ -38,6 +40,7 @@ class Dashboard:
         draining: asyncio.Event,
         breakers: Breakers = dict,
         crons: Crons = list,
+        open_local: OpenLocal | None = None,
     ) -> None:
         self._sign_in = SignIn(keys, sessions)
         self._serving = Serving(self._sign_in, draining)
@@ -46,6 +49,7 @@ class Dashboard:
         self._reads = reads
         self._breakers = breakers
         self._crons = crons
+        self._local = LocalOutputs(self._serving, store, open_local)
 
     def one_time_link(self, key_prefix: str) -> str:
         """The path and query that sign in once as this key."""
@@ -60,10 +64,13 @@ class Dashboard:
         pages: list[LivePage[Any]] = [
             LivePage(self._serving, HOME, NoQuery, OverviewPage(self._store, self._reads, self._breakers).make),
             LivePage(self._serving, JOBS, JobsQuery, JobsPage(self._store).make),
-            LivePage(self._serving, f"{JOBS}/{{job_id}}", JobQuery, JobPage(self._store, self._reads).make),
+            LivePage(
+                self._serving, f"{JOBS}/{{job_id}}", JobQuery, JobPage(self._store, self._reads, self._local).make
+            ),
             LivePage(self._serving, FAILURES, NoQuery, failures.make),
             LivePage(self._serving, OPERATIONS, NoQuery, bulk.many),
             LivePage(self._serving, f"{OPERATIONS}/{{operation_id}}", OperationQuery, bulk.one),
+            LivePage(self._serving, TRANSCODES, TranscodesQuery, TranscodesPage(self._store, self._local).make),
             LivePage(self._serving, QUEUES, QueuesQuery, queues.make),
             LivePage(self._serving, WEBHOOKS, WebhooksQuery, webhooks.many),
             LivePage(self._serving, f"{WEBHOOKS}/{{event_id}}", WebhooksQuery, webhooks.one),
@@ -77,6 +84,7 @@ class Dashboard:
             page_route("POST", f"{JOBS}/{{job_id}}/retry", acts.retry, Form),
             page_route("POST", f"{JOBS}/{{job_id}}/replay", acts.replay, ReplayForm),
             page_route("GET", f"{FAILURES}/export", failures.export, ExportQuery),
+            page_route("GET", f"{TRANSCODES}/{{job_id}}/{{output}}", self._local.serve, NoQuery),
             page_route("GET", BULK, bulk.ask, BulkQuery),
             page_route("POST", BULK, bulk.order, BulkForm),
             page_route("POST", f"{OPERATIONS}/{{operation_id}}/cancel", bulk.cancel, Form),

@@ -16,6 +16,7 @@ HOME: Final = "/"
 JOBS: Final = "/dashboard/jobs"
 FAILURES: Final = "/dashboard/failures"
 OPERATIONS: Final = "/dashboard/operations"
+TRANSCODES: Final = "/dashboard/transcodes"
 SIGN_IN: Final = "/dashboard/sign-in"
 SIGN_OUT: Final = "/dashboard/sign-out"
 PLACES: Final = (
@@ -24,6 +25,7 @@ PLACES: Final = (
     ("Failures", FAILURES),
     ("Queues", "/dashboard/queues"),
     ("Webhooks", "/dashboard/webhooks"),
+    ("Transcodes", TRANSCODES),
     ("Operations", OPERATIONS),
 )
 KEYS: Final = (
@@ -94,8 +96,8 @@ def _top(page: Page, visitor: Visitor) -> Html:
         h.li(h.a(name, href=address, aria_current="page" if address == page.place else None))
         for name, address in PLACES
     ]
-    whose = "all requesters" if visitor.is_admin else visitor.requester_id
-    rights = None if visitor.is_admin else h.span("read only", class_="rights")
+    # Whoever sees everything is told so by the pages; whoever does not, here.
+    whose = h.span(visitor.requester_id, h.span("read only", class_="rights"), class_="whose")
     return _header(
         h.a(h.span("Euterpe", class_="wordmark"), href=HOME, class_="home"),
         h.nav(h.ul(links), aria_label="Pages"),
@@ -108,7 +110,7 @@ def _top(page: Page, visitor: Visitor) -> Html:
         ),
         h.form(
             csrf(visitor),
-            h.span(whose, rights, class_="whose"),
+            None if visitor.is_admin else whose,
             h.button("Sign out", type="submit"),
             method="post",
             action=SIGN_OUT,
@@ -128,7 +130,7 @@ def search_box(query: str) -> Html:
             type="search",
             autocomplete="off",
             spellcheck="false",
-            placeholder="state:failed type:report.* created:<1h",
+            placeholder="state:failed type:report.*",
             aria_describedby="search-hint",
         ),
         h.span("Press / to search; ? tells more.", id="search-hint", class_="unseen"),

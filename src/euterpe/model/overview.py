@@ -9,10 +9,12 @@ import msgspec
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.state import State
 
-COUNTED: Final = 100_000
+COUNTED: Final = 20_000
 """Jobs of a state are counted up to here."""
 LOOKED_AT: Final = 5_000
 """Of the newest jobs of a state, to find one requester's own, and when jobs ended."""
+LOOKED_AT_OF_A_RARE_STATE: Final = 1_000
+"""Jobs of such a state lie far apart, so each costs a page of the database."""
 WINDOW_S: Final = 3_600
 """How far back a chart may reach."""
 
@@ -119,8 +121,10 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 class Workers(msgspec.Struct, frozen=True):
-    """Who runs something now, and who completed something lately."""
+    """What waits in the queues, who runs something now, and who completed something lately."""
 
     now: int
+    backlog: list[Backlog]
     running: list[Running]
     seen: list[SeenWorker]
+    paused: list[tuple[str, str]]

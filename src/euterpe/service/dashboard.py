@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
+from typing import BinaryIO
 
 from euterpe.backends.accounts import api_keys
 from euterpe.backends.dashboard import dashboard_reads, sessions
@@ -16,7 +22,8 @@ from euterpe.queue.queue import Queue, core_of
 from euterpe.service.bootstrap import FirstKey
 
 
-def dashboard_of(queue: Queue, metrics: Metrics, draining: asyncio.Event) -> Dashboard:
+def dashboard_of(queue: Queue, metrics: Metrics, draining: asyncio.Event, local_root: str | None) -> Dashboard:
+    """`local_root`: where transcodes of this process put what stays here."""
     core = core_of(queue)
     return Dashboard(
         core.store,
@@ -26,8 +33,18 @@ def dashboard_of(queue: Queue, metrics: Metrics, draining: asyncio.Event) -> Das
         dashboard_reads(core.store),
         draining=draining,
         breakers=metrics.breaker_states,
+        open_local=None if local_root is None else partial(open_local, Path(local_root)),
         crons=lambda: [_entry(cron) for cron in core.crons],
     )
+
+
+@contextmanager
+def open_local(root: Path, key: str) -> Iterator[BinaryIO]:
+    """A file below the root, to which no link leads; raises what that finds wrong with it."""
+    from euterpe.transcode.storage.local_root import LocalRoot
+
+    with LocalRoot(root).reading(key) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+        yield file
 
 
 def _entry(cron: Cron) -> CronEntry:

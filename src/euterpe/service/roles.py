@@ -168,7 +168,9 @@ async def run_role(
             greeting = await welcome(core.backend_url, core.store, os.environ)
             from euterpe.service.dashboard import dashboard_of, one_time_link
 
-            dashboard = dashboard_of(queue, metrics, stop.draining)
+            dashboard = dashboard_of(
+                queue, metrics, stop.draining, None if media is None else config.transcode.local_root
+            )
             port = await parts.start_api(config, queue, tuning, metrics, trace, media, dashboard.routes)
             link = one_time_link(dashboard, config.api.host, greeting)
         elif tuning.metrics_port:

@@ -10,6 +10,7 @@ import msgspec
 
 from euterpe.dashboard.frame import JOBS, Page, act, csrf, empty, grid, heading, notice, panel
 from euterpe.dashboard.pages.attempts import attempts_panel
+from euterpe.dashboard.pages.outputs import LocalOutputs
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.graph import graph
 from euterpe.dashboard.parts.html import Child, Html, joined
@@ -51,14 +52,16 @@ class Seen(NamedTuple):
     why: Explanation
     around: Neighbours
     now: int
+    outputs: Html | None
 
 
 class JobPage:
     """Made of a few looks by id."""
 
-    def __init__(self, store: Store, reads: DashboardReads) -> None:
+    def __init__(self, store: Store, reads: DashboardReads, local: LocalOutputs) -> None:
         self._store = store
         self._reads = reads
+        self._local = local
 
     async def make(self, visitor: Visitor, said: JobQuery, request: Request) -> Page:
         job_id = job_id_of(request.parameters["job_id"])
@@ -71,7 +74,8 @@ class JobPage:
             self._reads.neighbours(job_id, visitor.sees),
             self._store.now_us(),
         )
-        return Page(f"{job.type} {short_id(job.id)}", _body(visitor, said, Seen(job, attempts, why, around, now)), JOBS)
+        seen = Seen(job, attempts, why, around, now, await self._local.panel_of(job))
+        return Page(f"{job.type} {short_id(job.id)}", _body(visitor, said, seen), JOBS)
 
 
 def _body(visitor: Visitor, said: JobQuery, seen: Seen) -> Html:
@@ -85,6 +89,7 @@ def _body(visitor: Visitor, said: JobQuery, seen: Seen) -> Html:
         h.div(
             h.div(
                 attempts_panel(job, seen.attempts, seen.now),
+                seen.outputs,
                 h.div(
                     panel("Payload", _value(job.payload, job.payload_format)),
                     panel("Result", json_tree(job.result, _no_result(job))),

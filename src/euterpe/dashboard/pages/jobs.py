@@ -23,6 +23,8 @@ from euterpe.ports import Store
 from euterpe.server.http.asgi import Request
 
 PAGE: Final = 50
+LOOKED_AT: Final = 5_000
+"""Jobs of a state that one page looks at: fewer than the API, since somebody waits for it."""
 COLUMNS: Final[list[Child]] = ["State", "Type", "Queue", "Job", "Attempts", "Created", "Waited", "Ran", "Last error"]
 
 
@@ -45,7 +47,8 @@ class JobsPage:
         head = joined(heading("Jobs"), state_links(text))
         try:
             wanted = Search(requester_id=visitor.sees, cursor=said.cursor, limit=PAGE)
-            found = await self._store.search(joined_search(parse_query(text, now), wanted))
+            asked = joined_search(parse_query(text, now), wanted)
+            found = await self._store.search(msgspec.structs.replace(asked, scan_limit=LOOKED_AT))
         except InvalidInput as wrong:
             body = joined(head, h.p(f"The search cannot be read: {wrong.reason}.", class_="wrong", role="alert"))
             return Page("Jobs", body, JOBS, query=text)

@@ -104,7 +104,7 @@ def _first_steps() -> Html:
 
 def _flow(shown: Throughput) -> Html:
     ended = shown.good + shown.bad
-    per_minute = shown.good / (shown.window_s / 60)
+    per_minute = shown.good / (shown.known_s / 60)
     rate = f"{per_minute:.0f}" if per_minute >= 10 else f"{per_minute:.1f}"
     figures = h.dl(
         _figure("completed a minute", rate),
@@ -114,7 +114,9 @@ def _flow(shown: Throughput) -> Html:
     )
     back = duration(shown.window_s * 1_000_000)
     ends = h.div(h.span(f"{back} ago"), h.span(_legend()), h.span("now"), class_="under")
-    return panel("Throughput", figures, throughput_chart(shown), ends, hint=f"the last {back}")
+    return panel(
+        "Throughput", figures, throughput_chart(shown), ends, hint=f"the last {duration(shown.known_s * 1_000_000)}"
+    )
 
 
 def _legend() -> Html:

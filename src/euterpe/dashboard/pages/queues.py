@@ -17,7 +17,7 @@ from euterpe.dashboard.parts.words import duration, moment, number, short_id
 from euterpe.dashboard.serving import Form, Serving
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput
-from euterpe.model.overview import Backlog, Overview, Running, Workers
+from euterpe.model.overview import Backlog, Running, Workers
 from euterpe.model.views import Search
 from euterpe.ports import DashboardReads, Store, Wakeups
 from euterpe.server.http.asgi import Answer, Request
@@ -71,17 +71,17 @@ class QueuesPage:
         self._crons = crons
 
     async def make(self, visitor: Visitor, said: QueuesQuery, _: Request) -> Page:
-        seen, workers = await asyncio.gather(self._reads.overview(visitor.sees), self._reads.workers(visitor.sees))
+        seen = await self._reads.workers(visitor.sees)
         body = joined(
             heading("Queues and workers"),
             notice(said.said, SAID),
             h.div(
                 h.div(
                     _queues(visitor, seen, self._breakers() if visitor.is_admin else {}),
-                    _workers(workers),
+                    _workers(seen),
                     await self._cron_panel(seen.now),
                 ),
-                h.div(_paused(visitor, seen.paused), _lately(workers)),
+                h.div(_paused(visitor, seen.paused), _lately(seen)),
                 class_="columns",
             ),
         )
@@ -131,7 +131,7 @@ def _pause_button(visitor: Visitor, kind: str, name: str, *, paused: bool) -> Ht
     return act(visitor, f"{QUEUES}/pause", label, fields, about=name)
 
 
-def _queues(visitor: Visitor, seen: Overview, breakers: dict[str, int]) -> Html:
+def _queues(visitor: Visitor, seen: Workers, breakers: dict[str, int]) -> Html:
     waiting: dict[str, list[Backlog]] = {}
     for backlog in seen.backlog:
         waiting.setdefault(backlog.queue, []).append(backlog)
@@ -180,7 +180,10 @@ def _workers(workers: Workers) -> Html:
     for job in workers.running:
         held.setdefault(job.worker_id or "unknown", []).append(job)
     if not held:
-        return panel("Workers", empty("No worker runs a job right now. Start one with ", h.code("euterpe worker"), "."))
+        return panel(
+            "Workers",
+            empty("No worker runs a job right now. If jobs wait, start one with ", h.code("euterpe worker"), "."),
+        )
     return panel(
         "Workers",
         [_worker(name, jobs, workers.now) for name, jobs in sorted(held.items())],

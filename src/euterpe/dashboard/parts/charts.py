@@ -30,6 +30,8 @@ class Throughput(NamedTuple):
 
     bars: list[Bar]
     window_s: int
+    known_s: int
+    """How far back all ends are known; less than the window where there are very many."""
 
     @property
     def good(self) -> int:
@@ -43,7 +45,8 @@ class Throughput(NamedTuple):
 def throughput(ends: Mapping[State, EndsSeries], now_us: int) -> Throughput:
     """The last step is the one under way."""
     now_s = now_us // 1_000_000
-    window_s = _window(ends, now_s)
+    known_from = max(series.from_second for series in ends.values())
+    window_s = _window(ends, known_from, now_s)
     step_s = window_s // BARS
     # Steps begin at round times, so that a bar does not change once it is over.
     first = now_s // step_s - BARS + 1
@@ -54,14 +57,14 @@ def throughput(ends: Mapping[State, EndsSeries], now_us: int) -> Throughput:
         counts = good if state is State.COMPLETED else bad
         for second, count in series.by_second.items():
             place = second // step_s - first
-            if 0 <= place < BARS:
+            if 0 <= place < BARS and second >= known_from:
                 counts[place] += count
-    return Throughput([Bar(*pair) for pair in zip(good, bad, strict=True)], window_s)
+    known_s = max(1, min(window_s, now_s - known_from))
+    return Throughput([Bar(*pair) for pair in zip(good, bad, strict=True)], window_s, known_s)
 
 
-def _window(ends: Mapping[State, EndsSeries], now_s: int) -> int:
+def _window(ends: Mapping[State, EndsSeries], known_from: int, now_s: int) -> int:
     """As far as everything is known, and no further than there is something to see."""
-    known_from = max(series.from_second for series in ends.values())
     oldest = min((second for series in ends.values() for second in series.by_second), default=now_s)
     enough = [scale for scale in SCALES_S if now_s - scale >= known_from] or [SCALES_S[-1]]
     whole = [scale for scale in enough if now_s - scale <= oldest]
@@ -149,4 +152,22 @@ def timeline(rows: Sequence[Sequence[Stretch]], begins: int, ends: int) -> Html:
         role="img",
         aria_label=told,
         class_="timeline",
+    )
+
+
+def waveform(peaks: Sequence[int]) -> Html | None:
+    """Pairs of a lowest and a highest value, as a shape around its middle line."""
+    lows, highs = peaks[0::2], peaks[1::2]
+    tallest = max((abs(value) for value in peaks), default=0)
+    if not tallest or len(lows) != len(highs):
+        return None
+    top = " ".join(f"L{x} {50 - 48 * high / tallest:.1f}" for x, high in enumerate(highs))
+    bottom = " ".join(f"L{x} {50 - 48 * low / tallest:.1f}" for x, low in reversed(list(enumerate(lows))))
+    return h.svg(
+        h.path(d=f"M0 50 {top} {bottom} Z"),
+        viewBox=f"0 0 {len(highs)} 100",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label="Waveform",
+        class_="waveform",
     )

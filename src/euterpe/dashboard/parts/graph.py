@@ -10,9 +10,9 @@ from euterpe.dashboard.parts.html import Html
 from euterpe.dashboard.parts.words import GLYPHS, short_id, state_words
 from euterpe.model.overview import GraphNode
 
-WIDTH: Final = 156
+WIDTH: Final = 164
 HEIGHT: Final = 40
-GAP_X: Final = 40
+GAP_X: Final = 36
 GAP_Y: Final = 14
 NAME_LIMIT: Final = 20
 

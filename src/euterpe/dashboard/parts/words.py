@@ -66,6 +66,12 @@ def duration(us: int | float) -> str:
     return f"{whole} s"
 
 
+def size(bytes_: int) -> str:
+    if bytes_ < 1_000:
+        return f"{bytes_} B"
+    return f"{bytes_ / 1_000:.3g} kB" if bytes_ < 1_000_000 else f"{bytes_ / 1_000_000:,.1f} MB"
+
+
 def exactly(at_us: int) -> str:
     told = rfc3339(at_us) or ""
     return told[:23].replace("T", " ") + " UTC"

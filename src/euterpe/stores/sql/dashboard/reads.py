@@ -8,6 +8,7 @@ from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.overview import (
     COUNTED,
     LOOKED_AT,
+    LOOKED_AT_OF_A_RARE_STATE,
     WINDOW_S,
     Backlog,
     Count,
@@ -33,6 +34,7 @@ WAITING_COUNTED: Final = 10_000
 """Of one queue and priority."""
 RUNNING_SHOWN: Final = 1_000
 TIMES: Final = 1_000
+RARE: Final = TERMINAL - {State.COMPLETED}
 EVENTS_OF_A_JOB: Final = 50
 OUTBOX_STATES: Final = ("scheduled", "running", "retrying", "dead_letter")
 
@@ -77,11 +79,7 @@ def overview(requester_id: str | None) -> Program[Overview]:
         outbox[name] = OutboxDepth(Count(count, count >= LOOKED_AT), oldest)
     backlog = yield from _backlog(requester_id)
     running = yield from _running(requester_id)
-    paused = [(row[0], row[1]) for row in (yield one("paused"))]
-    if requester_id is not None:
-        # Names of queues that others use are not told.
-        own = {waiting.queue for waiting in backlog} | {job.queue for job in running}
-        paused = [(kind, name) for kind, name in paused if kind == "queue" and name in own]
+    paused = yield from _paused(requester_id, backlog, running)
     return Overview(
         now=now,
         states=states,
@@ -98,14 +96,13 @@ def _count(state: State, requester_id: str | None) -> Program[Count]:
     if requester_id is None:
         ((number,),) = yield one("dashboard/count_of_state", state=state, limit=COUNTED)
         return Count(number, number >= COUNTED)
-    ((own, looked_at),) = yield one(
-        "dashboard/count_of_state_of", state=state, limit=LOOKED_AT, requester_id=requester_id
-    )
-    return Count(int(own), looked_at >= LOOKED_AT)
+    limit = LOOKED_AT_OF_A_RARE_STATE if state in RARE else LOOKED_AT
+    ((own, looked_at),) = yield one("dashboard/count_of_state_of", state=state, limit=limit, requester_id=requester_id)
+    return Count(int(own), looked_at >= limit)
 
 
 def _ends(state: State, requester_id: str | None, now: int) -> Program[EndsSeries]:
-    limit = 4 * LOOKED_AT
+    limit = LOOKED_AT_OF_A_RARE_STATE if state in RARE else 2 * LOOKED_AT
     rows = yield one(
         "dashboard/ends_by_second",
         state=state,
@@ -143,9 +140,20 @@ def _times(row: Row) -> JobTimes:
 
 def workers(requester_id: str | None) -> Program[Workers]:
     now = (yield one("clock"))[0][0]
+    backlog = yield from _backlog(requester_id)
     running = yield from _running(requester_id)
     rows = yield one("dashboard/last_seen", limit=LOOKED_AT, requester_id=requester_id)
-    return Workers(now, running, [SeenWorker(*row) for row in rows])
+    paused = yield from _paused(requester_id, backlog, running)
+    return Workers(now, backlog, running, [SeenWorker(*row) for row in rows], paused)
+
+
+def _paused(requester_id: str | None, backlog: list[Backlog], running: list[Running]) -> Program[list[tuple[str, str]]]:
+    paused = [(row[0], row[1]) for row in (yield one("paused"))]
+    if requester_id is None:
+        return paused
+    # Names of queues that others use are not told.
+    own = {waiting.queue for waiting in backlog} | {job.queue for job in running}
+    return [(kind, name) for kind, name in paused if kind == "queue" and name in own]
 
 
 def neighbours(job_id: str, requester_id: str | None) -> Program[Neighbours]:

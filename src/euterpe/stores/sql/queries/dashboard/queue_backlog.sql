@@ -10,7 +10,7 @@ WITH RECURSIVE names (queue, place) AS (
 SELECT n.queue, p.priority,
        (SELECT COUNT(*) FROM (SELECT 1 FROM inbox_jobs AS c
                               WHERE c.state || '' = 'scheduled' AND NOT c.parked
-                                AND c.queue = n.queue AND c.priority = p.priority LIMIT :limit) AS counted),
+                                AND c.queue = n.queue AND c.priority = p.priority ORDER BY c.seq LIMIT :limit) AS counted),
        (SELECT COALESCE(o.scheduled_at, o.created_at) FROM inbox_jobs AS o
         WHERE o.state || '' = 'scheduled' AND NOT o.parked AND o.queue = n.queue AND o.priority = p.priority
         ORDER BY o.seq LIMIT 1)

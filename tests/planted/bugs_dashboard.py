@@ -1,0 +1,59 @@
+"""Bugs of the dashboard: who may act, whose jobs are seen, and what breaks out of a page."""
+
+from __future__ import annotations
+
+from tests.planted.planting import Bug, Edit
+
+SIGN_IN = "tests/dashboard/test_sign_in.py"
+PAGES = "tests/dashboard/test_pages.py"
+
+DASHBOARD_BUGS = (
+    Bug(
+        "a_form_of_another_site_is_taken",
+        (
+            Edit(
+                "dashboard/serving.py",
+                "            if not is_own_form(request, csrf):\n                raise foreign_form()\n",
+                "",
+            ),
+        ),
+        f"{SIGN_IN}::test_a_form_from_elsewhere_is_refused",
+        "[303, 303, 303, 403, 403]",
+    ),
+    Bug(
+        "a_key_that_may_only_read_acts",
+        (
+            Edit(
+                "dashboard/serving.py",
+                "            if not visitor.is_admin:\n",
+                "            if visitor.requester_id == '':\n",
+            ),
+        ),
+        f"{SIGN_IN}::test_whoever_may_only_read_finds_no_buttons_and_cannot_act",
+        "assert 303 == 403",
+    ),
+    Bug(
+        "a_requester_sees_everybodys_jobs",
+        (Edit("dashboard/sign_in.py", "return None if self.is_admin else self.requester_id", "return None"),),
+        f"{SIGN_IN}::test_a_requester_sees_its_own_jobs_alone[sqlite]",
+        "assert 'foreign' not in",
+    ),
+    Bug(
+        "a_revoked_key_keeps_its_sessions",
+        (Edit("dashboard/sign_in.py", "if stored.is_over or not (", "if not ("),),
+        f"{SIGN_IN}::test_a_revoked_key_ends_its_sessions_and_so_does_signing_out[sqlite]",
+        "assert 200 == 303",
+    ),
+    Bug(
+        "stored_text_is_html",
+        (Edit("dashboard/parts/html.py", "yield escape(child, quote=False)", "yield child"),),
+        f"{PAGES}::test_nothing_that_was_stored_breaks_out_of_a_page[sqlite]",
+        "assert",
+    ),
+    Bug(
+        "a_payload_tells_its_secrets",
+        (Edit("dashboard/parts/tree.py", "    if is_secret(name):\n        return name, HIDDEN, True\n", ""),),
+        f"{PAGES}::test_a_job_tells_everything_about_itself_but_its_secrets[sqlite]",
+        "assert 'hunter' not in",
+    ),
+)
