@@ -23,7 +23,7 @@ async def test_sigterm_lets_running_work_finish_and_leaves_the_rest_untouched(cl
     await floor.noted("begun", count=2)
     waiting = await client.submit_many([("quick", {"value": i}) for i in range(20)])
     worker.signal(signal.SIGTERM)
-    await until(lambda: worker.said("stopping"), "the worker says that it stops")
+    await until(lambda: worker.said("shutting down"), "the worker says that it stops")
     floor.open_gate()
     assert await worker.ended() == 0
     assert [(await client.get(job.id)).state for job in running] == [State.COMPLETED] * 2
@@ -50,7 +50,7 @@ async def test_a_second_sigterm_gives_everything_back_at_once(client: Queue, flo
     job, thread = await client.submit("gated"), await client.submit("gated_thread")
     await floor.noted("begun", count=2)
     worker.signal(signal.SIGTERM)
-    await until(lambda: worker.said("stopping"), "the first signal is heard")
+    await until(lambda: worker.said("shutting down"), "the first signal is heard")
     assert (await client.get(job.id)).state is State.RUNNING
     worker.signal(signal.SIGTERM)
     assert await worker.ended() == 0

@@ -40,7 +40,7 @@ async def test_sigterm_in_a_dead_network_ends_the_worker_soon_after_its_grace_ti
             proxy.freeze()
             worker.signal(signal.SIGTERM)
             told_at = time.monotonic()
-            await until(lambda: worker.said("stopping"), "the worker says that it stops")
+            await until(lambda: worker.said("shutting down"), "the worker says that it stops")
             if told == "twice":
                 worker.signal(signal.SIGTERM)
                 grace_s = 0.0
@@ -71,7 +71,7 @@ async def test_sigterm_in_a_dead_network_ends_every_role_soon_after_the_grace_ti
             proxy.freeze()
             running.tell(signal.SIGTERM)
             told_at = time.monotonic()
-            await asyncio.to_thread(running.until_said, "stopping: 1 running jobs")
+            await asyncio.to_thread(running.until_said, "shutting down: 1 running jobs")
             if told == "twice":
                 running.tell(signal.SIGTERM)
                 grace_s = 0.0
