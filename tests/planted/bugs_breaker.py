@@ -32,4 +32,17 @@ BREAKER_BUGS = (
         f"{ASKING}::test_a_worker_that_ends_leaves_its_probe_to_another",
         "assert",
     ),
+    Bug(
+        "the_lines_of_a_handler_do_not_say_whose_they_are",
+        (Edit("worker/attempt.py", "running_job.set(self.claim.job)", "running_job.set(None)"),),
+        "tests/worker/test_telling_of_failures.py"
+        "::test_every_line_of_a_handler_names_its_job_and_plain_logging_shows_the_traceback",
+        "assert",
+    ),
+    Bug(
+        "the_shown_configuration_has_its_secrets_in_it",
+        (Edit("config/effective.py", 'return redact_url(text) if "://" in text else HIDDEN', "return text"),),
+        "tests/config/test_sources.py::test_what_is_in_effect_is_shown_with_its_source_and_without_secrets",
+        "canary",
+    ),
 )
