@@ -316,7 +316,8 @@ class WorkerLoop:
             await asyncio.sleep(0)
 
     def _written(self, ended: list[AttemptRun], finished: list[Report], verdicts: Sequence[SettleResult]) -> None:
-        if verdicts.count(COMPLETED) == len(verdicts):
+        tell_all = log.isEnabledFor(logging.DEBUG)
+        if verdicts.count(COMPLETED) == len(verdicts) and not tell_all:
             self._all_completed(ended, finished)
             return
         if any(verdict.locked for verdict in verdicts):
@@ -327,7 +328,6 @@ class WorkerLoop:
         self._attempts.dismiss(ended)
         if stale := tell_settled(self._telemetry, finished, verdicts):
             log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
-        tell_all = log.isEnabledFor(logging.DEBUG)
         for f, verdict in zip(finished, verdicts, strict=True):
             if not verdict.accepted:
                 continue
