@@ -169,7 +169,7 @@ def test_what_is_not_there_is_said_and_never_pretended(bare_shell: Shell) -> Non
     assert "without a command" in bare_shell.refused("--role=all", "stats", code=2)
     assert "there is no database at .euterpe/jobs.db yet" in bare_shell.refused("stats", code=1)
     assert not (bare_shell.folder / ".euterpe").exists()
-    assert "names no engine" in bare_shell.refused("stats", "--engine", "redis://127.0.0.1", code=1)
+    assert "engine.url (--engine): 'mysql://h'" in bare_shell.refused("stats", "--engine", "mysql://h", code=2)
 
 
 def test_a_requester_of_the_embedded_default_gets_webhooks_on_this_machine(bare_shell: Shell, start: Start) -> None:

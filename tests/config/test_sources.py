@@ -7,6 +7,7 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from euterpe.config import Config, ConfigError, load_config
 from euterpe.config.effective import effective
@@ -87,8 +88,9 @@ def test_a_variable_that_only_another_role_needs_stops_nobody() -> None:
 def test_a_role_and_a_worker_in_the_hand_have_the_same_defaults() -> None:
     tuning = tuning_of(Config())
     of_a_role = settings_of(tuning.concurrency, options_of(Config(), tuning))
-    in_the_hand = signature(Queue.worker).parameters["concurrency"].default
-    assert of_a_role == settings_of(in_the_hand, {}) == WorkerSettings(worker_id=of_a_role.worker_id)
+    in_the_hand = settings_of(signature(Queue.worker).parameters["concurrency"].default, {})
+    by_default = WorkerSettings(worker_id="w")
+    assert [structs.replace(settings, worker_id="w") for settings in (of_a_role, in_the_hand)] == [by_default] * 2
 
 
 def test_a_bad_value_in_the_file_stops_every_role(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ import click
 
 from euterpe.backends.engines import Backend, connect, engine_url_of, make_room, redis_tuning_of, sqlite_path
 from euterpe.cli.output import note
-from euterpe.config import Config
+from euterpe.config import Config, ConfigError
 from euterpe.config.loading import LoadedConfig, load
 from euterpe.model.errors import InvalidInput
 
@@ -41,9 +41,14 @@ class CliSession:
     @cached_property
     def loaded(self) -> LoadedConfig:
         environ = dict(os.environ)
-        if self.engine is not None:
-            environ["EUTERPE_ENGINE_URL"] = self.engine
-        return load(self.config_path, environ, self.needed)
+        if self.engine is None:
+            return load(self.config_path, environ, self.needed)
+        environ["EUTERPE_ENGINE_URL"] = self.engine
+        try:
+            return load(self.config_path, environ, self.needed)
+        except ConfigError as error:
+            said = [replace(each, source="--engine") if each.key == "engine.url" else each for each in error.problems]
+            raise ConfigError(said) from None
 
     @cached_property
     def config(self) -> Config:

@@ -108,13 +108,12 @@ class WebhookService:
             with needing("the delivery of webhooks", "webhooks"):
                 from euterpe.webhook.settings import OpenedSecrets, config_of
             return config_of(os.environ), OpenedSecrets(self._queue.backend_url, self._queue.store, os.environ)
-        except MissingExtra as error:
+        except MissingExtra:
             if not self._warned:
                 self._warned = True
                 log.warning(
-                    "webhooks wait, this worker cannot send them: %s; queue.work(webhooks=False) leaves sending to "
-                    "other processes",
-                    error,
+                    "webhooks wait, this worker cannot send them: `pip install euterpe-queue[webhooks]`; "
+                    "queue.work(webhooks=False) leaves sending to other processes"
                 )
             return None
         except EuterpeError as error:
