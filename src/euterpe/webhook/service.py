@@ -112,7 +112,7 @@ class WebhookService:
             if not self._warned:
                 self._warned = True
                 log.warning(
-                    "webhooks wait, this worker cannot send them: `pip install euterpe-queue[webhooks]`; "
+                    "webhooks wait, this worker cannot send them: pip install 'euterpe-queue[webhooks]'; "
                     "queue.work(webhooks=False) leaves sending to other processes"
                 )
             return None
