@@ -122,6 +122,18 @@ async def test_an_open_circuit_claims_nothing_and_charges_nothing_and_one_probe_
         assert shop.code() == 0
 
 
+async def test_an_engine_that_is_no_database_is_guarded_by_the_same_breaker(redis_url: str) -> None:
+    shop = Shop(redis_url)
+    async with shop.open():
+        await shop.submit(10)
+        await shop.turns(2)
+        assert len(shop.ran) == 4
+        shop.mode = "succeed"
+        shop.cool_down()
+        await until(lambda: len(shop.ran) == 10, "the probe succeeds, and the rest follows")
+        await shop.turns(0)
+
+
 @ON_SQLITE_ALONE
 async def test_all_slots_and_workers_of_a_process_have_one_probe_between_them(url: str) -> None:
     shop = Shop(url)
