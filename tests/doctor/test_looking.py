@@ -181,6 +181,14 @@ def test_a_database_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> No
     assert not any(tmp_path.iterdir())
 
 
+async def test_jobs_in_redis_are_looked_at_as_far_as_redis_tells(redis_url: str) -> None:
+    told = {finding.check: finding for finding in await examine(load(None, {"ENGINE_URL": redis_url}), None)}
+    assert told["database_reachable"].severity is Severity.OK
+    assert told["redis_reachable"].severity is Severity.OK
+    assert "append-only" in told["redis_persistence"].says, "the servers of tests keep none"
+    assert "jobs" not in {check.partition("_")[0] for check in told}
+
+
 def test_a_control_plane_has_no_database_to_look_at() -> None:
     with pytest.raises(Unsupported):
         DatabaseLook(HttpStore("http://127.0.0.1:1"))
