@@ -23,6 +23,8 @@ from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.BULK)
+
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +32,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def order(store: SqlStore, action: Action, query: str, **more: Any) -> BulkOperation:
-    search = parse_query(query, await store.now_us())
+    search = more.pop("search", None) or parse_query(query, await store.now_us())
     said: dict[str, Any] = {"ordered_by": "local"} | more
     return (await store.operations.order(BulkOrder(action=action, query=query, search=search, **said)))[0]
 
@@ -252,3 +254,21 @@ async def test_a_requester_has_so_many_under_way_and_no_more(store: SqlStore, mo
     with pytest.raises(InvalidInput, match="under way"):
         await order(store, Action.CANCEL, "state:scheduled")
     await order(store, Action.CANCEL, "state:scheduled", ordered_by="somebody else")
+
+
+@needs(Capability.ANY_REQUESTER)
+async def test_an_operation_whose_query_cannot_be_read_ends_and_stops_no_other(
+    store: SqlStore, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job_id,) = await failed_jobs(store, 1)
+    spoilt = await order(store, Action.RETRY, "state:failed type:flaky")
+    await tables.run("UPDATE euterpe_operations SET resolved = 'state:unheard'")
+    good = await order(store, Action.RETRY, "state:failed")
+    assert (await finished(store, good)).done == 1
+    told = await store.operations.get(spoilt.id)
+    assert (told.state, told.done) == (OperationState.CANCELLED, 0)
+    assert "the states are" in (told.error or "")
+    assert await state_of(store, job_id) is State.SCHEDULED
+    monkeypatch.setattr("euterpe.model.job_query.QUERY_LIMIT", 20)
+    with pytest.raises(InvalidInput):
+        await order(store, Action.RETRY, "created:<1h", search=Search(created_after=1, created_before=2))

@@ -93,6 +93,8 @@ FIRES: list[tuple[str, Severity, Any, str]] = [
     ("redis_reachable", ERROR, RedisFacts(unreachable="ConnectionError"), "ConnectionError"),
     ("redis_version", WARNING, RedisFacts(version=(5, 0)), "Redis 5.0"),
     ("redis_eviction", WARNING, RedisFacts(eviction_policy="allkeys-lru"), "allkeys-lru"),
+    ("redis_eviction", ERROR, RedisFacts(eviction_policy="allkeys-lfu", holds_jobs=True), "throws jobs away"),
+    ("redis_persistence", WARNING, RedisFacts(holds_jobs=True, append_only=False), "append-only"),
     ("redis_memory", WARNING, RedisFacts(memory_limit=100, memory_used=95), "95 %"),
     ("python_version", ERROR, MachineFacts(python=(3, 9)), "3.9"),
     ("drivers", ERROR, MachineFacts(missing_drivers=("asyncpg",)), "asyncpg"),

@@ -91,7 +91,7 @@ async def test_what_is_wrong_with_a_postgres_server_is_seen(fresh_postgres_url: 
     schema = urlsplit(fresh_postgres_url).query.rpartition("=")[2]
     looking = DatabaseLook(backend.store)
     async with await psycopg.AsyncConnection.connect(postgres_url) as other:
-        await other.execute(f"ALTER TABLE {schema}.inbox_jobs SET (autovacuum_enabled = false)")
+        await other.execute(f"ALTER TABLE {schema}.inbox_jobs SET (autovacuum_enabled = false)".encode())
         await other.commit()
         await other.execute("SELECT 1")
         seen = await looking.postgres()
@@ -105,6 +105,28 @@ async def test_what_is_wrong_with_a_postgres_server_is_seen(fresh_postgres_url: 
     assert seen.wal_bytes is None or seen.wal_bytes > 0
     assert await looking.sqlite() is None
     await backend.close()
+
+
+async def test_a_user_without_rights_is_told_which_tables_it_may_not_use(
+    fresh_postgres_url: str, postgres_url: str
+) -> None:
+    schema = urlsplit(fresh_postgres_url).query.rpartition("=")[2]
+    role = f"limited_{schema}"
+    await connect(fresh_postgres_url).store.migrate()
+    async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as owner:
+        await owner.execute(f"CREATE ROLE {role}".encode())
+        try:
+            await owner.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}".encode())
+            await owner.execute(f"GRANT SELECT ON {schema}.inbox_jobs TO {role}".encode())
+            found = await examine(load(None, {"ENGINE_URL": f"{fresh_postgres_url}&role={role}"}), None)
+        finally:
+            await owner.execute(f"DROP OWNED BY {role}".encode())
+            await owner.execute(f"DROP ROLE {role}".encode())
+    told = {finding.check: finding for finding in found}
+    assert told["schema_rights"].severity is Severity.ERROR
+    assert "euterpe_api_keys" in told["schema_rights"].says
+    assert "could not be looked at" in told["migrations"].says, "what it cannot see, it does not call well"
+    assert told["long_transactions"].severity is Severity.OK
 
 
 def _opened_to_others(facts: SqliteFacts, path: Path) -> SqliteFacts:
@@ -157,6 +179,14 @@ def test_a_database_that_is_not_there_is_told_and_not_made(tmp_path: Path) -> No
         (told,) = [finding for finding in found if finding.check == "database_reachable"]
         assert (told.severity, bool(told.next_step)) == (Severity.ERROR, True)
     assert not any(tmp_path.iterdir())
+
+
+async def test_jobs_in_redis_are_looked_at_as_far_as_redis_tells(redis_url: str) -> None:
+    told = {finding.check: finding for finding in await examine(load(None, {"ENGINE_URL": redis_url}), None)}
+    assert told["database_reachable"].severity is Severity.OK
+    assert told["redis_reachable"].severity is Severity.OK
+    assert "append-only" in told["redis_persistence"].says, "the servers of tests keep none"
+    assert "jobs" not in {check.partition("_")[0] for check in told}
 
 
 def test_a_control_plane_has_no_database_to_look_at() -> None:

@@ -20,7 +20,8 @@ PAYLOAD: Final = b'{"report_id": 1234567, "name": "%s"}' % (b"x" * 64)
 _JOB_COLUMNS: Final = """
     id, requester_id, queue, type, state, stage, priority, payload, attempt_count, max_attempts, claim_version,
     worker_id, run_at, created_at, updated_at, scheduled_at, started_at, completed_at, expires_at,
-    execution_timeout_us, visibility_us, result, transitions, concurrency_key, concurrency_limit, correlation_id
+    execution_timeout_us, visibility_us, result, transitions, concurrency_key, concurrency_limit, correlation_id,
+    fingerprint, failed_at
 """
 # Ids grow from row to row, evenly over their whole range: loaded in order, and yet the random id of a new job falls
 # anywhere among them.
@@ -31,7 +32,8 @@ SELECT ID, 'local', 'default', 'type' || i % 7,
        1, 3, 1, 'worker:' || i % 9, SINCE + i, SINCE + i, SINCE + i + 9000, SINCE + i, SINCE + i + 1000,
        SINCE + i + 9000, SINCE + 200 * {HOUR_US}, 1800000000, 300000000, PAYLOAD, 3,
        CASE WHEN i % 3 = 0 THEN 'tenant' || i % 100 END, CASE WHEN i % 3 = 0 THEN 5 END,
-       'history'
+       'history', CASE WHEN i % 50 < 2 THEN substr('0123456789abcdef012', CAST(i % 7 + 1 AS integer), 12) END,
+       CASE WHEN i % 50 < 2 THEN SINCE + i + 9000 END
 FROM NUMBERS
 """
 _SQLITE_JOBS: Final = (

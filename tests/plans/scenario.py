@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from euterpe.model.bulk import Action, BulkOrder
 from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
@@ -10,6 +11,7 @@ from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.failures.retry import RetryPolicy
+from euterpe.model.job_query import parse_query
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submission import Submission
@@ -36,6 +38,7 @@ async def work_a_day(store: SqlStore) -> None:
 
 async def tidy_up(store: SqlStore) -> None:
     await _search(store)
+    await _act_on_many(store)
     await store.sweeps.prune(Retention(failed_us=1_800_000_000))
     await store.sweeps.expire_keys()
 
@@ -61,6 +64,19 @@ async def _search(store: SqlStore) -> None:
         Search(scan_limit=100, state=State.FAILED, text="order 7"),
     ):
         await store.search(search)
+
+
+async def _act_on_many(store: SqlStore) -> None:
+    """What has ended cannot be cancelled: the operation looks at every job, and changes none."""
+    groups = (await store.failure_groups()).groups
+    await store.failure_groups("local")
+    for query in ("state:failed", f"fingerprint:{groups[0].fingerprint}"):
+        search = parse_query(query, await store.now_us())
+        await store.search(search)
+        order = BulkOrder(action=Action.CANCEL, query=query, search=search, ordered_by="local")
+        await store.operations.order(order)
+    while (await store.sweeps.work_operations()).more:
+        pass
 
 
 async def _submit(store: SqlStore) -> None:

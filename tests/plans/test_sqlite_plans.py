@@ -65,6 +65,16 @@ BY = {
     "heartbeat_event": {BY_EVENT_ID},
     "expired_event_leases": {"job_outbox_events_state"},
     "scan_edge": {"inbox_jobs_state"},
+    "matching": {ROWID, "inbox_jobs_state"},
+    "count_matching": {ROWID, "inbox_jobs_state"},
+    "matching_group": {"inbox_jobs_failures"},
+    "count_matching_group": {"inbox_jobs_failures"},
+    "search_group": {"inbox_jobs_failures", BY_ID},
+    "failing": {"inbox_jobs_failures"},
+    "failure_group": {"inbox_jobs_failures"},
+    "failure_sample": {"inbox_jobs_failures"},
+    "running_operations": {"euterpe_operations_running"},
+    "advance_operation": {"sqlite_autoindex_euterpe_operations_1"},
     "job_below": {ROWID},
     "ids_between": {BY_ID},
     "situation": {BY_ID, "PRIMARY"},
@@ -80,7 +90,7 @@ _STEP = re.compile(
     r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: EXISTS)?"
     r"(?: USING (?:COVERING )?(?:INDEX )?(?P<by>INTEGER PRIMARY KEY|\w+))?"
 )
-_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "l", "o", "k", "n", "r", "CONSTANT"}
+_NOT_OURS = {"euterpe_pauses", "json_each", "t", "due", "f", "g", "l", "m", "o", "k", "n", "r", "CONSTANT"}
 """Small tables, lists of parameters, and the results of subqueries."""
 
 

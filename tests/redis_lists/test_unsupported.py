@@ -42,6 +42,8 @@ WAYS: list[tuple[Capability, Callable[[RedisListStore], Awaitable[object]]]] = [
     (Capability.CONCURRENCY_KEYS, lambda store: store.submit(job(concurrency_key="k", concurrency_limit=1))),
     (Capability.SEARCH, lambda store: store.search(Search())),
     (Capability.SEARCH, lambda store: store.stats("somebody")),
+    (Capability.BULK, lambda store: store.operations.count(Search())),
+    (Capability.BULK, lambda store: store.failure_groups()),
     (Capability.CALLER_TRANSACTION, lambda store: store.submit_unit_on(UNIT, object())),
     (Capability.SERVING, _serving),
     (Capability.SERVING, lambda store: store.claim(ClaimRequest(worker_id="w", limit=1, with_tokens=True))),

@@ -7,7 +7,14 @@ from collections.abc import Iterable
 
 import pytest
 
+from euterpe.backends.engines import connect
+from euterpe.model.bulk import Action, BulkOrder, OperationState
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed
+from euterpe.model.failures.failure import Category, Failure
+from euterpe.model.job_query import parse_query
 from euterpe.model.retention import Swept
+from euterpe.model.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.stores.remote.store import RemoteSweeps
 from euterpe.wakeups.local import LocalWakeups
@@ -62,3 +69,26 @@ async def test_what_a_sweep_ended_is_told_to_whoever_delivers(did: Swept, told: 
     sweeper.stop()
     await sweeping
     assert heard.channels == told
+
+
+async def test_the_sweeper_works_off_an_operation_without_a_pause_and_tells_the_queues(sqlite_url: str) -> None:
+    backend = connect(sqlite_url)
+    await backend.open()
+    store = backend.store
+    await store.submit_many([Submission(type="t", queue=f"q{n % 2}") for n in range(250)])
+    claims = await store.claim(ClaimRequest(worker_id="w", limit=250, queues=("q0", "q1")))
+    await store.settle([Report(claim, Failed(Failure(Category.PERMANENT, "no luck"))) for claim in claims])
+    search = parse_query("state:failed", await store.now_us())
+    order = BulkOrder(action=Action.RETRY, query="state:failed", search=search, ordered_by="local")
+    operation, _ = await store.operations.order(order)
+    heard = Heard()
+    sweeper = Sweeper(store.sweeps, heard, interval_s=3_600)
+    sweeping = asyncio.get_running_loop().create_task(sweeper.run())
+    async with asyncio.timeout(20):  # with a pause between batches it would take hours
+        while (await store.operations.get(operation.id)).state is OperationState.RUNNING:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    sweeper.stop()
+    await sweeping
+    assert {"q0", "q1", OUTBOX_CHANNEL} <= set(heard.channels)
+    assert (await store.stats()).by_state == {"scheduled": 250}
+    await backend.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 from euterpe.backends.database import database_of
+from euterpe.backends.engines import is_redis, plain_engine_url, transport_of
+from euterpe.config import Config
 from euterpe.model.diagnosis.facts import DatabaseFacts, JobFacts, KeyFact, OutboxFacts, PostgresFacts, SqliteFacts
 from euterpe.ports import Store
 from euterpe.stores.sql.diagnosis.accounts import expiring_keys, keks_used
@@ -13,11 +15,22 @@ from euterpe.stores.sql.diagnosis.servers import database_facts, postgres_facts,
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 
 
+def redis_in_use(config: Config) -> tuple[str, bool] | None:
+    """(address of the Redis, whether the jobs themselves are in it); None: none is used."""
+    url = plain_engine_url(config)
+    if is_redis(url):
+        from euterpe.stores.redis_lists.settings import settings_from
+
+        return settings_from(url)[0], True
+    transport = transport_of(config)
+    return None if transport is None else (transport, False)
+
+
 class DatabaseLook:
     """Questions to a database. Nothing is changed by them."""
 
     def __init__(self, store: Store) -> None:
-        """Raises Unsupported for a control plane over HTTP."""
+        """Raises Unsupported where there is no SQL database within reach."""
         self._store = store
         self._engine = database_of(store)
 

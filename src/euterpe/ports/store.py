@@ -47,6 +47,7 @@ class Capability(StrEnum):
     DEPENDENCIES = "let jobs wait for other jobs"
     CONCURRENCY_KEYS = "bound how many jobs of a key run at the same time"
     SEARCH = "search jobs"
+    BULK = "act on everything that matches a query, and group failures by cause"
     REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
 
 

@@ -11,14 +11,14 @@ from euterpe.redis.connection import redis_client
 from euterpe.redis.settings import RedisTuning
 
 
-async def redis_facts(url: str, tuning: RedisTuning) -> RedisFacts:
+async def redis_facts(url: str, tuning: RedisTuning, *, holds_jobs: bool = False) -> RedisFacts:
     """One INFO. A server that forbids it tells less, and is still reachable."""
     client = redis_client(url, tuning)
     try:
         await client.ping()
         said = await client.info()
     except (RedisError, OSError) as error:
-        return RedisFacts(unreachable=type(error).__name__)
+        return RedisFacts(unreachable=type(error).__name__, holds_jobs=holds_jobs)
     finally:
         await client.aclose()
     return RedisFacts(
@@ -26,4 +26,6 @@ async def redis_facts(url: str, tuning: RedisTuning) -> RedisFacts:
         eviction_policy=str(said.get("maxmemory_policy", "noeviction")),
         memory_limit=int(said.get("maxmemory", 0)),
         memory_used=int(said.get("used_memory", 0)),
+        holds_jobs=holds_jobs,
+        append_only=bool(int(said.get("aof_enabled", 0))),
     )

@@ -135,13 +135,15 @@ class SqliteFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RedisFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the Redis that carries wake-ups."""
+    """Of the Redis that carries wake-ups, or that the jobs themselves are in."""
 
     unreachable: str = ""
     version: tuple[int, ...] = (7, 4)
     eviction_policy: str = "noeviction"
     memory_limit: int = 0
     memory_used: int = 0
+    holds_jobs: bool = False
+    append_only: bool = True
 
 
 class DiskFact(msgspec.Struct, frozen=True):

@@ -11,15 +11,14 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from euterpe.backends.diagnosis import DatabaseLook
-from euterpe.backends.engines import connect, is_control_plane, redis_tuning_of, sqlite_path, transport_of
+from euterpe.backends.diagnosis import DatabaseLook, redis_in_use
+from euterpe.backends.engines import connect, engine_url_of, redis_tuning_of, sqlite_path
 from euterpe.config import Config
 from euterpe.config.loading import LoadedConfig
 from euterpe.crypto import InvalidKeyring, PlaintextKeys
 from euterpe.model.diagnosis.facts import AccountFacts
 from euterpe.model.diagnosis.finding import Check, Finding, Severity, findings
-from euterpe.model.errors import EuterpeError
-from euterpe.ports import Store
+from euterpe.model.errors import EuterpeError, Unsupported
 from euterpe.service.doctor.checks import accounts, database, jobs, machine, postgres, redis, sqlite, webhooks
 from euterpe.service.doctor.machine import is_sqlite, machine_facts, with_file
 from euterpe.transcode.credentials.keys import credential_keys
@@ -37,14 +36,14 @@ async def examine(loaded: LoadedConfig, config_path: str | None) -> list[Finding
     found = [_configuration(loaded, config_path)]
     found += findings(machine.CHECKS, await asyncio.to_thread(machine_facts, loaded, config_path))
     found += await _redis(config)
-    url = config.engine.url
+    url = engine_url_of(config)
     if _is_not_there(url):
         missing = f"there is no database at {sqlite_path(url)} yet"
         return [
             *found,
             Finding(REACHABLE, Severity.ERROR, missing, "`euterpe migrate` makes it, --engine names another"),
         ]
-    backend = connect(url, payload_limit=config.engine.max_payload_bytes)
+    backend = connect(url, payload_limit=config.engine.max_payload_bytes, redis=redis_tuning_of(config))
     try:
         async with asyncio.timeout(ANSWER_S):
             await backend.store.open()
@@ -55,10 +54,11 @@ async def examine(loaded: LoadedConfig, config_path: str | None) -> list[Finding
         return [*found, Finding(REACHABLE, Severity.ERROR, _first_line(refused), next_step)]
     try:
         found.append(Finding(REACHABLE, Severity.OK, "the database answers"))
-        if is_control_plane(url):
-            found.append(Finding("control_plane", Severity.OK, "the rest is for a doctor where its database is"))
-            return found
-        return found + await _database(backend.store, url)
+        try:
+            look = DatabaseLook(backend.store)
+        except Unsupported:
+            return [*found, Finding("sql_database", Severity.OK, "there is none to look into from here")]
+        return found + await _database(look, url)
     finally:
         await backend.store.close()
 
@@ -77,16 +77,16 @@ def _is_not_there(url: str) -> bool:
 
 
 async def _redis(config: Config) -> list[Finding]:
-    address = transport_of(config)
-    if address is None:
+    used = redis_in_use(config)
+    if used is None:
         return []
     from euterpe.redis.inspecting import redis_facts
 
-    return list(findings(redis.CHECKS, await redis_facts(address, redis_tuning_of(config))))
+    address, holds_jobs = used
+    return list(findings(redis.CHECKS, await redis_facts(address, redis_tuning_of(config), holds_jobs=holds_jobs)))
 
 
-async def _database(store: Store, url: str) -> list[Finding]:
-    look = DatabaseLook(store)
+async def _database(look: DatabaseLook, url: str) -> list[Finding]:
     found = await _looked(database.CHECKS, look.database)
     server = await _facts_or_none(look.postgres)
     if server is not None:

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from euterpe.backends.engines import sqlite_path, transport_of
+from euterpe.backends.diagnosis import redis_in_use
+from euterpe.backends.engines import sqlite_path
 from euterpe.backends.keychain import key_file_of
 from euterpe.config import Config
 from euterpe.config.loading import LoadedConfig
@@ -65,7 +66,7 @@ def is_sqlite(url: str) -> bool:
 
 def _missing_drivers(config: Config) -> tuple[str, ...]:
     needed = [DRIVERS.get(urlsplit(config.engine.url).scheme, "")]
-    if transport_of(config) is not None:
+    if redis_in_use(config) is not None:
         needed.append("redis")
     return tuple(name for name in needed if name and importlib.util.find_spec(name) is None)
 

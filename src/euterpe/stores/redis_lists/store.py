@@ -60,6 +60,7 @@ LACKING: Final = frozenset(
         Capability.DEPENDENCIES,
         Capability.CONCURRENCY_KEYS,
         Capability.SEARCH,
+        Capability.BULK,
     }
 )
 

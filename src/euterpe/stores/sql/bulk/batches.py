@@ -92,6 +92,21 @@ def give_up(operation: BulkOperation, found: Matching, error: str) -> Program[Bu
     return (yield from _advance(operation, found, tally))
 
 
+def abandon(operation: BulkOperation, error: str) -> Program[None]:
+    """A hand or another release wrote what nobody here can read. It must not be tried for ever."""
+    yield one(
+        "advance_operation",
+        id=operation.id,
+        seen=operation.place,
+        place=operation.place,
+        state=OperationState.CANCELLED,
+        done=0,
+        failed=0,
+        error=error,
+        skipped=msgspec.json.encode(operation.skipped).decode(),
+    )
+
+
 def _advance(operation: BulkOperation, found: Matching, tally: Tally) -> Program[BulkProgress | None]:
     over = found.next_place is None
     rows = yield one(

@@ -9,7 +9,7 @@ from random import shuffle
 from typing import ClassVar, Final
 
 from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, JobCount, check_order
-from euterpe.model.errors import DataRejected
+from euterpe.model.errors import DataRejected, InvalidInput
 from euterpe.model.views import Search
 from euterpe.ports import Telemetry
 from euterpe.stores.sql.bulk import batches, orders
@@ -79,7 +79,12 @@ class Operations:
                 return BulkProgress(tuple(queues), tuple(replayed), done)
 
     async def _batch(self, operation: BulkOperation) -> BulkProgress | None:
-        found = await self._engine.read(lambda: batches.next_of(operation, self.batch))
+        try:
+            found = await self._engine.read(lambda: batches.next_of(operation, self.batch))
+        except InvalidInput as unreadable:
+            reason = str(unreadable)
+            await self._engine.write(lambda: batches.abandon(operation, reason))
+            return None
         try:
             return await self._act(operation, found)
         except (DataRejected, LockTimeout):

@@ -9,7 +9,7 @@ import msgspec
 from euterpe.model.batch import as_stored, new_ids
 from euterpe.model.bulk import BulkOperation, BulkOrder, JobCount, OperationState
 from euterpe.model.errors import IdempotencyConflict, IllegalTransition, InvalidInput, JobNotFound
-from euterpe.model.job_query import query_text
+from euterpe.model.job_query import parse_query, query_text
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.reads.scan import newest_place
 
@@ -29,6 +29,8 @@ def order(order: BulkOrder, counted: JobCount) -> Program[tuple[BulkOperation, b
     """Store the operation; (it, whether its key had asked for it before). What comes later has a higher place."""
     if order.key is not None and (known := (yield from _known(order))) is not None:
         return known, True
+    resolved = query_text(order.search)
+    parse_query(resolved, 0)  # What whoever works it off will read; ages written out as moments may make it too long.
     running = yield one("running_of", ordered_by=order.ordered_by)
     if running[0][0] >= RUNNING_LIMIT:
         raise InvalidInput("operations", f"{RUNNING_LIMIT} of yours are under way; wait for one, or cancel one")
@@ -41,7 +43,7 @@ def order(order: BulkOrder, counted: JobCount) -> Program[tuple[BulkOperation, b
         action=order.action,
         force=order.force,
         query=order.query,
-        resolved=query_text(order.search),
+        resolved=resolved,
         key=order.key,
         state=OperationState.COMPLETED if nothing else OperationState.RUNNING,
         place=(yield from newest_place()) + 1,

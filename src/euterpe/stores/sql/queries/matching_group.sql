@@ -1,5 +1,6 @@
 -- As `matching`, of the failures with one fingerprint. The state is in words that no other index knows.
-SELECT w.seq, CAST(w.id AS TEXT), length(w.payload) AS bytes
+SELECT w.seq, CAST(w.id AS TEXT),
+       length(w.payload) + COALESCE(length(w.result), 0) + COALESCE(length(w.checkpoint), 0) AS bytes
 FROM inbox_jobs AS w {{by inbox_jobs_failures}}
 WHERE w.fingerprint = :fingerprint AND w.seq < :before AND w.seq >= :down_to
   AND w.state || '' {{in states text}}

@@ -2,7 +2,7 @@
 SELECT m.seq, m.id, m.bytes
 FROM (
     SELECT * FROM (
-        SELECT w.seq, w.id, length(w.payload) AS bytes
+        SELECT w.seq, w.id, length(w.payload) + COALESCE(length(w.result), 0) + COALESCE(length(w.checkpoint), 0) AS bytes
         FROM inbox_jobs AS w
         WHERE json_array_length(:states) > 1 AND w.seq < :before AND w.seq >= :down_to
           AND {{search_filters}}
@@ -10,7 +10,7 @@ FROM (
     )
     UNION ALL
     SELECT * FROM (
-        SELECT w.seq, w.id, length(w.payload) AS bytes
+        SELECT w.seq, w.id, length(w.payload) + COALESCE(length(w.result), 0) + COALESCE(length(w.checkpoint), 0) AS bytes
         FROM inbox_jobs AS w
         WHERE json_array_length(:states) = 1 AND w.state = :states ->> 0 AND w.seq < :before AND w.seq >= :down_to
           AND {{search_filters}}
