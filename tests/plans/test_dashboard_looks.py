@@ -17,6 +17,7 @@ from tests.plans.watching import WatchingPostgres
 LOOKS = sorted(
     f"dashboard/{file.name.removesuffix('.sql')}"
     for file in files("euterpe.stores.sql").joinpath("queries", "dashboard").iterdir()
+    if file.name != "every_state.sql"  # a part of others
 )
 TABLE = re.compile(r"\b(inbox_jobs|job_outbox_events|job_dependencies|euterpe_sessions)\b(?:\s+AS\s+(\w+))?")
 
@@ -38,7 +39,7 @@ async def test_no_look_on_postgres_reads_a_whole_table(fresh_postgres_url: str) 
         # In a small table the whole of it is the shortest way; what still goes so has no other.
         await connection.execute("SET enable_seqscan = off")
         runs = [(name, run) for name in LOOKS for run in engine.seen.get(name, {}).values()]
-        assert len(runs) > 30
+        assert len(runs) > 20
         for name, run in runs:
             plan = await connection.fetch(f"EXPLAIN {run.sql}", *run.bound)
             whole = [line for (line,) in plan if re.search(rf"Seq Scan on {TABLE.pattern}", line)]
