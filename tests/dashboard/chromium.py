@@ -6,13 +6,14 @@ import asyncio
 import os
 import shutil
 import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from importlib.resources import files
 from typing import Any, TypeVar
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.dashboard.site import Site, running_site
 
@@ -30,6 +31,8 @@ FLAGS = (
 )
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 
+PATIENCE_MS = 15_000
+
 T = TypeVar("T")
 
 
@@ -43,12 +46,37 @@ def find_chromium() -> str:
     return found
 
 
-@contextmanager
-def running_browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
-        yield browser
-        browser.close()
+class Chromium:
+    """One browser for the session, in a thread of its own: playwright's blocking calls keep a loop running there, and
+    every other test of this process wants to start one."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self._open = ExitStack()
+        self._browser = self._thread.submit(self._start, find_chromium()).result()
+
+    def _start(self, program: str) -> Browser:
+        playwright = self._open.enter_context(sync_playwright())
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        self._open.callback(browser.close)
+        return browser
+
+    def visit(self, act: Callable[[Browser, Page], None]) -> None:
+        """Does this with a fresh page, and nobody signed in."""
+        self._thread.submit(self._visit, act).result()
+
+    def _visit(self, act: Callable[[Browser, Page], None]) -> None:
+        context = self._browser.new_context()
+        context.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
+        try:
+            act(self._browser, context.new_page())
+        finally:
+            context.close()
+
+    def close(self) -> None:
+        self._thread.submit(self._open.close).result()
+        self._thread.shutdown()
 
 
 class SiteBeside:

@@ -9,30 +9,23 @@ from playwright.sync_api import Browser, Page, expect
 
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
-from tests.dashboard.chromium import SiteBeside, faults, running_browser
+from tests.dashboard.chromium import Chromium, SiteBeside, faults
 from tests.dashboard.site import Site
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
+def chromium() -> Iterator[Chromium]:
+    running = Chromium()
+    yield running
+    running.close()
 
 
 @pytest.fixture
 def beside(sqlite_url: str) -> Iterator[SiteBeside]:
     with SiteBeside(sqlite_url) as running:
         yield running
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context()
-    context.set_default_timeout(15_000)
-    yield context.new_page()
-    context.close()
 
 
 async def some_of_everything(site: Site) -> dict[str, str]:
@@ -53,7 +46,11 @@ async def some_of_everything(site: Site) -> dict[str, str]:
     return {"failed": failed, "running": running, "event": event.id}
 
 
-def test_signing_in_searching_going_back_and_watching(beside: SiteBeside, browser: Browser, page: Page) -> None:
+def test_signing_in_searching_going_back_and_watching(chromium: Chromium, beside: SiteBeside) -> None:
+    chromium.visit(lambda browser, page: _search_and_watch(beside, browser, page))
+
+
+def _search_and_watch(beside: SiteBeside, browser: Browser, page: Page) -> None:
     site = beside.site
     first = beside.do(site.submit(type="first.kind"))
     beside.enter(page)
@@ -98,7 +95,11 @@ def test_signing_in_searching_going_back_and_watching(beside: SiteBeside, browse
     page.wait_for_url("**/dashboard/sign-in")
 
 
-def test_an_admin_cancels_by_button_and_a_reader_has_none(beside: SiteBeside, browser: Browser, page: Page) -> None:
+def test_an_admin_cancels_by_button_and_a_reader_has_none(chromium: Chromium, beside: SiteBeside) -> None:
+    chromium.visit(lambda browser, page: _cancel_and_replay(beside, browser, page))
+
+
+def _cancel_and_replay(beside: SiteBeside, browser: Browser, page: Page) -> None:
     job_id = beside.do(beside.site.submit())
     address = f"{beside.site.base_url}/dashboard/jobs/{job_id}"
     reader = browser.new_context().new_page()
@@ -118,7 +119,11 @@ def test_an_admin_cancels_by_button_and_a_reader_has_none(beside: SiteBeside, br
     expect(page.get_by_text("n: 7")).to_be_visible()
 
 
-def test_axe_finds_nothing_on_any_page_wide_or_narrow_light_or_dark(beside: SiteBeside, page: Page) -> None:
+def test_axe_finds_nothing_on_any_page_wide_or_narrow_light_or_dark(chromium: Chromium, beside: SiteBeside) -> None:
+    chromium.visit(lambda _, page: _judge_every_page(beside, page))
+
+
+def _judge_every_page(beside: SiteBeside, page: Page) -> None:
     site = beside.site
     page.goto(f"{site.base_url}/dashboard/sign-in")
     assert faults(page) == []
@@ -140,6 +145,7 @@ def test_axe_finds_nothing_on_any_page_wide_or_narrow_light_or_dark(beside: Site
         f"/dashboard/webhooks/{made['event']}",
         "/dashboard/bulk?action=retry&q=state:failed",
         "/dashboard/operations",
+        "/dashboard/transcodes",
         "/dashboard/jobs/nothing",
     )
     for i, path in enumerate(paths):

@@ -80,6 +80,7 @@ async def test_a_link_signs_in_once(site: Site) -> None:
     created = await site.keys.create_key("vesta", ["admin"])
     link = site.dashboard.one_time_link(created.record.prefix)
     async with site.browser() as client, site.browser() as late:
+        assert (await late.head(link)).status_code == 200, "whoever only looks does not use it up"
         assert (await client.get(link)).headers["location"] == "/"
         assert (await client.get("/")).status_code == 200
         assert "has been used" in (await late.get(link)).text

@@ -12,13 +12,12 @@ from euterpe.model.submission import Submission
 from euterpe.stores.sql.statements import numbered
 from euterpe.stores.sql.store import SqlStore
 from tests.faults.stores import opened, sqlite_path
-from tests.plans.history import add_history, analyze
-from tests.plans.watching import WatchingPostgres, explain
+from tests.plans.watching import WatchingPostgres
 
-JOBS = 20_000
 LOOKS = sorted(
     f"dashboard/{file.name.removesuffix('.sql')}"
     for file in files("euterpe.stores.sql").joinpath("queries", "dashboard").iterdir()
+    if file.name != "every_state.sql"  # a part of others
 )
 TABLE = re.compile(r"\b(inbox_jobs|job_outbox_events|job_dependencies|euterpe_sessions)\b(?:\s+AS\s+(\w+))?")
 
@@ -30,19 +29,20 @@ async def test_no_look_on_postgres_reads_a_whole_table(fresh_postgres_url: str) 
     await store.open()
     connection = await engine.connect()
     try:
-        await add_history(fresh_postgres_url, JOBS, await store.now_us(), every_table=True)
         job = await store.submit(Submission(type="t"))
-        await analyze(fresh_postgres_url)
         reads = dashboard_reads(store)
         for requester in (None, "local"):
             await reads.overview(requester)
             await reads.workers(requester)
             await reads.events(requester)
             await reads.neighbours(job.job_id, requester)
+        # In a small table the whole of it is the shortest way; what still goes so has no other.
+        await connection.execute("SET enable_seqscan = off")
         runs = [(name, run) for name in LOOKS for run in engine.seen.get(name, {}).values()]
-        assert len(runs) > 30
+        assert len(runs) > 20
         for name, run in runs:
-            whole = [reach.table for reach in await explain(connection, run.sql, run.bound) if not reach.by]
+            plan = await connection.fetch(f"EXPLAIN {run.sql}", *run.bound)
+            whole = [line for (line,) in plan if re.search(rf"Seq Scan on {TABLE.pattern}", line)]
             assert whole == [], f"{name} with {run.values}"
     finally:
         await connection.close()

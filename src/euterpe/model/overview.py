@@ -12,9 +12,9 @@ from euterpe.model.state import State
 COUNTED: Final = 20_000
 """Jobs of a state are counted up to here."""
 LOOKED_AT: Final = 5_000
-"""Of the newest jobs of a state, to find one requester's own, and when jobs ended."""
-LOOKED_AT_OF_A_RARE_STATE: Final = 1_000
-"""Jobs of such a state lie far apart, so each costs a page of the database."""
+"""Of the newest jobs of a state, to tell when they ended and who ran them."""
+OWN_LOOKED_AT: Final = 2_000
+"""Of the newest jobs of a state, to count one requester's own."""
 WINDOW_S: Final = 3_600
 """How far back a chart may reach."""
 

@@ -166,13 +166,7 @@ async def run_role(
                 parts.start_helper(media.tidy_forever())
         if role.serves:
             greeting = await welcome(core.backend_url, core.store, os.environ)
-            from euterpe.service.dashboard import dashboard_of, one_time_link
-
-            dashboard = dashboard_of(
-                queue, metrics, stop.draining, None if media is None else config.transcode.local_root
-            )
-            port = await parts.start_api(config, queue, tuning, metrics, trace, media, dashboard.routes)
-            link = one_time_link(dashboard, config.api.host, greeting)
+            port, link = await parts.start_api_and_dashboard(config, queue, tuning, metrics, trace, media, greeting)
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
         if role.works:
@@ -260,6 +254,24 @@ class Parts:
 
     def start_helper(self, part: Part) -> None:
         self._helpers.add(asyncio.get_running_loop().create_task(part))
+
+    async def start_api_and_dashboard(
+        self,
+        config: Config,
+        queue: Queue,
+        tuning: Tuning,
+        metrics: Metrics,
+        trace: Trace | None,
+        media: TranscodingPart | None,
+        greeting: FirstKey,
+    ) -> tuple[int, str | None]:
+        """The port, and where somebody at this machine is let into the dashboard."""
+        from euterpe.service.dashboard import dashboard_of, one_time_link
+
+        local_root = None if media is None else config.transcode.local_root
+        dashboard = dashboard_of(queue, metrics, self._stop.draining, local_root)
+        port = await self.start_api(config, queue, tuning, metrics, trace, media, dashboard.routes)
+        return port, one_time_link(dashboard, config.api.host, greeting)
 
     async def start_api(
         self,

@@ -48,7 +48,7 @@ class Entrance:
 
     async def show(self, request: Request, said: SignInQuery) -> Answer:
         try:
-            if said.once is not None:
+            if said.once is not None and not request.is_head:
                 token = await self._sign_in.with_link(said.once)
                 if token is not None:
                     return see(HOME, set_cookie(request, token))

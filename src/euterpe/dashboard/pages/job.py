@@ -123,7 +123,7 @@ def _acts(visitor: Visitor, job: JobRow) -> Html | None:
         force = act(
             visitor, f"{here}/cancel", "Force cancel", h.input_(type="hidden", name="force", value="yes"), danger=True
         )
-        acts.append(h.details(h.summary("Force cancel…"), h.p(said), force))
+        acts.append(h.details(h.summary("Force cancel…"), h.p(said), force, id="force"))
     if job.state in TERMINAL:
         acts.append(act(visitor, f"{here}/retry", _retry_label(job)))
     if job.payload_format == "json":
@@ -151,6 +151,7 @@ def _edited_replay(visitor: Visitor, job: JobRow, here: str) -> Html | None:
             action=f"{here}/replay",
         ),
         class_="edit",
+        id="edit",
     )
 
 

@@ -52,6 +52,11 @@ class Request:
         return query
 
     @property
+    def is_head(self) -> bool:
+        """Whether only the head of the answer is wanted: then nothing may come of it."""
+        return bool(self._scope["method"] == "HEAD")
+
+    @property
     def path(self) -> str:
         path: str = self._scope["path"]
         return path

@@ -8,7 +8,7 @@ from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.overview import (
     COUNTED,
     LOOKED_AT,
-    LOOKED_AT_OF_A_RARE_STATE,
+    OWN_LOOKED_AT,
     WINDOW_S,
     Backlog,
     Count,
@@ -35,6 +35,8 @@ WAITING_COUNTED: Final = 10_000
 RUNNING_SHOWN: Final = 1_000
 TIMES: Final = 1_000
 RARE: Final = TERMINAL - {State.COMPLETED}
+ENDS_OF_A_RARE_STATE: Final = 1_000
+"""Jobs of such a state lie far apart, so each costs a page of the database."""
 EVENTS_OF_A_JOB: Final = 50
 OUTBOX_STATES: Final = ("scheduled", "running", "retrying", "dead_letter")
 
@@ -63,20 +65,15 @@ class SqlDashboardReads:
 
 def overview(requester_id: str | None) -> Program[Overview]:
     now = (yield one("clock"))[0][0]
-    states = {}
-    for state in State:
-        states[state] = yield from _count(state, requester_id)
+    states = yield from _counts(requester_id)
     ends = {}
     for state in State:
         if state in TERMINAL:
             ends[state] = yield from _ends(state, requester_id, now)
     times = yield one("dashboard/recent_times", limit=TIMES, requester_id=requester_id)
-    outbox = {}
-    for name in OUTBOX_STATES:
-        ((count, oldest),) = yield one(
-            "dashboard/outbox_of_state", state=name, limit=LOOKED_AT, requester_id=requester_id
-        )
-        outbox[name] = OutboxDepth(Count(count, count >= LOOKED_AT), oldest)
+    depths = yield one("dashboard/outbox_depths", limit=LOOKED_AT, requester_id=requester_id)
+    outbox = dict.fromkeys(OUTBOX_STATES, OutboxDepth(Count(0), None))
+    outbox |= {row[0]: OutboxDepth(Count(row[1], row[1] >= LOOKED_AT), row[2]) for row in depths}
     backlog = yield from _backlog(requester_id)
     running = yield from _running(requester_id)
     paused = yield from _paused(requester_id, backlog, running)
@@ -92,17 +89,16 @@ def overview(requester_id: str | None) -> Program[Overview]:
     )
 
 
-def _count(state: State, requester_id: str | None) -> Program[Count]:
+def _counts(requester_id: str | None) -> Program[dict[State, Count]]:
     if requester_id is None:
-        ((number,),) = yield one("dashboard/count_of_state", state=state, limit=COUNTED)
-        return Count(number, number >= COUNTED)
-    limit = LOOKED_AT_OF_A_RARE_STATE if state in RARE else LOOKED_AT
-    ((own, looked_at),) = yield one("dashboard/count_of_state_of", state=state, limit=limit, requester_id=requester_id)
-    return Count(int(own), looked_at >= limit)
+        rows = yield one("dashboard/count_states", limit=COUNTED)
+        return {State(row[0]): Count(row[1], row[1] >= COUNTED) for row in rows}
+    rows = yield one("dashboard/count_states_of", limit=OWN_LOOKED_AT, requester_id=requester_id)
+    return {State(row[0]): Count(row[1], row[2] >= OWN_LOOKED_AT) for row in rows}
 
 
 def _ends(state: State, requester_id: str | None, now: int) -> Program[EndsSeries]:
-    limit = LOOKED_AT_OF_A_RARE_STATE if state in RARE else 2 * LOOKED_AT
+    limit = ENDS_OF_A_RARE_STATE if state in RARE else 2 * LOOKED_AT
     rows = yield one(
         "dashboard/ends_by_second",
         state=state,
