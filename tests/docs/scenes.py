@@ -28,8 +28,16 @@ def job_types(queue: euterpe.Queue) -> Names:
         return day
 
     @queue.job("load")
-    async def load(day: str = "") -> str:
-        return day
+    async def load(day: str = "", rows: Any = None) -> str:
+        return f"{day} {rows}"
+
+    @queue.job("summary")
+    async def summary(parts: list[Any] | None = None, title: str = "") -> int:
+        return len(parts or []) + len(title)
+
+    @queue.job("customer.sync")
+    async def sync_customer(customer: int) -> int:
+        return customer
 
     @queue.job("confirm")
     async def confirm(order_id: int) -> int:
@@ -40,7 +48,8 @@ def job_types(queue: euterpe.Queue) -> Names:
 
     return {
         "queue": queue, "render": render, "extract": extract, "load": load, "fetch": extract, "confirm": confirm,
-        "report": plain, "summary": plain, "alarm": plain, "euterpe": euterpe, "Queue": euterpe.Queue,
+        "report": plain, "summary": summary, "sync_customer": sync_customer, "alarm": plain,
+        "euterpe": euterpe, "Queue": euterpe.Queue,
     }  # fmt: skip
 
 
