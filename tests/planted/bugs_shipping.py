@@ -32,7 +32,7 @@ SHIPPING_BUGS = (
             ),
         ),
         f"{EXTRAS}::test_an_import_that_fails_for_another_reason_is_no_missing_extra",
-        "assert",
+        "MissingExtra",
     ),
     Bug(
         "a_stopped_worker_is_seen_on_linux_alone",
