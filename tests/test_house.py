@@ -20,9 +20,9 @@ import redis
 from tests.servers import PostgresServer, RedisServer
 
 ROOT = Path(__file__).resolve().parent.parent
-ENTRY_POINTS = ["run", "test", ".ci/run", "scripts/environment", "requirements/lock"]
+ENTRY_POINTS = ["run", "test", ".ci/run", "scripts/environment", "scripts/site", "requirements/lock"]
 SETUP_FILES = [*ENTRY_POINTS, "pyproject.toml", "scripts/environment.py", "requirements/README.md"]
-LOCKS = [f"requirements/{name}.lock" for name in ("base", "demo", "test", "redis-server", "image")]
+LOCKS = [f"requirements/{name}.lock" for name in ("base", "demo", "test", "redis-server", "image", "docs")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 

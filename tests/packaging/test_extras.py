@@ -87,19 +87,13 @@ def test_what_is_missing_is_told_with_the_command_that_installs_it(core: Environ
     assert "Traceback" not in ran.stderr
 
 
-def test_the_command_line_and_tracing_say_what_they_lack(core: Environment, tmp_path: Path) -> None:
+def test_the_command_line_says_what_it_lacks(core: Environment, tmp_path: Path) -> None:
     command = core.run("euterpe", "jobs", "list", folder=tmp_path)
     assert command.returncode == 1
     assert command.stderr == (
         "euterpe: this command needs the package click, which is not installed; "
         "install it with: pip install 'euterpe-queue[cli]'\n"
     )
-    traced = (
-        "import asyncio, euterpe\nqueue = euterpe.Queue('sqlite:///t.db')\n"
-        "@queue.job('greet')\ndef greet(): ...\nasyncio.run(queue.work())\n"
-    )
-    ran = core.run("python", "-c", traced, folder=tmp_path, OBSERVABILITY_TRACING_ENABLED="true")
-    assert "pip install 'euterpe-queue[telemetry]'" in ran.stderr.splitlines()[-1]
 
 
 def test_with_the_extra_of_the_command_line_everything_runs_but_a_server(
@@ -128,7 +122,13 @@ def test_the_table_of_extras_is_the_packages_own() -> None:
     core = {Requirement(text).name for text in project["dependencies"]}
     assert core == {"apsw", "cronsim", "msgspec", "tzdata"}
     # What an extra brings can be told to whoever lacks it; the drivers of a caller's own library are the caller's.
-    assert project["optional-dependencies"].keys() - EXTRAS.keys() == {"psycopg", "sqlalchemy", "django", "all"}
+    assert project["optional-dependencies"].keys() - EXTRAS.keys() == {
+        "psycopg",
+        "sqlalchemy",
+        "django",
+        "opentelemetry",
+        "all",
+    }
 
 
 def test_an_import_that_fails_for_another_reason_is_no_missing_extra() -> None:

@@ -36,6 +36,7 @@ from tests.planted.bugs_producer import PRODUCER_BUGS
 from tests.planted.bugs_redis_lists import REDIS_LIST_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
+from tests.planted.bugs_shipping import SHIPPING_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
 from tests.planted.bugs_speed import SPEED_BUGS
 from tests.planted.bugs_storage import STORAGE_BUGS
@@ -71,6 +72,7 @@ BUGS = (
     *REDIS_LIST_BUGS,
     *CONTRACT_BUGS,
     *ROW_BUGS,
+    *SHIPPING_BUGS,
     *SHUTDOWN_BUGS,
     *SPEED_BUGS,
     *STORAGE_BUGS,

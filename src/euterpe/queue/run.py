@@ -17,7 +17,6 @@ from euterpe import lease_keeper
 from euterpe.backends.rights import check_rights
 from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.errors import EuterpeError
-from euterpe.model.extras import needing
 from euterpe.model.state import State
 from euterpe.ports import Capability, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
@@ -136,8 +135,7 @@ async def traced(trace: Trace | None, store: Store) -> AsyncIterator[Trace | Non
         _tell_of_spans(trace, store)
         yield trace
         return
-    with needing("tracing", "telemetry"):
-        from euterpe.observe.job_spans import job_spans, tracing_of
+    from euterpe.observe.job_spans import job_spans, tracing_of
 
     async with job_spans(tracing_of(os.environ), worker_id(os.environ)) as asked_for:
         _tell_of_spans(asked_for, store)

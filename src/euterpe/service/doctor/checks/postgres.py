@@ -40,7 +40,7 @@ def pooler(facts: PostgresFacts) -> Complaint | None:
         return None
     return warning(
         "a pooler in transaction mode stands before Postgres: two round trips more, and no NOTIFY",
-        "give workers a direct connection or a pool in session mode; docs/operations.md says what it costs",
+        "give workers a direct connection or a pool in session mode; docs/pgbouncer.md says what it costs",
     )
 
 
