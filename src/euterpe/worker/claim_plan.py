@@ -78,9 +78,10 @@ class ClaimPlan:
         self._attempts.reserved_ahead -= request.prefetch
 
     def brought(self, request: ClaimRequest, count: int) -> bool:
-        """Whether there may be more."""
+        """Whether there may be more for free slots. A store that gives nothing ahead (over HTTP) is asked for nothing
+        ahead the next time."""
         self._more_waits = count >= request.total
-        return self._more_waits
+        return 0 < request.limit <= count or self._more_waits
 
     def begin_at_once(self, claims: Sequence[Claim], request: ClaimRequest) -> tuple[Sequence[Claim], Sequence[Claim]]:
         """Which begin in the slots that are reserved for them, and which go into the buffer. If others wait there, the

@@ -20,9 +20,7 @@ WIDTH = 40
 
 @click.command()
 @click.option("--jobs", type=click.IntRange(100, 10_000_000), default=20_000, metavar="N", help="Jobs in bulk; 20000.")
-@click.option(
-    "--concurrency", type=click.IntRange(1, 100_000), default=1_000, metavar="N", help="Jobs at a time; 1000."
-)
+@click.option("--concurrency", type=click.IntRange(1, 100_000), default=100, metavar="N", help="Jobs at a time; 100.")
 @click.option("--batch", type=click.IntRange(1, 10_000), default=500, metavar="N", help="Jobs a transaction; 500.")
 @json_option
 @database_options

@@ -37,8 +37,9 @@ def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -
         "tags": shared.tags_json,
         **dict(zip(AS_SAID, _as_said(shared), strict=True)),
     }
-    if len(drafts) == 1 and family == "postgres":
-        return one("insert_one", id=drafts[0].id, payload=shared.payload, channel=channel, **said)
+    if len(drafts) == 1:
+        notified = {"channel": channel} if family == "postgres" else {}
+        return one("insert_one", id=drafts[0].id, payload=shared.payload, **notified, **said)
     ids, payloads = [draft.id for draft in drafts], [draft.submission.payload for draft in drafts]
     return one("insert_uniform", id=ids, payload=payloads, **said)
 
@@ -46,7 +47,7 @@ def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -
 def insert_uniform(statement: One, family: Family) -> Program[tuple[str, int]]:
     """Their state and the time of their creation, which are the same for all."""
     rows = yield statement
-    if family == "sqlite":
+    if family == "sqlite" and statement.name == "insert_uniform":
         # A RETURNING would come back row by row.
         rows = yield one("stored_as", id=statement.params["id"][0])
     return rows[0][0], rows[0][1]
