@@ -89,6 +89,24 @@ async def test_what_depends_on_two_dead_jobs_waits_for_both_replays(store: SqlSt
     assert (await store.get(new_behind)).depends_on == (new_both,)
 
 
+async def test_what_depends_on_a_job_whose_replay_died_too_waits_for_the_next_one(store: SqlStore) -> None:
+    a, b, both = new_ids(3)
+    parts = [Draft(i, job(name, max_attempts=1)) for i, name in ((a, "a"), (b, "b"))]
+    await store.submit_graph([*parts, Draft(both, job("both", depends_on=(a, b)))])
+    for claim in await take(store):
+        await fail(store, claim)
+    (second,) = ids_of(await store.replay(a))
+    await fail(store, await take_one(store))
+    assert len(ids_of(await store.replay(b))) == 1  # The replay of a is dead: both would end at once.
+    with pytest.raises(IllegalTransition, match="ended badly"):
+        await store.replay(both)
+    (third,) = ids_of(await store.replay(second))
+    (new_both,) = ids_of(await store.replay(both))
+    waits_for = (await store.get(new_both)).depends_on
+    assert waits_for is not None
+    assert waits_for[0] == third
+
+
 async def test_a_failed_job_goes_on_as_itself_and_its_dependents_are_replayed_behind_it(store: SqlStore) -> None:
     root, then = new_ids(2)
     await store.submit_graph([Draft(root, job("root")), Draft(then, job("then", depends_on=(root,)))])
