@@ -1,4 +1,4 @@
-"""A workflow: three downloads in parallel, one of them flaky, then a summary that waits for all.
+"""A workflow: three downloads in parallel, one of them flaky, then a summary that gets what they returned.
 
 `.venv/bin/python examples/workflow.py`
 """
@@ -19,15 +19,15 @@ async def download(ctx: euterpe.Context, day: str) -> int:
 
 
 @queue.job("summary")
-async def summary(_ctx: euterpe.Context, week: int) -> str:
-    return f"week {week} is complete"
+async def summary(week: int, sizes: list[int]) -> str:
+    return f"week {week} is complete: {sum(sizes)} bytes"
 
 
 async def main() -> None:
     async with queue, queue.worker():
         async with queue.workflow() as flow:  # stored whole when the block ends, or not at all
             days = [flow.add(download, day=day) for day in ("mon", "tue", "wed")]
-            last = flow.add(summary, week=46, after=days)
+            last = flow.add(summary, week=46, sizes=days)  # waits for them; their results stand in their place
         print(await last.result(timeout="30s"))
         for node in days:
             attempts = await queue.attempts(node.id)

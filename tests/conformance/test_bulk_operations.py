@@ -95,6 +95,22 @@ async def test_a_replay_makes_one_new_job_of_each_and_not_of_its_own_replays(sto
     assert await state_of(store, running) is State.RUNNING
 
 
+@needs(Capability.DEPENDENCIES)
+@pytest.mark.parametrize("action", [Action.REPLAY, Action.RETRY])
+async def test_no_dependent_runs_before_its_dependency(store: SqlStore, action: Action) -> None:
+    charges = [await submit(store, "charge", max_attempts=1) for _ in range(4)]
+    mails = [await submit(store, "mail", depends_on=(charge,)) for charge in charges]
+    for claim in await take(store):
+        await fail(store, claim)
+    told = await finished(store, await order(store, action, "state:dead_letter"))
+    assert (told.failed, told.done + told.skipped.get("dependency_ended", 0)) == (0, 8)
+    waiting = (await store.search(Search(state=State.PENDING))).jobs
+    assert sorted(job.replay_of or "" for job in waiting) == sorted(mails)
+    assert {claim.job.type for claim in await take(store)} == {"charge"}
+    alone = await finished(store, await order(store, action, "state:dead_letter type:mail"))
+    assert len((await store.search(Search(state=State.PENDING))).jobs) == 4, alone
+
+
 async def test_jobs_that_come_or_change_later_do_not_join(store: SqlStore, clock: FrozenClock) -> None:
     early = await failed_jobs(store, 1)
     claim = await taken(store, "flaky")

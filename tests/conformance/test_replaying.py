@@ -16,7 +16,7 @@ from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import complete, fail, job, state_of, submit, take, take_one
 from tests.conformance.needs import needs
 
-pytestmark = needs(Capability.CHOSEN_IDS, Capability.REPLAY_FLAGS)
+pytestmark = needs(Capability.DEPENDENCIES, Capability.CHOSEN_IDS, Capability.REPLAY_FLAGS)
 
 
 def ids_of(replayed: Replayed) -> list[str]:
@@ -87,6 +87,24 @@ async def test_what_depends_on_two_dead_jobs_waits_for_both_replays(store: SqlSt
     assert (await store.get(replay_of_a[0])).replay_of == a
     assert replay_of_a[1] == new_b
     assert (await store.get(new_behind)).depends_on == (new_both,)
+
+
+async def test_what_depends_on_a_job_whose_replay_died_too_waits_for_the_next_one(store: SqlStore) -> None:
+    a, b, both = new_ids(3)
+    parts = [Draft(i, job(name, max_attempts=1)) for i, name in ((a, "a"), (b, "b"))]
+    await store.submit_graph([*parts, Draft(both, job("both", depends_on=(a, b)))])
+    for claim in await take(store):
+        await fail(store, claim)
+    (second,) = ids_of(await store.replay(a))
+    await fail(store, await take_one(store))
+    assert len(ids_of(await store.replay(b))) == 1  # The replay of a is dead: both would end at once.
+    with pytest.raises(IllegalTransition, match="ended badly"):
+        await store.replay(both)
+    (third,) = ids_of(await store.replay(second))
+    (new_both,) = ids_of(await store.replay(both))
+    waits_for = (await store.get(new_both)).depends_on
+    assert waits_for is not None
+    assert waits_for[0] == third
 
 
 async def test_a_failed_job_goes_on_as_itself_and_its_dependents_are_replayed_behind_it(store: SqlStore) -> None:

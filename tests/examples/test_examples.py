@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 SHOWN = {
     "first_job.py": ["hello world"],
-    "workflow.py": ["week 46 is complete", "download 300 after 3 attempts"],
+    "workflow.py": ["week 46 is complete: 900 bytes", "download 300 after 3 attempts"],
     "sync_script.py": ["GOOD NEWS", "attempts: 1"],
     "cpu_process.py": ["primes below two million: 148933", "the execution timeout of 1 s is over"],
     "own_transaction.py": ["12 orders paid once, 12 jobs completed, 4 attempts failed on the way"],

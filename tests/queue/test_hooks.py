@@ -507,3 +507,31 @@ async def test_submit_middleware_holds_on_a_blocking_connection_unless_it_waits(
             waits = True
             with pytest.raises(Unsupported, match="cannot wait for it"):
                 queue.sync.submit(work.with_args(), connection=connection)
+
+
+def crunch(n: int) -> list[int]:
+    return [n, n]
+
+
+async def test_middleware_runs_around_a_process_too_and_sees_what_it_returned(queue: Queue) -> None:
+    job_type = queue.job("crunch", process=True)(crunch)
+
+    @queue.middleware
+    async def double(ctx: Context, call_next: CallNext) -> Any:
+        return [*await call_next(), ctx.type]
+
+    async with working(queue):
+        assert await (await job_type.submit(7)).result("20s") == [7, 7, "crunch"]
+
+
+async def test_middleware_around_a_process_handler_holds_in_inline_tests(unopened: Queue) -> None:
+    job_type = unopened.job("crunch", process=True)(crunch)
+
+    @unopened.middleware
+    async def double(ctx: Context, call_next: CallNext) -> Any:
+        return [*await call_next(), ctx.type]
+
+    async with testing.queue(unopened):
+        job = await job_type.submit(7)
+        await testing.drain(unopened, strict=True)
+        assert (await unopened.get(job.id)).result == [7, 7, "crunch"]

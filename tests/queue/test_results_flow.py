@@ -122,9 +122,10 @@ async def test_a_result_of_another_type_than_the_argument_is_told_in_the_jobs_er
     async with testing.queue(unopened):
         async with unopened.workflow() as flow:
             node = flow.add(steps.tell, rows=flow.add(wrong))
-        await testing.drain(unopened, limit=3)
+        await testing.drain(unopened)
         ended = await unopened.get(node.id)
     assert ended.error is not None
+    assert (ended.state, ended.error.code) == (State.FAILED, "bad_payload")
     assert "Expected `object`, got `str` - at `$.rows`" in ended.error.message
 
 

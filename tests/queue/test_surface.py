@@ -61,6 +61,8 @@ METHODS_WITH_EXAMPLES = [
     for name, member in public_members(cls)
     if inspect.isfunction(function := member)
 ]
+FOR_HANDLERS = ("progress", "checkpoint", "stage", "spawn")
+METHODS_WITH_EXAMPLES += [pytest.param(getattr(euterpe.Context, name), id=f"Context.{name}") for name in FOR_HANDLERS]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -136,7 +136,7 @@ async def test_a_result_that_cannot_be_kept_fails_the_job_for_good(url: str, val
         (b"\xff\xfe raw", "bytes"),
     ],
 )
-async def test_arguments_stored_by_an_older_version_that_do_not_fit_fail_the_job_for_good(
+async def test_arguments_of_another_version_are_left_to_workers_that_fit_and_cost_nothing(
     url: str, stored: Any, word: str
 ) -> None:
     async with Queue(url) as older_version:
@@ -149,12 +149,48 @@ async def test_arguments_stored_by_an_older_version_that_do_not_fit_fail_the_job
         ran.append(report_id)
 
     async with working(queue):
-        ended = await in_state(queue, job, State.FAILED)
+        left = await in_state(queue, job, State.RETRYING)
     assert ran == []
-    assert ended.error_document is not None
-    assert ended.error_document["code"] == "bad_payload"
-    assert "render" in ended.error_document["message"]
-    assert word in ended.error_document["message"]
+    assert (left.attempt_count, left.release_count) == (0, 0)
+    assert left.error_document is not None
+    assert left.error_document["code"] == "bad_payload"
+    assert "render" in left.error_document["message"]
+    assert word in left.error_document["message"]
+
+
+async def test_during_a_rolling_deploy_the_new_version_runs_what_the_old_one_leaves(url: str) -> None:
+    old, new = Queue(url), Queue(url)
+    ran: list[str] = []
+    told: list[BaseException] = []
+
+    @old.job("render")
+    async def render(report_id: int) -> None:
+        ran.append("old")
+
+    @old.on_error
+    async def report(ctx: object, error: BaseException) -> None:
+        told.append(error)
+
+    @new.job("render", max_attempts=1)
+    async def render_in_colour(report_id: int, colour: str) -> str:
+        ran.append(f"new {colour}")
+        return colour
+
+    async with working(old), new:
+        job = await render_in_colour.submit(report_id=7, colour="red")
+        await in_state(new, job, State.RETRYING)
+        async with working(new):
+            assert await job.result("20s") == "red"
+    assert ran == ["new red"]
+    assert told == []
+    attempts = await old_attempts(new, job.id)
+    assert attempts[-1] == "completed"
+    assert set(attempts[:-1]) == {"released"}
+
+
+async def old_attempts(queue: Queue, job_id: str) -> list[str | None]:
+    async with queue:
+        return [attempt.outcome for attempt in await queue.attempts(job_id)]
 
 
 async def test_a_job_of_bytes_hands_them_to_the_argument_named_payload(url: str) -> None:

@@ -51,6 +51,8 @@ class Skipped(StrEnum):
     CHANGED_SINCE = "changed_since"
     """It entered its state after the operation was asked for."""
     GONE = "gone"
+    DEPENDENCY_ENDED = "dependency_ended"
+    """What it waited for ended badly. It is replayed behind that one, and not before."""
 
 
 class JobCount(msgspec.Struct, frozen=True):

@@ -167,6 +167,9 @@ class WorkerError(msgspec.Struct, frozen=True, kw_only=True):
     category: Literal["temporary", "permanent", "timeout", "cancelled", "system"] | None = None
     retry_after: Duration | None = None
     http_status: Annotated[int, Meta(ge=100, le=599)] | None = None
+    unfit: Annotated[bool, Meta(description="The payload is of another version: left to other workers, uncharged")] = (
+        False
+    )
 
 
 class Failing(msgspec.Struct, frozen=True, kw_only=True):

@@ -157,7 +157,8 @@ class AttemptRun:
             case "thread":
                 return await means.in_thread(partial(self._start, injected))
             case _:
-                return msgspec.json.decode(await means.in_process(self.handler, self.claim, self.context))
+                value = await means.in_process(self.handler, self.claim, self.context)
+                return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
     def outcome_of(self, value: Any, result_limit: int) -> Outcome | None:
         """What the handler's return value means for the job."""

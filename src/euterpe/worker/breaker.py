@@ -246,4 +246,5 @@ class QueueBreakers:
 
 
 def _counts_as_failed(outcome: Outcome | None) -> bool:
-    return type(outcome) is Failed and outcome.failure.category in COUNTED
+    """Arguments of another version say nothing of what the queue's jobs depend on."""
+    return type(outcome) is Failed and outcome.failure.category in COUNTED and not outcome.failure.unfit

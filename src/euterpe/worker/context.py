@@ -205,20 +205,36 @@ class Context:
         self._asked_to_stop = self._over = True
 
     def progress(self, percent: float, message: str | None = None) -> Sent[None]:
-        """How far the work is, 0 to 100."""
+        """Tell how far the work is. `percent`: 0 to 100. `message`: a word about it, at most 500 characters. Raises
+        InvalidInput for another number, and StaleLease when the job is no longer this attempt's.
+
+        Example:
+            await ctx.progress(40, "page 12 of 30")
+        """
         if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
             raise InvalidInput("progress", f"{percent!r} is not between 0 and 100")
         return self._tell(Advance(self._claim, progress=float(percent), message=_clean(message)))
 
     def checkpoint(self, value: Any) -> Sent[None]:
-        """Bytes or JSON that the next attempt finds in `last_checkpoint`."""
+        """Save bytes or JSON that the next attempt finds in `last_checkpoint`. Raises InvalidInput for what is neither,
+        PayloadTooLarge, and StaleLease when the job is no longer this attempt's.
+
+        Example:
+            start = (ctx.last_checkpoint or {"page": 0})["page"]
+            await ctx.checkpoint({"page": start + 1})
+        """
         stored = _stored(value)
         if len(stored) > RESULT_LIMIT:
             raise PayloadTooLarge("checkpoint", f"{len(stored)} bytes; the limit is {RESULT_LIMIT}")
         return self._tell(Advance(self._claim, checkpoint=stored))
 
     def stage(self, name: str) -> Sent[None]:
-        """Move on to the next of the stages that the job type declares; IllegalTransition for any other."""
+        """Move on to the next of the stages that the job type declares. Raises IllegalTransition for any other, and
+        StaleLease when the job is no longer this attempt's.
+
+        Example:
+            await ctx.stage("uploading")
+        """
         # Checked here: to the database a step back looks like a write of someone who lost the job.
         check_advance(self._claim.job.stages, self._stage, name)
         self._stage = name
@@ -234,8 +250,13 @@ class Context:
             )
 
     def spawn(self, what: Any, payload: Any = None, /, **options: Any) -> Sent[str]:
-        """Submit a child of this job; fan-ins on this job wait for it too. Refused when the lease is lost. It is stored
-        before this job is settled, awaited or not."""
+        """Submit a child of this job; fan-ins on this job wait for it too. It is stored before this job is settled,
+        awaited or not; awaiting it gives its id. Takes what `queue.submit` takes, and raises what that raises, and
+        StaleLease when the job is no longer this attempt's.
+
+        Example:
+            child_id = await ctx.spawn(resize.with_args(width=200), priority="low")
+        """
         self._check_open()
         return self._reporter.spawn(self._claim, self._reporter.make_submission(what, payload, **options))
 

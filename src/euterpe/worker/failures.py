@@ -32,7 +32,7 @@ class HandlerFailed(Exception):
 
 
 class BadPayload(Exception):
-    """The stored payload does not fit the handler: written by an older version, or by hand."""
+    """The stored payload does not fit the handler: written by another version, or by hand."""
 
 
 class UnstorableResult(Exception):
@@ -54,7 +54,7 @@ def _described(error: BaseException) -> Failure:
         case HandlerFailed():
             return error.failure
         case BadPayload():
-            return Failure(Category.PERMANENT, text_of(error), "bad_payload")
+            return Failure(Category.SYSTEM, text_of(error), "bad_payload", unfit=True)
         case UnstorableResult():
             return Failure(Category.PERMANENT, text_of(error), "bad_result")
         case PermanentError():

@@ -17,6 +17,7 @@ from euterpe.model.claims.outcome import Failed, Outcome
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.worker.attempt import Around, AttemptRun, HandlerInterruption, Means, is_ctrl_c
 from euterpe.worker.context import NO_STATE, Context
+from euterpe.worker.failures import BadPayload
 from euterpe.worker.handlers import Handler, Handlers
 from euterpe.worker.job_log import job_keys
 
@@ -131,14 +132,14 @@ async def _step(middleware: Middleware, context: Context, call: CallNext) -> Any
 
 def _failure_in(attempt: AttemptRun, error: BaseException) -> BaseException | None:
     """What an on_error hook is told: the error itself, a TimeoutError for the execution timeout, and nothing when the
-    attempt was stopped for a reason that is no failure."""
+    attempt was stopped for a reason that is no failure, or its arguments are of another version."""
     if attempt.interruption is HandlerInterruption.TIMEOUT:
         told = TimeoutError(f"the execution timeout of {attempt.stops_at - attempt.started:g} s is over")
         told.__cause__ = error
         return told
-    if attempt.interruption is not None or is_ctrl_c(error):
+    if attempt.interruption is not None or is_ctrl_c(error) or isinstance(error, BadPayload):
         extra = job_keys(attempt.claim.job)
-        log.debug("an attempt was stopped; no on_error hook is told", extra=extra)
+        log.debug("an attempt ended without a failure; no on_error hook is told", extra=extra)
         return None
     return error
 

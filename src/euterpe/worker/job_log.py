@@ -50,6 +50,9 @@ def report_attempt(job: JobRow, outcome: Outcome, state: State | None, delay_us:
     keys["error_code"] = outcome.failure.code
     keys["category"] = outcome.failure.category.value
     match state:
+        case State.RETRYING if outcome.failure.unfit:
+            keys["delay_ms"] = delay_us // 1000
+            log.warning("a job's arguments do not fit this worker's handler; it is left to others", extra=keys)
         case State.RETRYING:
             keys["delay_ms"] = delay_us // 1000
             log.warning("an attempt failed; the job is tried again", extra=keys, exc_info=trace)

@@ -92,7 +92,7 @@ def outcome_name(outcome: Outcome | None) -> str:
         case Success():
             return "completed"
         case Failed(failure):
-            return str(failure.category)
+            return "released" if failure.unfit else str(failure.category)
         case Released():
             return "released"
         case Cancelled():

@@ -25,6 +25,10 @@ log = logging.getLogger("euterpe.worker")
 
 MAX_RELEASES: Final = 20
 FAILURES: Final = frozenset({State.FAILED, State.DEAD_LETTER})
+FIRST_UNFIT_US: Final = 1_000_000
+LONGEST_UNFIT_US: Final = 600_000_000
+UNFIT_CLAIMS: Final = "unfit_claims"
+"""In the error document: how many workers in a row could not use the arguments."""
 check_move(State.RUNNING, State.COMPLETED, By.WORKER)  # What `settle` does without asking.
 
 
@@ -64,6 +68,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     error: str | None = None
     delay_us: int = 0
     refund: bool = False
+    is_release: bool = False
+    """Counts as one of the releases that a job may have."""
     last_stage: str | None = None
     """Where the job's type declares stages: the only one from which it may complete."""
     hold_key_us: int = 0
@@ -114,6 +120,8 @@ def stages_unfinished(job: JobRow, last_stage: str) -> Settlement:
 def _settle_failure(job: JobRow, failure: Failure, rng: Random, by: By) -> Settlement:
     if failure.category is Category.CANCELLED:
         return _ended(job, State.CANCELLED, failure)
+    if failure.unfit:
+        return _left_to_others(job, failure, rng)
     if failure.give_up:
         return _ended(job, State.DEAD_LETTER, failure)
     if failure.category is Category.PERMANENT:
@@ -138,6 +146,27 @@ def _settle_failure(job: JobRow, failure: Failure, rng: Random, by: By) -> Settl
     )
 
 
+def _left_to_others(job: JobRow, failure: Failure, rng: Random) -> Settlement:
+    """Its arguments are of another version. The attempt is refunded and not counted as a release: only the lifetime
+    ends a job that nobody can run. It waits longer each time, so that workers that do not fit are not kept busy."""
+    before = job.error_document or {}
+    try:
+        claims = int(before.get(UNFIT_CLAIMS, 0)) + 1
+    except (TypeError, ValueError):
+        claims = 1
+    delay_us = min(FIRST_UNFIT_US * 2 ** min(claims - 1, 20), LONGEST_UNFIT_US) * rng.uniform(0.9, 1.1)
+    told = msgspec.structs.replace(failure, details={**(failure.details or {}), UNFIT_CLAIMS: str(claims)})
+    return Settlement(
+        job.id,
+        job.claim_version,
+        State.RETRYING,
+        "released",
+        error=_error_json(job, told, retryable=True),
+        delay_us=int(delay_us),
+        refund=True,
+    )
+
+
 def _delay_us(job: JobRow, policy: RetryPolicy, failure: Failure, rng: Random) -> int:
     try:
         return policy.delay_us(failure, job.attempt_count, rng)
@@ -153,7 +182,7 @@ def _settle_release(job: JobRow, rng: Random, by: By) -> Settlement:
         # A job that is only ever handed back would circle for ever; from here on it pays for its attempts.
         failure = Failure(Category.SYSTEM, f"released {MAX_RELEASES} times without an end", code="released_too_often")
         return _settle_failure(job, failure, rng, by)
-    return Settlement(job.id, job.claim_version, State.SCHEDULED, "released", refund=True)
+    return Settlement(job.id, job.claim_version, State.SCHEDULED, "released", refund=True, is_release=True)
 
 
 def _ended(job: JobRow, state: State, failure: Failure) -> Settlement:

@@ -35,6 +35,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     http_status: int | None = None
     give_up: bool = False
     """Unrecoverable by policy: the job becomes a dead letter, whatever is left of its budget."""
+    unfit: bool = False
+    """The arguments do not fit this worker's handler: no fault of the job, which is left to workers that fit."""
     details: dict[str, str] | None = None
     """More members of the error document, which a job type has names for."""
 

@@ -80,7 +80,8 @@ def _failed(error: WorkerError, at: str) -> Outcome:
         retry_after_us = None if error.retry_after is None else parse_duration_us(error.retry_after, "retry_after")
     except InvalidInput as wrong:
         raise Refusal(422, "invalid_input", wrong.reason, pointer=at + pointer_of(wrong.field)) from None
-    return Failed(Failure(category, error.message, error.code, error.stack, retry_after_us, error.http_status))
+    failure = Failure(category, error.message, error.code, error.stack, retry_after_us, error.http_status)
+    return Failed(msgspec.structs.replace(failure, unfit=error.unfit) if error.unfit else failure)
 
 
 def beat_of(said: Beating) -> TokenHeartbeat | None:

@@ -191,7 +191,7 @@ class ListTurns:
 
 def settlement_arguments(s: Settlement, job: JobRow, *, only_lost: bool = False) -> tuple[Argument, ...]:
     """A report in the order of `turn.lua`. `only_lost`: a sweep's, for a job that has lost its worker."""
-    retries = "" if s.state is not State.RETRYING else str(job.attempt_count)
+    retries = "" if s.state is not State.RETRYING else str(job.attempt_count - s.refund)
     return (
         s.job_id,
         s.claim_version,
@@ -201,7 +201,7 @@ def settlement_arguments(s: Settlement, job: JobRow, *, only_lost: bool = False)
         s.result or b"",
         s.error or "",
         s.delay_us,
-        "1" if s.refund else "0",
+        ("release" if s.is_release else "refund") if s.refund else "",
         "1" if s.take_away else "0",
         retries,
         s.last_stage or "",

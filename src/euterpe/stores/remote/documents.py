@@ -212,6 +212,8 @@ def error_body(failure: Failure) -> dict[str, Any]:
         said["retry_after"] = _duration(min(failure.retry_after_us, LONGEST_US))
     if failure.http_status is not None and 100 <= failure.http_status <= 599:
         said["http_status"] = failure.http_status
+    if failure.unfit:
+        said["unfit"] = True
     return said
 
 

@@ -41,9 +41,9 @@ local function end_otherwise(r, key, state, worker, entry, kind)
   local fields = { 'state', state, 'updated_at', stamp, 'entry', after }
   local function set(name, value) table.insert(fields, name); table.insert(fields, value) end
   if r.error ~= '' then set('error', r.error) end
-  if r.refund == '1' then
+  if r.refund ~= '' then
     set('attempt_count', tonumber(job[1]) - 1)
-    set('release_count', (tonumber(job[2]) or 0) + 1)
+    if r.refund == 'release' then set('release_count', (tonumber(job[2]) or 0) + 1) end
   end
   if r.take_away == '1' then set('claim_version', tonumber(r.version) + 1) end
   redis.call('LREM', processing_of(worker), -1, entry)

@@ -13,17 +13,18 @@ import msgspec
 from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.bulk import Action, BulkOperation, BulkProgress, OperationState, Skipped, watches_moves, why_skipped
 from euterpe.model.claims.outcome import taken_away
-from euterpe.model.errors import EuterpeError, UnprocessableRow
+from euterpe.model.errors import EuterpeError, IllegalTransition, UnprocessableRow
 from euterpe.model.job import JobRow
 from euterpe.model.job_query import parse_query
 from euterpe.model.replay import replay_of
 from euterpe.model.state import By, State, check_move
-from euterpe.model.submission import Submission, check
+from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, Submission, check
 from euterpe.model.views import Search
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.effects import tell
 from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST
+from euterpe.stores.sql.maintenance.replay import ended_by_another, replay_held
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.reads.matching import Matching, matching
 from euterpe.stores.sql.rows import job_from
@@ -137,10 +138,33 @@ def _cancel(jobs: Sequence[JobRow], family: Family, tally: Tally, *, force: bool
     tally.done += len(jobs)
 
 
+def _again_in_its_graph(job: JobRow, payload_limit: int, tally: Tally, *, as_itself: bool) -> Program[None]:
+    """No dependent runs before its dependency. What was replayed before, perhaps by this operation, is not again."""
+    try:
+        replayed = yield from replay_held(job, payload_limit, IDEMPOTENCY_WINDOW_US, as_itself=as_itself)
+    except IllegalTransition:
+        tally.skipped[Skipped.DEPENDENCY_ENDED] += 1
+        return
+    except EuterpeError as refused:
+        tally.fail(refused)
+        return
+    tally.done += 1
+    first = replayed.first
+    if isinstance(first, JobRow):
+        tally.queues.append(first.queue)
+    elif not first.replayed:
+        tally.replayed.append(first.queue)
+    tally.replayed += [receipt.queue for receipt in replayed.dependents]
+
+
 def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, *, as_itself: bool) -> Program[None]:
     """As `operator.retry`, for many. `as_itself`: a failed job with budget left goes on, and is not replayed."""
     replays: list[Submission] = []
-    for job in jobs:
+    # What ended by itself takes along what ended because of it.
+    for job in sorted(jobs, key=ended_by_another):
+        if job.dependency is not None or job.has_dependents:
+            yield from _again_in_its_graph(job, payload_limit, tally, as_itself=as_itself)
+            continue
         if as_itself and job.state is State.FAILED and job.attempt_count < job.max_attempts:
             check_move(job.state, State.SCHEDULED, By.OPERATOR)
             rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)

@@ -93,6 +93,7 @@ def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[byte
         error=[s.error for s in settlements],
         delay_us=[s.delay_us for s in settlements],
         refund=[int(s.refund) for s in settlements],
+        release=[int(s.is_release) for s in settlements],
         take_away=[int(s.take_away) for s in settlements],
         outcome_hash=outcome_hashes,
         fingerprint=[s.fingerprint for s in settlements],

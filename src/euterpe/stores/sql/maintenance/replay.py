@@ -34,11 +34,17 @@ def replay(job_id: str, requester_id: str | None, payload_limit: int, key_window
     job = yield from hold(job_id, requester_id)
     if job.state not in TERMINAL:
         raise IllegalTransition(job.state, State.SCHEDULED, "only an ended job can be replayed")
+    return (yield from replay_held(job, payload_limit, key_window_us))
+
+
+def replay_held(job: JobRow, payload_limit: int, key_window_us: int, *, as_itself: bool = True) -> Program[Replayed]:
+    """The same for an ended job that this transaction holds. `as_itself`: a failed one with budget left goes on."""
     ended = yield from _ended_with(job)
     waits = yield from _waits(ended)
     made = yield from _made_before(ended)
     outside = yield from _outside(ended, waits)
-    again = (yield from _schedule_again(job)) if _may_run_as_itself(job) and job.id not in made else None
+    goes_on = as_itself and _may_run_as_itself(job) and job.id not in made
+    again = (yield from _schedule_again(job)) if goes_on else None
     stands_for = {job_id: receipt.job_id for job_id, receipt in made.items()}
     if again is not None:
         stands_for[job.id] = job.id
@@ -70,7 +76,7 @@ def with_results(job: JobRow) -> Program[Submission]:
 
 
 def _may_run_as_itself(job: JobRow) -> bool:
-    return job.state is State.FAILED and job.attempt_count < job.max_attempts and not _ended_by_another(job)
+    return job.state is State.FAILED and job.attempt_count < job.max_attempts and not ended_by_another(job)
 
 
 def _schedule_again(job: JobRow) -> Program[JobRow]:
@@ -81,7 +87,8 @@ def _schedule_again(job: JobRow) -> Program[JobRow]:
     return again
 
 
-def _ended_by_another(job: JobRow) -> bool:
+def ended_by_another(job: JobRow) -> bool:
+    """Whether it ended because a job that it waited for did."""
     error = job.error_document
     return job.state is not State.COMPLETED and error is not None and error.get("code") == DEPENDENCY_ENDED
 
@@ -94,7 +101,7 @@ def _ended_with(job: JobRow) -> Program[dict[str, JobRow]]:
         rows = yield one("dependents_of", ids=edge)
         fresh = sorted({row[0] for row in rows} - ended.keys())
         found = jobs_from((yield one("get_jobs", ids=fresh))) if fresh else []
-        edge = [dependent.id for dependent in found if _ended_by_another(dependent)]
+        edge = [dependent.id for dependent in found if ended_by_another(dependent)]
         ended |= {dependent.id: dependent for dependent in found if dependent.id in set(edge)}
         if len(ended) > MAX_EDGES:
             raise DependencyLimit("job_id", f"more than {MAX_EDGES} jobs ended with {job.id}; replay them in parts")
@@ -147,11 +154,20 @@ def _outside(ended: Mapping[str, JobRow], waits: Mapping[str, Waits]) -> Program
     ids = sorted({d for waiting in waits.values() for d in waiting.ids} - ended.keys())
     stands_for: dict[str, str | None] = {}
     for job in jobs_from((yield one("get_jobs", ids=ids))) if ids else []:
-        stands_for[job.id] = job.id
-        if job.state in TERMINAL and job.state is not State.COMPLETED:
-            receipt = yield from _replay_made_of(job)
-            stands_for[job.id] = None if receipt is None else receipt.job_id
+        stands_for[job.id] = yield from _alive(job)
     return stands_for
+
+
+def _alive(job: JobRow) -> Program[str | None]:
+    """The job itself, or the latest of its replays, where that has not ended badly."""
+    latest = job
+    while latest.state in TERMINAL and latest.state is not State.COMPLETED:
+        receipt = yield from _replay_made_of(latest)
+        found = jobs_from((yield one("get_jobs", ids=[receipt.job_id]))) if receipt is not None else []
+        if not found:
+            return None
+        (latest,) = found
+    return latest.id
 
 
 def _drafts(

@@ -5,9 +5,10 @@ WITH input AS MATERIALIZED (
     SELECT i.*
     FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:state AS text[]),
                 CAST(:outcome AS text[]), CAST(:result AS bytea[]), CAST(:error AS text[]),
-                CAST(:delay_us AS bigint[]), CAST(:refund AS integer[]), CAST(:take_away AS integer[]),
-                CAST(:outcome_hash AS bytea[]), CAST(:fingerprint AS text[]))
-        AS i (id, claim_version, state, outcome, result, error, delay_us, refund, take_away, outcome_hash, fingerprint)
+                CAST(:delay_us AS bigint[]), CAST(:refund AS integer[]), CAST(:release AS integer[]),
+                CAST(:take_away AS integer[]), CAST(:outcome_hash AS bytea[]), CAST(:fingerprint AS text[]))
+        AS i (id, claim_version, state, outcome, result, error, delay_us, refund, release, take_away, outcome_hash,
+              fingerprint)
     JOIN inbox_jobs AS w ON w.id = i.id
     WHERE w.claim_version = i.claim_version AND w.lease_expires_at IS NOT NULL
     FOR NO KEY UPDATE OF w SKIP LOCKED
@@ -23,7 +24,7 @@ WITH input AS MATERIALIZED (
                             THEN {{now}} ELSE j.scheduled_at END,
         completed_at = CASE WHEN i.state IN ('retrying', 'scheduled')
                              AND j.cancel_version IS DISTINCT FROM j.claim_version THEN NULL ELSE {{now}} END,
-        attempt_count = j.attempt_count - i.refund, release_count = j.release_count + i.refund,
+        attempt_count = j.attempt_count - i.refund, release_count = j.release_count + i.release,
         claim_version = j.claim_version + i.take_away,
         lease_expires_at = NULL, updated_at = {{now}},
         outcome_hash = CASE i.state WHEN 'completed' THEN i.outcome_hash END,

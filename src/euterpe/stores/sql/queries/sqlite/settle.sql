@@ -9,7 +9,7 @@ SET state = CASE WHEN j.cancel_version = j.claim_version AND :state IN ('retryin
                         THEN :now ELSE j.scheduled_at END,
     completed_at = CASE WHEN :state IN ('retrying', 'scheduled') AND j.cancel_version IS NOT j.claim_version
                         THEN NULL ELSE :now END,
-    attempt_count = j.attempt_count - :refund, release_count = j.release_count + :refund,
+    attempt_count = j.attempt_count - :refund, release_count = j.release_count + :release,
     claim_version = j.claim_version + :take_away,
     lease_expires_at = NULL, updated_at = :now,
     outcome_hash = CASE :state WHEN 'completed' THEN :outcome_hash END,
