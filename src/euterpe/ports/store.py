@@ -21,6 +21,7 @@ from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.why import Explanation
 from euterpe.ports.claims import Claims
 from euterpe.ports.completions import CallerCompletions
+from euterpe.ports.crons import CronStore
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
@@ -83,6 +84,11 @@ class Store(Claims, CallerCompletions, Protocol):
     @property
     def operations(self) -> BulkOperations:
         """Acts on everything that matches a query."""
+        ...
+
+    @property
+    def crons(self) -> CronStore:
+        """Crons as rows. Unsupported where the database is out of reach."""
         ...
 
     @property
