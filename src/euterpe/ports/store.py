@@ -47,6 +47,9 @@ class Capability(StrEnum):
     RETRY_DELAYS = "tell how long a retry waits"
     DEPENDENCIES = "let jobs wait for other jobs"
     CONCURRENCY_KEYS = "bound how many jobs of a key run at the same time"
+    KEY_RATES = "bound how many jobs of a key start in a time"
+    UNIQUE_KEYS = "keep one job of a unique key at a time"
+    CRONS = "keep crons as data"
     SEARCH = "search jobs"
     REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
 

@@ -218,7 +218,7 @@ async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
 
 def _cron_store(store: Store) -> CronStore | None:
     """Where crons are rows; None for a control plane, whose workers know their own declarations alone."""
-    return store.crons if Capability.OPERATE in store.capabilities else None
+    return store.crons if Capability.CRONS in store.capabilities else None
 
 
 async def _warn_of_unknown_types(core: QueueCore, queues: Sequence[str]) -> None:
