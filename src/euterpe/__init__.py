@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.model.unique import Unique
     from euterpe.ports import Telemetry
     from euterpe.queue.circuit_breaker import CircuitBreakerOptions
+    from euterpe.queue.crons import CronJob, Crons
     from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, PreparedJob
     from euterpe.queue.definition.options import Options, Updates
     from euterpe.queue.handle import JobHandle
@@ -103,6 +104,7 @@ _HOMES = {
     "euterpe.queue.job": "Attempt Job Page Progress Stats",
     "euterpe.queue.definition.job_type": "Call CronDecorator JobDecorator JobType PreparedJob",
     "euterpe.queue.definition.options": "Options Updates",
+    "euterpe.queue.crons": "CronJob Crons",
     "euterpe.queue.queue": "Queue",
     "euterpe.queue.references": "PREVIOUS result_of",
     "euterpe.queue.submit_middleware": "NewJob",
@@ -138,6 +140,8 @@ __all__ = [
     "CommitUnknown",
     "Context",
     "CronDecorator",
+    "CronJob",
+    "Crons",
     "DataRejected",
     "Dependency",
     "DependencyCycle",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from euterpe.model.cron import CronRow
 from euterpe.model.submission import Submission
+from euterpe.queue.queue import Queue, core_of
 from tests.cli.commands import Shell
 from tests.cli.states import completed, deliver_one
 
@@ -86,3 +90,38 @@ def test_every_event_that_was_given_up_is_listed_with_its_reason_and_sent_again(
     assert shell.json("outbox", "redeliver", "--all", "--requester", "bob", "--yes") == {"redelivered": 0}
     assert shell.json("outbox", "redeliver", "--all", "--yes") == {"redelivered": 2}
     assert shell.json("outbox", "list", "--state", "dead_letter")["events"] == []
+
+
+def test_crons_are_listed_paused_edited_run_and_forgotten(shell: Shell) -> None:
+    (shell.folder / "nightly.py").write_text(
+        "import os\nimport euterpe\n\nqueue = euterpe.Queue(os.environ['ENGINE_URL'])\n\n\n"
+        "@queue.cron('0 3 * * *', type='report')\nasync def report() -> None: ...\n"
+    )
+    name = "report 0 3 * * *"
+    since = ("--since", "2026-01-05", "--until", "2026-01-07")
+    assert "2 submitted, 0 were there" in shell.ok("cron", "run", name, "--app", "nightly:queue", *since)
+    assert "0 submitted, 2 were there" in shell.ok("cron", "run", name, "--app", "nightly:queue", *since)
+    assert "declares no cron 'other'" in shell.refused("cron", "run", "other", "--app", "nightly:queue", code=1)
+    asyncio.run(declared(shell.environ["ENGINE_URL"], name))
+    shell.ok("cron", "pause", name)
+    shell.ok("cron", "edit", name, "0 4 * * *")
+    (found,) = shell.json("cron", "list")["crons"]
+    assert (found["expression"], found["paused"], found["edited"], found["next_tick"]) == (
+        "0 4 * * *",
+        True,
+        True,
+        None,
+    )
+    shell.ok("cron", "resume", name)
+    assert "edited" in shell.ok("cron", "list")
+    shell.ok("cron", "forget", name)
+    assert "no cron" in shell.refused("cron", "pause", name, code=1)
+
+
+async def declared(url: str, name: str) -> None:
+    at = "0 3 * * *"
+    row = CronRow(
+        name=name, type="report", expression=at, tz="UTC", declared_expression=at, declared_tz="UTC", missed="skip"
+    )
+    async with Queue(url) as queue:
+        await core_of(queue).store.crons.declare([row])

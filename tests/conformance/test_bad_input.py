@@ -59,7 +59,8 @@ BAD: list[tuple[str, dict[str, Any]]] = [
     ("callback_url", {"callback_url": "ftp://x"}),
     ("callback_url", {"callback_url": "https://x/\x00"}),
     ("callback_events", {"callback_events": "some"}),
-    ("concurrency_limit", {"concurrency_key": "k"}),
+    ("concurrency_limit", {"concurrency_limit": 2}),
+    ("unique_key", {"unique_key": ""}),
     ("concurrency_limit", {"concurrency_limit": 1}),
     ("concurrency_key", {"concurrency_key": "\x00", "concurrency_limit": 1}),
 ]

@@ -16,6 +16,7 @@ SHOWN = {
     "sync_script.py": ["GOOD NEWS", "attempts: 1"],
     "cpu_process.py": ["primes below two million: 148933", "the execution timeout of 1 s is over"],
     "own_transaction.py": ["12 orders paid once, 12 jobs completed, 4 attempts failed on the way"],
+    "crons.py": ["report.nightly:reports 0 3 * * * next at 03:00", "backfill: 3 new", "again: 0 new"],
     "debounce.py": ["document 7 indexed at revision 20", "20 submissions, 1 job"],
     "rate_limit.py": ["15 calls, 5 at once and then 20 a second: True"],
     "fastapi_app.py": ["placed: tea | refused: 422 | jobs stored: 1"],

@@ -8,6 +8,7 @@ COMPLETING = "tests/caller/test_completing.py"
 CANCELLING = "tests/worker/test_cancelling.py"
 RATES = "tests/conformance/test_rates.py"
 JOINING = "tests/caller/test_joining.py"
+CRONS = "tests/queue/test_crons.py"
 OWN = "tests/worker/test_own_transactions.py"
 
 CONTROL_BUGS = (
@@ -44,5 +45,11 @@ CONTROL_BUGS = (
         (Edit("stores/sql/jobs/unique.py", '_look("get_jobs_for_update", job_id)', '_look("get_jobs", job_id)'),),
         f"{JOINING}::test_a_job_that_is_kept_for_its_unique_key_does_not_start_before_the_commit[psycopg]",
         "assert",
+    ),
+    Bug(
+        "a_resumed_cron_makes_up_for_its_pause",
+        (Edit("queue/definition/cron_clock.py", "if self.is_paused and not row.paused:", "if False:"),),
+        f"{CRONS}::test_a_cron_is_paused_edited_and_resumed_while_workers_run[sqlite]",
+        "03:04:00",
     ),
 )

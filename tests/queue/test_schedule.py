@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, StoreUnavailable
-from euterpe.queue.definition.cron import Cron, keep_time
+from euterpe.queue.definition.cron import Cron
+from euterpe.queue.definition.cron_clock import keep_time
 from euterpe.queue.queue import Queue, core_of, submitter_of
 
 

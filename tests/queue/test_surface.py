@@ -25,7 +25,7 @@ EXPORTED = {getattr(euterpe, name) for name in NAMES if name in CLASSES}
 A_USERS_QUEUE = {
     *("submit", "submit_many", "chain", "fan_out", "workflow", "job", "cron"),
     *("get", "attempts", "search", "cancel", "retry", "dead_letter", "update", "pause", "resume", "stats"),
-    *("worker", "work", "open", "close", "sync", "url", "rates"),
+    *("worker", "work", "open", "close", "sync", "url", "rates", "crons"),
     *("lifespan", "middleware", "submit_middleware", "on_error"),
 }
 STEERING = {"result", "wait", "refresh", "progress", "cancel", "retry"}

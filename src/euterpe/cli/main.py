@@ -48,6 +48,7 @@ COMMANDS = {
     "resume": LazyCommand(
         "euterpe.cli.commands.operate:resume", "Let workers claim a paused queue or job type again.", OPERATE
     ),
+    "cron": LazyCommand("euterpe.cli.commands.cron:cron", "List, pause, resume, edit and run crons.", OPERATE),
     "rates": LazyCommand(
         "euterpe.cli.commands.rates:rates", "List, set and remove how fast jobs of a key may start.", OPERATE
     ),

@@ -218,6 +218,11 @@ class Metrics:
         """(content type, body) for an answer to a scrape."""
         return CONTENT_TYPE, generate_latest(self.registry)
 
+    def ended(self) -> int:
+        """How many attempts ended, in whatever way."""
+        with self._lock:
+            return sum(t.completed + sum(t.failed.values()) for t in self._tallies.values())
+
     def _tally(self, queue: str) -> _Tally:
         return self._tallies.get(queue, self._other)
 

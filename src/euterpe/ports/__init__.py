@@ -9,6 +9,7 @@ from __future__ import annotations
 from euterpe.ports.claims import Claims
 from euterpe.ports.clock import Clock
 from euterpe.ports.completions import CallerCompletions
+from euterpe.ports.crons import CronStore
 from euterpe.ports.dashboard import DashboardReads, Sessions
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
@@ -41,6 +42,7 @@ __all__ = [
     "Claims",
     "Clock",
     "CommitNotice",
+    "CronStore",
     "DashboardReads",
     "KeyRates",
     "Maintenance",

@@ -21,6 +21,7 @@ from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.why import Explanation
 from euterpe.ports.claims import Claims
 from euterpe.ports.completions import CallerCompletions
+from euterpe.ports.crons import CronStore
 from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
@@ -46,6 +47,9 @@ class Capability(StrEnum):
     RETRY_DELAYS = "tell how long a retry waits"
     DEPENDENCIES = "let jobs wait for other jobs"
     CONCURRENCY_KEYS = "bound how many jobs of a key run at the same time"
+    KEY_RATES = "bound how many jobs of a key start in a time"
+    UNIQUE_KEYS = "keep one job of a unique key at a time"
+    CRONS = "keep crons as data"
     SEARCH = "search jobs"
     BULK = "act on everything that matches a query, and group failures by cause"
     REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
@@ -84,6 +88,11 @@ class Store(Claims, CallerCompletions, Protocol):
     @property
     def operations(self) -> BulkOperations:
         """Acts on everything that matches a query."""
+        ...
+
+    @property
+    def crons(self) -> CronStore:
+        """Crons as rows. Unsupported where the database is out of reach."""
         ...
 
     @property

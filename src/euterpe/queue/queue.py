@@ -16,6 +16,7 @@ from euterpe.model.submission import PAYLOAD_LIMIT
 from euterpe.ports import Capability, Clock
 from euterpe.queue.core import QueueCore
 from euterpe.queue.criteria import pause_target, search_of
+from euterpe.queue.crons import Crons
 from euterpe.queue.definition.cron import Cron, add_cron
 from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, after_previous, register
 from euterpe.queue.definition.options import Options, Updates, changes_of
@@ -151,13 +152,15 @@ class Queue(QueueHooks):
         tz: str = "UTC",
         type: str | None = None,
         name: str | None = None,
+        missed: str = "skip",
         **options: Unpack[Options],
     ) -> CronDecorator:
         """Submit this job type at every tick of a cron expression, once over any number of workers.
 
         `expression`: five fields, or six with seconds first. `tz`: the time zone it is read in. `type`: the job type's
-        name. `name` tells two crons with one expression on one job type apart. Raises InvalidInput for an expression
-        or a zone that does not exist, and for a handler whose arguments have no defaults.
+        name. `name` tells two crons with one expression on one job type apart. `missed`: what is submitted of the ticks
+        while no worker was up: `skip`, `once` (the latest) or `all`. Raises InvalidInput for an expression or a zone
+        that does not exist, and for a handler whose arguments have no defaults.
 
         Example:
             @queue.cron("0 3 * * *", tz="Europe/Berlin")
@@ -171,7 +174,7 @@ class Queue(QueueHooks):
                 jobtype, extra = function, options
             else:
                 jobtype, extra = self.job(type, **options)(function), {}
-            add_cron(self._core.crons, Cron(expression, tz, jobtype, extra, name))
+            add_cron(self._core.crons, Cron(expression, tz, jobtype, extra, name, missed))
             return jobtype
 
         return CronDecorator(decorate)
@@ -388,6 +391,15 @@ class Queue(QueueHooks):
             await queue.work(concurrency=100)
         """
         await self.worker(concurrency, **options).run()
+
+    @cached_property
+    def crons(self) -> Crons:
+        """The crons of this database: list, pause, edit and run them.
+
+        Example:
+            await queue.crons.pause("report.render:nightly")
+        """
+        return Crons(self._submitter)
 
     @cached_property
     def rates(self) -> Rates:

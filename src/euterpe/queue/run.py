@@ -18,9 +18,9 @@ from euterpe.backends.rights import check_rights
 from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.errors import EuterpeError
 from euterpe.model.state import State
-from euterpe.ports import Capability, Store, Telemetry, Trace
+from euterpe.ports import Capability, CronStore, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
-from euterpe.queue.definition.cron import keep_time
+from euterpe.queue.definition.cron_clock import keep_time
 from euterpe.queue.submitter import Submitter
 from euterpe.webhook.service import WebhookService
 from euterpe.worker.attempt import AttemptRun
@@ -118,7 +118,7 @@ async def run_worker(
         if service.sweep:
             side_work.append(_warn_of_unknown_types(core, settings.queues))
         if core.crons:
-            side_work.append(keep_time(submitter, core.crons))
+            side_work.append(keep_time(submitter, core.crons, store=_cron_store(core.store)))
         with _told_by(signals, drain), _counted_by(telemetry, core.store):
             async with _beside(
                 core, side_work, sweeper if service.sweep else None, webhook_service if webhooks else None
@@ -212,6 +212,11 @@ def _report_failure(task: asyncio.Task[None]) -> None:
 async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
     await event.wait()
     act()
+
+
+def _cron_store(store: Store) -> CronStore | None:
+    """Where crons are rows; None for a control plane, whose workers know their own declarations alone."""
+    return store.crons if Capability.CRONS in store.capabilities else None
 
 
 async def _warn_of_unknown_types(core: QueueCore, queues: Sequence[str]) -> None:

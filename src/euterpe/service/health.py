@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -53,6 +54,15 @@ class Health:
         server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_LIMIT_BYTES)
         try:
             yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+
+    @asynccontextmanager
+    async def serving_at(self, path: Path) -> AsyncIterator[None]:
+        """The same on a socket of this machine, for the page that tells of several processes."""
+        server = await asyncio.start_unix_server(self._serve, path, limit=REQUEST_LIMIT_BYTES)
+        try:
+            yield
         finally:
             server.close()
 

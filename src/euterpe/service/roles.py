@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, cast
 
 from euterpe.backends.engines import (
@@ -41,6 +42,7 @@ from euterpe.service.health import Health
 from euterpe.service.outbox import deliver
 from euterpe.service.producing import files_are_produced, job_maker, produce, tree_of
 from euterpe.service.readiness import until_ready
+from euterpe.service.recycling import Recycling, recycle
 from euterpe.service.sampling import sample_forever
 from euterpe.service.signals import Stop
 from euterpe.service.transcoding import TranscodingPart, transcoding
@@ -97,6 +99,10 @@ class Tuning:
     metrics_port: int
     metrics_needed: bool = True
     """Whether a taken metrics port stops the start; else it is a warning."""
+    metrics_socket: Path | None = None
+    """Where one of several processes tells its metrics, instead of on a port."""
+    recycling: Recycling | None = None
+    """When this process ends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,9 @@ async def run_role(
         if role.serves:
             greeting = await welcome(core.backend_url, core.store, os.environ)
             port, link = await parts.start_api_and_dashboard(config, queue, tuning, metrics, trace, media, greeting)
+        elif tuning.metrics_socket is not None:
+            health = Health(metrics.render, core.store.ping, stop.draining, AllowedHosts("localhost", ()))
+            await stack.enter_async_context(health.serving_at(tuning.metrics_socket))
         elif tuning.metrics_port:
             port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
         if role.works:
@@ -188,6 +197,8 @@ async def run_role(
         if not remote:
             interval_s = config.observability.queue_sample_interval_us / 1e6
             parts.start_helper(sample_forever(core.store, metrics, interval_s))
+        if tuning.recycling is not None:
+            parts.start_helper(recycle(tuning.recycling, metrics.ended, stop.draining.set))
         types = core.handlers.types if role.works else ()
         sample = await media.make_sample() if media is not None and role.serves and role.works else None
         ready(Started(role, queue.url, port, greeting, types, sample, link))

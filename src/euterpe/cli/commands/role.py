@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import click
@@ -48,15 +48,17 @@ def start(session: CliSession, name: str, app: str | None) -> None:
     run_here(session, role, queue, tuning_of(config), transcodes=transcodes)
 
 
-def run_here(session: CliSession, role: Role, queue: Queue, tuning: Tuning, *, transcodes: bool = False) -> None:
+def run_here(
+    session: CliSession,
+    role: Role,
+    queue: Queue,
+    tuning: Tuning,
+    *,
+    transcodes: bool = False,
+    is_up: Callable[[], None] = lambda: None,
+) -> None:
     """Logs, the fastest loop there is, and the role on it."""
-    observability = session.config.observability
-    configure_logging(
-        observability.log_level,
-        observability.log_format,
-        strict=os.environ.get("EUTERPE_ENV") in ("dev", "test"),
-        namespace=observability.namespace,
-    )
+    set_up_logs(session)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it tells of its start, we tell in our own words
     warn_of_two_databases(session, queue)
     if session.loaded.file_missing:
@@ -65,11 +67,22 @@ def run_here(session: CliSession, role: Role, queue: Queue, tuning: Tuning, *, t
         log.info("%d environment variables that this role does not need were ignored", len(session.loaded.ignored))
 
     def ready(started: Started) -> None:
+        is_up()
         log.info("started", extra={"port": started.port, "engine": started.url.partition(":")[0]})
         if started.role.serves:
             print_banner(started, session.config.api.host)
 
     run_on_fast_loop(run_role(role, session.config, queue, tuning, ready, transcodes=transcodes))
+
+
+def set_up_logs(session: CliSession) -> None:
+    observability = session.config.observability
+    configure_logging(
+        observability.log_level,
+        observability.log_format,
+        strict=os.environ.get("EUTERPE_ENV") in ("dev", "test"),
+        namespace=observability.namespace,
+    )
 
 
 def warn_of_two_databases(session: CliSession, queue: Queue) -> None:

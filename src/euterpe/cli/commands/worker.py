@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import click
 
 from euterpe.cli.apps import load_queue
 from euterpe.cli.commands.role import run_here
+from euterpe.cli.processes import run_several
 from euterpe.cli.session import CliSession, database_options
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.model.errors import InvalidInput
 from euterpe.queue.queue import core_of
+from euterpe.service.recycling import Recycling
 from euterpe.service.roles import WORKER, tuning_of
 
 
@@ -21,6 +24,11 @@ from euterpe.service.roles import WORKER, tuning_of
 @click.option("--queues", type=NAMES, metavar="A,B", help="Queues, most important first; default: worker.consume.")
 @click.option("--grace", type=DURATION, metavar="DURATION", help="How long running jobs may finish; default: 30s.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Health and metrics; 0: nowhere.")
+@click.option("--processes", type=click.IntRange(1, 256), default=1, metavar="N", help="So many, each as concurrent.")
+@click.option(
+    "--max-jobs", type=click.IntRange(min=1), metavar="N", help="A process ends after so many and is replaced."
+)
+@click.option("--max-memory", type=click.IntRange(min=1), metavar="MB", help="Likewise when it holds more than that.")
 @database_options
 @click.pass_obj
 def worker(
@@ -30,11 +38,16 @@ def worker(
     queues: tuple[str, ...] | None,
     grace: int | None,
     metrics_port: int | None,
+    processes: int,
+    max_jobs: int | None,
+    max_memory: int | None,
 ) -> None:
     """Run the jobs of your own queue, found in the current folder: euterpe worker myapp:queue.
 
     SIGTERM or Ctrl-C: takes no more jobs and lets running ones finish for the grace time; a second one gives them
     back at once. Nothing is lost and no attempt is charged either way.
+
+    With --processes the module is imported once, and each process is forked from there. One that dies is started again.
     """
     session.needed = WORKER.needs
     tuning = tuning_of(session.config)
@@ -49,4 +62,8 @@ def worker(
         metrics_port=tuning.metrics_port if metrics_port is None else metrics_port,
         metrics_needed=metrics_port is not None,
     )
-    run_here(session, WORKER, queue, tuning)
+    if processes == 1 and max_jobs is None and max_memory is None:
+        run_here(session, WORKER, queue, tuning)
+    else:
+        tuning = replace(tuning, recycling=Recycling(max_jobs, max_memory) if max_jobs or max_memory else None)
+        sys.exit(run_several(session, queue, tuning, processes))

@@ -1,29 +1,19 @@
-"""Periodic jobs: every worker watches the clock, and an idempotency key per tick lets only one of them submit."""
+"""Periodic jobs: a cron expression, its time zone and the job it submits."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
-from euterpe.queue.ports import SubmitsCalls
+from euterpe.model.cron import CronRow, MissedTicks
+from euterpe.model.errors import InvalidInput
 
-log = logging.getLogger("euterpe.cron")
-
-LATE: Final = timedelta(minutes=1)
-"""How late a tick may still be submitted: after a pause of the worker, or of the database."""
-LONGEST_SLEEP_S: Final = 60.0
-TRY_AGAIN_S: Final = 1.0
 LONGEST_NAME: Final = 100
-
-Now = Callable[[], datetime]
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class Cron:
@@ -36,13 +26,14 @@ class Cron:
         jobtype: Any,
         options: Mapping[str, Any] | None = None,
         name: str | None = None,
+        missed: str = MissedTicks.SKIP,
     ) -> None:
-        self.zone = zone_of(tz)
+        self.zone = check_times(expression, tz)
         self.tz = tz
         try:
-            CronSim(expression, datetime(2026, 1, 1, tzinfo=self.zone))
-        except (CronSimError, AttributeError, TypeError) as error:
-            raise InvalidInput("cron", f"{expression!r} is not a cron expression: {error}") from error
+            self.missed = MissedTicks(missed)
+        except ValueError:
+            raise InvalidInput("missed", f"{missed!r} is not one of {', '.join(MissedTicks)}") from None
         if name is not None and not 0 < len(name) <= LONGEST_NAME:
             raise InvalidInput("name", f"a cron's name has 1 to {LONGEST_NAME} characters, not {len(name)}")
         self.expression = expression
@@ -52,8 +43,7 @@ class Cron:
         self.options = dict(options or {})
 
     def next_after(self, at: datetime) -> datetime:
-        tick: datetime = next(CronSim(self.expression, at.astimezone(self.zone)))
-        return tick.astimezone(UTC)
+        return tick_after(self.expression, self.tz, at)
 
     @property
     def in_words(self) -> str:
@@ -67,8 +57,52 @@ class Cron:
         words = [self.expression, self.tz]
         return self.jobtype.type, ":".join(words if self.name is None else [self.name, *words])
 
+    @property
+    def full_name(self) -> str:
+        """What operators call it."""
+        if self.name is not None:
+            return f"{self.jobtype.type}:{self.name}"
+        zone = "" if self.tz == "UTC" else f" {self.tz}"
+        return f"{self.jobtype.type} {self.expression}{zone}"
+
     def key(self, tick: datetime) -> str:
         return f"cron:{self.identity[1]}:{tick:%Y-%m-%dT%H:%M:%SZ}"
+
+    def as_declared(self) -> CronRow:
+        return CronRow(
+            name=self.full_name,
+            type=self.jobtype.type,
+            expression=self.expression,
+            tz=self.tz,
+            declared_expression=self.expression,
+            declared_tz=self.tz,
+            missed=self.missed,
+        )
+
+
+def check_times(expression: str, tz: str) -> tzinfo:
+    """The zone; InvalidInput where it, or the expression, cannot be."""
+    zone = zone_of(tz)
+    try:
+        CronSim(expression, datetime(2026, 1, 1, tzinfo=zone))
+    except (CronSimError, AttributeError, TypeError) as error:
+        raise InvalidInput("cron", f"{expression!r} is not a cron expression: {error}") from error
+    return zone
+
+
+def tick_after(expression: str, tz: str, at: datetime) -> datetime:
+    tick: datetime = next(CronSim(expression, at.astimezone(zone_of(tz))))
+    return tick.astimezone(UTC)
+
+
+def ticks_between(expression: str, tz: str, after: datetime, until: datetime, limit: int) -> list[datetime]:
+    """The last ticks after the one time and up to the other, oldest first."""
+    ticks: deque[datetime] = deque(maxlen=limit)
+    for tick in CronSim(expression, after.astimezone(zone_of(tz))):
+        if tick > until:
+            break
+        ticks.append(tick.astimezone(UTC))
+    return list(ticks)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -101,46 +135,3 @@ def _without_arguments(jobtype: Any) -> Any:
         return jobtype.with_args()
     except InvalidInput as error:
         raise InvalidInput("cron", f"{jobtype.type} runs without arguments, so each needs a default: {error}") from None
-
-
-def wall_clock() -> datetime:
-    return datetime.now(UTC)
-
-
-async def keep_time(
-    submitter: SubmitsCalls, crons: Sequence[Cron], *, now: Now = wall_clock, sleep: Sleep = asyncio.sleep
-) -> None:
-    """Submit every tick from now on. A worker that overslept submits the ticks of the last minute."""
-    started = now()
-    upcoming = [cron.next_after(started) for cron in crons]
-    while True:
-        wait_s = (min(upcoming) - now()).total_seconds()
-        if wait_s > 0:
-            await sleep(min(wait_s, LONGEST_SLEEP_S))
-            continue
-        for i, cron in enumerate(crons):
-            while upcoming[i] <= now():
-                if now() - upcoming[i] < LATE:
-                    await _submit(submitter, cron, upcoming[i], now, sleep)
-                    upcoming[i] = cron.next_after(upcoming[i])
-                else:
-                    upcoming[i] = cron.next_after(now() - LATE)
-
-
-async def _submit(submitter: SubmitsCalls, cron: Cron, tick: datetime, now: Now, sleep: Sleep) -> None:
-    tags = {**(cron.options.get("tags") or {}), "cron": cron.expression}
-    options = {**cron.options, "idempotency_key": cron.key(tick), "tags": tags}
-    while True:
-        try:
-            await submitter.submit_call(cron.call, None, options)
-            return
-        except IdempotencyConflict:
-            return  # A worker of another version, with other options, was first.
-        except EuterpeError as error:
-            if now() - tick >= LATE:
-                log.error(
-                    "a cron tick was not submitted",
-                    extra={"type": cron.jobtype.type, "error_code": type(error).__name__},
-                )
-                return
-            await sleep(TRY_AGAIN_S)

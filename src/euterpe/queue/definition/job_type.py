@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
@@ -311,6 +312,12 @@ def register(
         wrong = "idempotency_key" if "idempotency_key" in options else "depends_on"
         raise InvalidInput(wrong, "belongs to one submission and not to a job type")
     job_type = name or f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    if job_type.startswith("__main__."):
+        warnings.warn(
+            f"the job type is named {job_type}: a worker that imports this file does not know it by that name; "
+            f"give it one: @queue.job({function.__name__!r})",
+            stacklevel=4,
+        )
     handler = handler_of(job_type, function, process=process, timeout_us=timeout_us)
     defaults = dict(with_window(queue, options))
     if defaults.get("concurrency_limit") is not None and defaults.get("concurrency_key") is None:

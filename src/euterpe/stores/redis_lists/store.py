@@ -33,6 +33,7 @@ from euterpe.ports import (
     BulkOperations,
     Capability,
     Clock,
+    CronStore,
     KeyRates,
     OutboxStore,
     ServingStore,
@@ -59,6 +60,9 @@ LACKING: Final = frozenset(
         Capability.SERVING,
         Capability.DEPENDENCIES,
         Capability.CONCURRENCY_KEYS,
+        Capability.KEY_RATES,
+        Capability.UNIQUE_KEYS,
+        Capability.CRONS,
         Capability.SEARCH,
         Capability.BULK,
     }
@@ -112,6 +116,10 @@ class RedisListStore:
     @property
     def operations(self) -> BulkOperations:
         _cannot("act on everything that matches a query")
+
+    @property
+    def crons(self) -> CronStore:
+        _cannot("keep crons as data")
 
     @property
     def rates(self) -> KeyRates:

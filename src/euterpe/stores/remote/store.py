@@ -29,7 +29,7 @@ from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
 from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.why import Explanation
-from euterpe.ports import CANCEL_CHANNEL, Capability, KeyRates, OutboxStore, ServingStore, Telemetry, Wakeups
+from euterpe.ports import CANCEL_CHANNEL, Capability, CronStore, KeyRates, OutboxStore, ServingStore, Telemetry, Wakeups
 from euterpe.stores.remote.documents import (
     AttemptReply,
     JobPageReply,
@@ -72,7 +72,13 @@ class HttpStore:
     """The jobs API behind the methods of a store. What HTTP cannot carry raises Unsupported."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.DEPENDENCIES, Capability.CONCURRENCY_KEYS, Capability.SEARCH, Capability.BULK}
+        {
+            Capability.DEPENDENCIES,
+            Capability.CONCURRENCY_KEYS,
+            Capability.UNIQUE_KEYS,
+            Capability.SEARCH,
+            Capability.BULK,
+        }
     )
     """A key speaks for one requester, and the control plane decides the rest."""
 
@@ -94,6 +100,10 @@ class HttpStore:
     @property
     def outbox(self) -> OutboxStore:
         _cannot("deliver webhooks; the control plane does")
+
+    @property
+    def crons(self) -> CronStore:
+        _cannot("keep crons as data")
 
     @property
     def rates(self) -> KeyRates:

@@ -47,6 +47,7 @@ TABLES: Final = (
     "euterpe_sessions",
     "euterpe_key_rates",
     "euterpe_unique_jobs",
+    "euterpe_crons",
 )
 
 _NOW: Final = {

@@ -53,6 +53,7 @@ from euterpe.ports import (
 )
 from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.crons import SqlCrons
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
@@ -96,6 +97,7 @@ class SqlStore:
         self.sweeps = Sweeps(engine, self.rng, self.ends, self.operations)
         self.outbox = Outbox(engine)
         self.rates = SqlKeyRates(engine)
+        self.crons = SqlCrons(engine)
         self.serving = Serving(engine, self.rng, self.ends)
         self._wakeups: Wakeups | None = None
         self._notifies_before_commit: NotifiesBeforeCommit | None = None

@@ -1,0 +1,2 @@
+-- Another time for a cron, until the code says something else.
+UPDATE euterpe_crons SET expression = :expression, tz = :tz WHERE name = :name RETURNING name

@@ -1,0 +1,2 @@
+-- A cron that no code declares any more.
+DELETE FROM euterpe_crons WHERE name = :name RETURNING name

@@ -1,0 +1,3 @@
+-- All crons that were ever declared here.
+SELECT name, type, expression, tz, declared_expression, declared_tz, missed, paused, last_tick, seen_at
+FROM euterpe_crons ORDER BY name

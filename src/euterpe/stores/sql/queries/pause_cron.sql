@@ -1,0 +1,2 @@
+-- What is paused submits nothing.
+UPDATE euterpe_crons SET paused = TRUE WHERE name = :name RETURNING name
