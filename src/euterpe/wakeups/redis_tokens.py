@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from typing import Final
 
-import msgspec
-
-from euterpe.redis.connection import redis_client
 from euterpe.redis.outage import TROUBLE, RedisOutage, heed_cancellation
+from euterpe.redis.pipelined import PipelinedRedis
 from euterpe.redis.settings import RedisTuning
 from euterpe.wakeups.local import LocalWakeups
 
 REST_S: Final = 0.002
 """After a token: the worker it woke finds what comes meanwhile by itself."""
-ANSWER_S: Final = 2.0
-"""So much longer than the wait itself the answer may take."""
 
 
 class TokenWakeups:
@@ -31,7 +26,7 @@ class TokenWakeups:
         self, url: str, tuning: RedisTuning, lists_of: Callable[[str], tuple[str, ...]], wait_s: float
     ) -> None:
         self._url = url
-        self._tuning = msgspec.structs.replace(tuning, read_timeout_s=wait_s + ANSWER_S, min_idle=0)
+        self._tuning = tuning
         self._lists_of = lists_of
         self._wait_s = wait_s
         self._local = LocalWakeups()
@@ -65,13 +60,13 @@ class TokenWakeups:
 
     async def _wait(self, wake: Callable[[], None], lists: list[str]) -> None:
         """A list is waited at for so long; then the worker looks by itself, as it would without tokens."""
-        client = redis_client(self._url, self._tuning)
+        client = PipelinedRedis(self._url, self._tuning)
         outage = RedisOutage()
         tokens = [f"{name}:wake" for name in lists]
         try:
             while True:
                 try:
-                    await client.blpop(tokens, timeout=self._wait_s)
+                    await client.execute("BLPOP", *tokens, repr(self._wait_s), wait_s=self._wait_s)
                 except TROUBLE as error:
                     heed_cancellation()
                     await asyncio.sleep(outage.again(error))
@@ -81,5 +76,4 @@ class TokenWakeups:
                 wake()
                 await asyncio.sleep(REST_S)
         finally:
-            with suppress(*TROUBLE):
-                await client.aclose()
+            await client.close()

@@ -23,12 +23,14 @@ from redis.exceptions import (
 
 from euterpe.model.errors import CommitUnknown, EuterpeError, ServerNotReady, StoreUnavailable
 from euterpe.redis.connection import open_idle, redis_client
+from euterpe.redis.pipelined import PipelinedRedis
 from euterpe.redis.settings import RedisTuning
 from euterpe.stores.redis_lists.settings import ListSettings
 
 log = logging.getLogger("euterpe.store")
 
 Argument = bytes | str | int
+NOT_OPEN: Final = "this queue is not open; use it inside `async with queue:`"
 FOLDER: Final = Path(__file__).parent / "lua"
 _LOST: Final = (OSError, TimeoutError, RedisError)
 
@@ -48,9 +50,12 @@ class RedisScripts:
         self._url = url
         self._tuning = tuning
         self._client: Redis | None = None
+        self._hot: PipelinedRedis | None = None
+        """Scripts go on a connection of their own: they are most of what is sent, and a pool costs more than them."""
 
     async def open(self) -> None:
         client = self._client = redis_client(self._url, self._tuning, decode=False)
+        self._hot = PipelinedRedis(self._url, self._tuning)
         try:
             await self._look_at_server(client)
             await open_idle(client, self._tuning.min_idle)
@@ -62,24 +67,29 @@ class RedisScripts:
 
     async def close(self) -> None:
         client, self._client = self._client, None
+        hot, self._hot = self._hot, None
+        if hot is not None:
+            await hot.close()
         if client is not None:
             await client.aclose()
 
     @property
     def client(self) -> Redis:
         if self._client is None:
-            raise EuterpeError("this queue is not open; use it inside `async with queue:`")
+            raise EuterpeError(NOT_OPEN)
         return self._client
 
     async def run(self, name: str, *arguments: Argument) -> Any:
         """Run a script. One that Redis has forgotten, by a restart or SCRIPT FLUSH, is sent again."""
         text, digest = source_of(name)
-        client, keys = self.client, self.settings.script_keys
+        if self._hot is None:
+            raise EuterpeError(NOT_OPEN)
+        keys = self.settings.script_keys
         try:
             try:
-                return await client.evalsha(digest, len(keys), *keys, *arguments)
+                return await self._hot.execute("EVALSHA", digest, len(keys), *keys, *arguments)
             except NoScriptError:
-                return await client.eval(text, len(keys), *keys, *arguments)
+                return await self._hot.execute("EVAL", text, len(keys), *keys, *arguments)
         except _LOST as error:
             raise unavailable(error, wrote=True) from error
 
