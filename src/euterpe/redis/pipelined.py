@@ -151,6 +151,22 @@ class PipelinedRedis:
             first_s = min(2 * first_s, longest_s)
         raise AssertionError("the last try returns or raises")
 
+    async def execute_after(self, wait: tuple[Word, ...], command: tuple[Word, ...], wait_s: float) -> tuple[Any, Any]:
+        """The answers to both, errors among them. Redis runs the command as soon as the other has waited, without a way
+        to us and back between them. Who is cancelled meanwhile takes both back, by hanging up."""
+        socket = self._socket
+        if socket is None or not socket.is_open:
+            socket = await self._connect()
+        answers = [socket.send(wait), socket.send(command)]
+        try:
+            async with asyncio.timeout(wait_s + self._tuning.read_timeout_s):
+                return await answers[0], await answers[1]
+        except TimeoutError:
+            raise AnswerTimeout("Redis did not answer in time") from None
+        finally:
+            if not answers[1].done() or answers[1].cancelled():
+                socket.close(Disconnected("Connection closed"))
+
     async def _try(self, command: tuple[Word, ...], wait_s: float) -> Any:
         socket = self._socket
         if socket is None or not socket.is_open:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from functools import cache
@@ -50,6 +51,7 @@ class RedisScripts:
         self._url = url
         self._tuning = tuning
         self._client: Redis | None = None
+        self._waiting: dict[str, PipelinedRedis] = {}
         self._hot: PipelinedRedis | None = None
         """Scripts go on a connection of their own: they are most of what is sent, and a pool costs more than them."""
 
@@ -68,6 +70,9 @@ class RedisScripts:
     async def close(self) -> None:
         client, self._client = self._client, None
         hot, self._hot = self._hot, None
+        for waiting in self._waiting.values():
+            await waiting.close()
+        self._waiting.clear()
         if hot is not None:
             await hot.close()
         if client is not None:
@@ -92,6 +97,30 @@ class RedisScripts:
                 return await self._hot.execute("EVAL", text, len(keys), *keys, *arguments)
         except _LOST as error:
             raise unavailable(error, wrote=True) from error
+
+    async def run_after(
+        self, waiter: str, wait: tuple[Argument, ...], wait_s: float, name: str, *arguments: Argument
+    ) -> Any:
+        """Run a script as soon as a blocking command has waited; None where Redis has forgotten the script. Each waiter
+        has a connection of its own. Nothing is tried twice: nobody knows what a lost answer held."""
+        if self._hot is None:
+            raise EuterpeError(NOT_OPEN)
+        if waiter not in self._waiting:
+            self._waiting[waiter] = PipelinedRedis(self._url, self._tuning)
+        keys = self.settings.script_keys
+        command = ("EVALSHA", source_of(name)[1], len(keys), *keys, *arguments)
+        try:
+            waited, answer = await self._waiting[waiter].execute_after(wait, command, wait_s)
+            if isinstance(answer, NoScriptError):
+                return None
+            if isinstance(answer, Exception):
+                raise answer
+        except _LOST as error:
+            raise unavailable(error, wrote=True) from error
+        if isinstance(waited, Exception):
+            # Nobody waited, and who asks again at once would ask for ever.
+            await asyncio.sleep(wait_s)
+        return answer
 
     async def read(self, *command: Argument) -> Any:
         """A command that changes nothing, or nothing that a second try would not."""
