@@ -169,7 +169,7 @@ async def test_a_worker_that_does_not_know_a_type_sets_its_jobs_aside_for_one_th
     depths = {(d.queue, d.state): d.count for d in await store.depths()}
     assert depths[HIGH, State.SCHEDULED] == 3, "they wait, and are counted"
     assert len(await take(store, types=("strange",), worker_id="w2")) == 3
-    assert raw.exists(f"{HIGH}:types") == 0
+    assert raw.exists("jobqueue:aside") == 0
 
 
 async def test_children_are_stored_while_the_parent_runs_and_never_after(store: RedisListStore) -> None:

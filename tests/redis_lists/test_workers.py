@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -146,9 +148,8 @@ async def test_producer_and_worker_make_the_pipeline_of_the_document(tmp_path: P
         async with asyncio.timeout(30):
             while raw.llen("out:done") + raw.llen("jobqueue:dead_letter") < 2:  # noqa: ASYNC110  # the role does
                 await asyncio.sleep(0.01)
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
         assert (raw.llen("out:done"), raw.llen("jobqueue:dead_letter")) == (1, 1)
     assert sorted(seen) == ["a.wav:5:high", "b.txt:5:low"]
 

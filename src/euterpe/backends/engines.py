@@ -167,16 +167,12 @@ def _redis_lists(
     url: str, tuning: RedisTuning, clock: Clock | None, payload_limit: int, transport: str | None
 ) -> Backend:
     from euterpe.stores.redis_lists.store import RedisListStore
-    from euterpe.wakeups.redis_tokens import TokenWakeups
+    from euterpe.wakeups.local import LocalWakeups
 
     if transport is not None:
         raise InvalidInput("transport", "is for a database; a queue in Redis lists tells of its jobs itself")
     store = RedisListStore(url, payload_limit=payload_limit, tuning=tuning, clock=clock)
-    return Backend(
-        url,
-        store,
-        TokenWakeups(store.plain_url, tuning, store.settings.lists_of, store.settings.brpoplpush_timeout_us / 1e6),
-    )
+    return Backend(url, store, LocalWakeups())
 
 
 def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transport | None) -> Transport:

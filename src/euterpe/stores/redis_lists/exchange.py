@@ -59,6 +59,20 @@ class ListTurns:
                 states[i] = state
         return states, claims
 
+    async def take_when_there(self, request: ClaimRequest, wait_s: float) -> list[Claim]:
+        """Wait at the lists' tokens for so long, and claim. What another program put there has no token, and is claimed
+        when the wait is over."""
+        lists = dict.fromkeys(name for queue in request.queues for name in self._scripts.settings.lists_of(queue))
+        wait = ("BLPOP", *(f"{name}:wake" for name in lists), repr(wait_s))
+        arguments = (self.now, 0, 0, *self._request_arguments(request))
+        answer = await self._scripts.run_after(request.worker_id, wait, wait_s, "turn", *arguments)
+        if answer is None:
+            return (await self.take((), (), request))[1]
+        stamp, _, lines, odd = answer
+        if odd:
+            self._tell_odd(odd)
+        return await self._claims(lines, request, int(stamp))
+
     async def take_back(self, settlements: Sequence[Settlement], jobs: Sequence[JobRow]) -> list[State | None]:
         """Settle for workers that are lost; a job whose worker lives after all is left to it."""
         arguments: list[Argument] = [self.now, 0, len(settlements)]

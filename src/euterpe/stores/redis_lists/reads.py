@@ -79,10 +79,9 @@ class ListReads:
     async def _every_list(self, queue: str) -> list[str]:
         """The lists of a queue and what is set aside of them. The default queue's leave out those that are queues."""
         lists = [name for name in self._keys.lists_of(queue) if name == queue or not self._keys.is_configured(name)]
-        types = await self._scripts.read_all([("SMEMBERS", f"{name}:types") for name in lists])
-        aside = [
-            f"{name}:type:{job_type.decode()}" for name, found in zip(lists, types, strict=True) for job_type in found
-        ]
+        named = await self._scripts.read("SMEMBERS", f"{self._keys.prefix}:aside")
+        found = [name.decode().partition(SEPARATOR) for name in named]
+        aside = [f"{name}:type:{job_type}" for name, _, job_type in found if name in lists]
         return lists + aside
 
     async def _oldest_age_us(self, queue: str, now: int) -> int | None:

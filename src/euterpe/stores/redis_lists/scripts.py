@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from functools import cache
@@ -23,12 +24,14 @@ from redis.exceptions import (
 
 from euterpe.model.errors import CommitUnknown, EuterpeError, ServerNotReady, StoreUnavailable
 from euterpe.redis.connection import open_idle, redis_client
+from euterpe.redis.pipelined import PipelinedRedis
 from euterpe.redis.settings import RedisTuning
 from euterpe.stores.redis_lists.settings import ListSettings
 
 log = logging.getLogger("euterpe.store")
 
 Argument = bytes | str | int
+NOT_OPEN: Final = "this queue is not open; use it inside `async with queue:`"
 FOLDER: Final = Path(__file__).parent / "lua"
 _LOST: Final = (OSError, TimeoutError, RedisError)
 
@@ -48,9 +51,13 @@ class RedisScripts:
         self._url = url
         self._tuning = tuning
         self._client: Redis | None = None
+        self._waiting: dict[str, PipelinedRedis] = {}
+        self._hot: PipelinedRedis | None = None
+        """Scripts go on a connection of their own: they are most of what is sent, and a pool costs more than them."""
 
     async def open(self) -> None:
         client = self._client = redis_client(self._url, self._tuning, decode=False)
+        self._hot = PipelinedRedis(self._url, self._tuning)
         try:
             await self._look_at_server(client)
             await open_idle(client, self._tuning.min_idle)
@@ -62,26 +69,58 @@ class RedisScripts:
 
     async def close(self) -> None:
         client, self._client = self._client, None
+        hot, self._hot = self._hot, None
+        for waiting in self._waiting.values():
+            await waiting.close()
+        self._waiting.clear()
+        if hot is not None:
+            await hot.close()
         if client is not None:
             await client.aclose()
 
     @property
     def client(self) -> Redis:
         if self._client is None:
-            raise EuterpeError("this queue is not open; use it inside `async with queue:`")
+            raise EuterpeError(NOT_OPEN)
         return self._client
 
     async def run(self, name: str, *arguments: Argument) -> Any:
         """Run a script. One that Redis has forgotten, by a restart or SCRIPT FLUSH, is sent again."""
         text, digest = source_of(name)
-        client, keys = self.client, self.settings.script_keys
+        if self._hot is None:
+            raise EuterpeError(NOT_OPEN)
+        keys = self.settings.script_keys
         try:
             try:
-                return await client.evalsha(digest, len(keys), *keys, *arguments)
+                return await self._hot.execute("EVALSHA", digest, len(keys), *keys, *arguments)
             except NoScriptError:
-                return await client.eval(text, len(keys), *keys, *arguments)
+                return await self._hot.execute("EVAL", text, len(keys), *keys, *arguments)
         except _LOST as error:
             raise unavailable(error, wrote=True) from error
+
+    async def run_after(
+        self, waiter: str, wait: tuple[Argument, ...], wait_s: float, name: str, *arguments: Argument
+    ) -> Any:
+        """Run a script as soon as a blocking command has waited; None where Redis has forgotten the script. Each waiter
+        has a connection of its own. Nothing is tried twice: nobody knows what a lost answer held."""
+        if self._hot is None:
+            raise EuterpeError(NOT_OPEN)
+        if waiter not in self._waiting:
+            self._waiting[waiter] = PipelinedRedis(self._url, self._tuning)
+        keys = self.settings.script_keys
+        command = ("EVALSHA", source_of(name)[1], len(keys), *keys, *arguments)
+        try:
+            waited, answer = await self._waiting[waiter].execute_after(wait, command, wait_s)
+            if isinstance(answer, NoScriptError):
+                return None
+            if isinstance(answer, Exception):
+                raise answer
+        except _LOST as error:
+            raise unavailable(error, wrote=True) from error
+        if isinstance(waited, Exception):
+            # Nobody waited, and who asks again at once would ask for ever.
+            await asyncio.sleep(wait_s)
+        return answer
 
     async def read(self, *command: Argument) -> Any:
         """A command that changes nothing, or nothing that a second try would not."""

@@ -95,6 +95,8 @@ class RedisListStore:
         self.telemetry: Telemetry | None = None
         self.wakeups: Wakeups | None = None
         self._rng = rng or Random()
+        self._waiting: set[str] = set()
+        """Workers that have a claim waiting at Redis."""
         foreign = foreign_jobs(self.settings)
         rows = Rows(foreign)
         self.scripts = RedisScripts(self.plain_url, self.settings, tuning)
@@ -195,9 +197,9 @@ class RedisListStore:
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        if request.limit < 1 or not request.queues or request.types == ():
-            return []
-        return (await self.turn([], request))[1]
+        if request.with_tokens:
+            _cannot("give lease tokens")
+        return (await self._turns.take((), (), request))[1] if _asks(request) else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         return await self._turns.heartbeat(leases, lease_ttl_us) if leases else []
@@ -221,9 +223,15 @@ class RedisListStore:
         if request is not None and request.with_tokens:
             _cannot("give lease tokens")
         settlements = [decide(f.claim.job, f.outcome, self._rng) for f in finished]
+        if request is not None and not _asks(request):
+            request = None
         if not settlements and request is None:
             return [], []
         states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
+        if request is not None and self.wakeups is not None:
+            if not finished and not claims and request.worker_id not in self._waiting:
+                claims = await self._claim_waiting(request)
+            self._ask_for_more(request, claims)
         return [
             SettleResult(False) if state is None else SettleResult(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)
@@ -237,6 +245,19 @@ class RedisListStore:
 
     async def completed(self, claims: Sequence[Claim]) -> list[bool]:
         return [False] * len(claims)
+
+    async def _claim_waiting(self, request: ClaimRequest) -> list[Claim]:
+        """One claim of a worker waits at Redis for work to come; its other lane stays free to report."""
+        self._waiting.add(request.worker_id)
+        try:
+            return await self._turns.take_when_there(request, self.settings.brpoplpush_timeout_us / 1e6)
+        finally:
+            self._waiting.discard(request.worker_id)
+
+    def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
+        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way."""
+        if self.wakeups is not None and len(claims) < request.limit and request.worker_id not in self._waiting:
+            self.wakeups.announce(request.queues)
 
     # --- operators ------------------------------------------------------------------------------------
 
@@ -314,3 +335,8 @@ class RedisListStore:
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
         return await self._reads.unknown_types(queues, types)
+
+
+def _asks(request: ClaimRequest) -> bool:
+    """Whether there can be an answer to it."""
+    return request.limit >= 1 and bool(request.queues) and request.types != ()

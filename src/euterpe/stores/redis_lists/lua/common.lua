@@ -2,6 +2,7 @@
 -- KEYS: prefix, completed list, dead-letter list, and both halves of the patterns of processing lists and heartbeats.
 local PREFIX, COMPLETED, DEAD = KEYS[1], KEYS[2], KEYS[3]
 local DUE, LIFETIMES, COUNTS = PREFIX .. ':due', PREFIX .. ':lifetimes', PREFIX .. ':counts'
+local PAUSED, ASIDE = PREFIX .. ':paused', PREFIX .. ':aside'
 local ENDED_IN = { completed = COMPLETED, dead_letter = DEAD, failed = PREFIX .. ':failed', cancelled = PREFIX .. ':cancelled' }
 local WAITING = { scheduled = true, delayed = true, retrying = true }
 local SEPARATOR = '\0'
@@ -64,7 +65,7 @@ local function no_list(key)
   return looked_at[key]
 end
 
--- A list may have jobs set aside by type: those that a worker met which does not know the type.
+-- A list may have jobs set aside by type: those that a worker met which does not know the type. ASIDE names all such.
 local function aside_of(list, job_type) return list .. ':type:' .. job_type end
 
 local STEPS = 64

@@ -128,11 +128,17 @@ local foreign_type, foreign_lifetime = take(), tonumber(take())
 local wanted, any_type = {}, true
 for _ = 1, tonumber(take()) do any_type = false; wanted[take()] = true end
 if take() == '1' then any_type = true end
-local paused = {}
-for _, name in ipairs(redis.call('SMEMBERS', PREFIX .. ':paused')) do paused[name] = true end
 local processing = processing_of(worker)
-local wrong = no_list(processing)
-if wrong then return redis.error_reply('NOLIST ' .. wrong) end
+local paused, aside = {}, {}
+if redis.call('EXISTS', PAUSED, ASIDE) > 0 then
+  for _, name in ipairs(redis.call('SMEMBERS', PAUSED)) do paused[name] = true end
+  for _, name in ipairs(redis.call('SMEMBERS', ASIDE)) do
+    local at_list = string.find(name, SEPARATOR, 1, true)
+    local list, job_type = string.sub(name, 1, at_list - 1), string.sub(name, at_list + 1)
+    aside[list] = aside[list] or {}
+    table.insert(aside[list], job_type)
+  end
+end
 local TAKEN = { 'state', 'entry', 'kind', 'payload', 'seq', 'created_at', 'expires_at', 'claim_version', 'visibility_us',
   'timeout_us', 'run_at' }
 local TAKEN_AGAIN = { 'attempt_count', 'release_count', 'scheduled_at', 'error', 'checkpoint', 'cancel_version' }
@@ -190,7 +196,7 @@ local function begin(list, entry, is_aside)
     -- Not for this worker, or past its lifetime: the sweep ends it.
     redis.call('LPOP', processing)
     redis.call('LPUSH', aside_of(list, job_type), entry)
-    redis.call('SADD', list .. ':types', job_type)
+    redis.call('SADD', ASIDE, list .. SEPARATOR .. job_type)
     return
   end
   local version = (tonumber(job[8]) or 0) + 1
@@ -210,11 +216,13 @@ local function begin(list, entry, is_aside)
   table.insert(claims, claim)
 end
 
+-- Returns the error of Redis, if there is one.
 local function from(list, source, is_aside)
-  local looked = redis.call('LLEN', source)
+  local looked = is_aside and redis.call('LLEN', source) or math.huge
   while #claims < limit and looked > 0 do
-    local entry = redis.call('RPOPLPUSH', source, processing)
-    if not entry then return end
+    local entry = redis.pcall('RPOPLPUSH', source, processing)
+    if not entry then return nil end
+    if type(entry) == 'table' then return entry end
     begin(list, entry, is_aside)
     looked = looked - 1
   end
@@ -225,17 +233,22 @@ for _ = 1, tonumber(take()) do
   local is_open = not paused['queue' .. SEPARATOR .. queue]
   for _ = 1, lists do
     local list = take()
-    local broken = is_open and #claims < limit and no_list(list)
-    if broken then
-      tell_odd('no_list', broken)
-    elseif is_open and #claims < limit then
-      for _, job_type in ipairs(redis.call('SMEMBERS', list .. ':types')) do
+    if is_open and #claims < limit then
+      for _, job_type in ipairs(aside[list] or {}) do
         if may_run(job_type) and #claims < limit then
           from(list, aside_of(list, job_type), true)
-          if redis.call('EXISTS', aside_of(list, job_type)) == 0 then redis.call('SREM', list .. ':types', job_type) end
+          if redis.call('EXISTS', aside_of(list, job_type)) == 0 then
+            redis.call('SREM', ASIDE, list .. SEPARATOR .. job_type)
+          end
         end
       end
-      from(list, list, false)
+      local failed = from(list, list, false)
+      if failed then
+        local wrong = no_list(processing)
+        if wrong then return redis.error_reply('NOLIST ' .. wrong) end
+        if not no_list(list) then return failed end
+        tell_odd('no_list', no_list(list))
+      end
     end
   end
 end
