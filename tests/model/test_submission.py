@@ -69,6 +69,8 @@ BAD: dict[str, list[dict[str, Any]]] = {
         {"concurrency_limit": 1},
         *({"concurrency_key": "k", "concurrency_limit": value} for value in (0, -1, "1", True, 1_000_001)),
     ],
+    "unique_key": [{"unique_key": value} for value in (*BAD_TEXT, "")],
+    "unique": [{"unique_key": "k", "unique": value} for value in ("waiting", None, 7)],
 }  # fmt: skip
 
 
@@ -86,7 +88,7 @@ def test_a_bad_value_is_refused_by_the_name_of_its_field(field: str, said: dict[
 
 def test_every_field_a_user_may_say_has_bad_values_here() -> None:
     said = {name for bad in BAD.values() for one in bad for name in one}
-    assert said >= set(Submission.__struct_fields__) - {"replay_of"}
+    assert said >= set(Submission.__struct_fields__) - {"replay_of", "expected_us"}
 
 
 GOOD: list[dict[str, Any]] = [

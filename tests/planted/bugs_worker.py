@@ -114,7 +114,13 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_failed_attempt_is_a_span_that_completed",
-        (Edit("worker/telemetry.py", "            return str(failure.category)", '            return "completed"'),),
+        (
+            Edit(
+                "worker/telemetry.py",
+                'return "released" if failure.unfit else str(failure.category)',
+                'return "completed"',
+            ),
+        ),
         f"{SPANS}::test_the_outcome_of_a_span_is_the_word_that_its_attempt_is_closed_with",
         "Differing items",
     ),
