@@ -36,6 +36,9 @@ COMMANDS = {
         "List, show and cancel acts on everything that matches a query.",
         JOBS,
     ),
+    "top": LazyCommand(
+        "euterpe.cli.commands.top:top", "Watch queues, workers, running jobs and failures, live.", OPERATE
+    ),
     "stats": LazyCommand(
         "euterpe.cli.commands.operate:stats", "Count jobs by queue and state, with ages and rates.", OPERATE
     ),

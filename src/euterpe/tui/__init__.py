@@ -1,0 +1,1 @@
+"""`euterpe top`: the queue in a terminal, live."""
