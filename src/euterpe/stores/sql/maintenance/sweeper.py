@@ -36,12 +36,12 @@ class Sweeps:
 
     async def promote(self) -> list[str]:
         """Queues of the jobs that became scheduled, one entry a job."""
-        queues: list[str] = []
+        queues = await self.offer_tokens()
         while True:
             found = await self._engine.write(lambda: sweep.promote(BATCH))
             queues += found
             if len(found) < BATCH:
-                return queues + await self.offer_tokens()
+                return queues
 
     async def offer_tokens(self) -> list[str]:
         """Parked jobs go on for which their keys' rates have tokens; their queues, one entry a job."""
