@@ -9,7 +9,7 @@ SELECT 'no ' || concat_ws(', ',
         CASE WHEN NOT has_table_privilege(c.oid, 'DELETE') THEN 'DELETE' END) || ' on ' || c.relname
 FROM pg_class AS c
 WHERE c.oid IN (
-        CAST('inbox_jobs' AS regclass), CAST('job_attempts' AS regclass), CAST('job_dependencies' AS regclass),
+        CAST('inbox_jobs' AS regclass), CAST('job_dependencies' AS regclass),
         CAST('job_outbox_events' AS regclass), CAST('idempotency_keys' AS regclass),
         CAST('euterpe_ended_attempts' AS regclass), CAST('euterpe_outbox_deliveries' AS regclass),
         CAST('euterpe_tombstones' AS regclass), CAST('euterpe_pauses' AS regclass))
