@@ -23,7 +23,7 @@ async def ahead(store: SqlStore, limit: int, prefetch: int, *types: str) -> list
     return [claim.job.id for claim in claims]
 
 
-@needs(Capability.WHOLE_JOBS)
+@needs(Capability.PREFETCH)
 @pytest.mark.parametrize("said", [PLAIN, TOLD], ids=["plain", "told"])
 async def test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_wait(
     store: SqlStore, said: dict[str, Any]
@@ -37,14 +37,14 @@ async def test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_
     assert await ahead(store, 1, 10) == [once, behind]
 
 
-@needs(Capability.WHOLE_JOBS)
+@needs(Capability.PREFETCH)
 async def test_no_more_come_than_asked_for(store: SqlStore) -> None:
     ids = [await submit(store) for _ in range(6)]
     assert await ahead(store, 1, 2) == ids[:3]
     assert await ahead(store, 0, 2) == ids[3:5]
 
 
-@needs(Capability.WHOLE_JOBS)
+@needs(Capability.PREFETCH)
 @pytest.mark.parametrize("kind", ["long", "keyed", "released", "retried"])
 async def test_what_cannot_wait_is_claimed_for_a_free_slot_only(store: SqlStore, clock: FrozenClock, kind: str) -> None:
     """Once claimed, never again ahead: a job loses at most one attempt that it did not begin."""
@@ -60,14 +60,14 @@ async def test_what_cannot_wait_is_claimed_for_a_free_slot_only(store: SqlStore,
     assert await ahead(store, 1, 5) == [job_id]
 
 
-@needs(Capability.WHOLE_JOBS)
+@needs(Capability.PREFETCH)
 async def test_several_queues_are_claimed_for_free_slots_only(store: SqlStore) -> None:
     ids = [await submit(store, queue=queue) for queue in ("a", "b", "b")]
     claims = await take(store, 1, prefetch=5, prefetch_types=("work",), queues=("a", "b"))
     assert [claim.job.id for claim in claims] == ids[:1]
 
 
-@needs(Capability.WHOLE_JOBS)
+@needs(Capability.PREFETCH)
 async def test_what_a_lost_worker_had_not_begun_is_given_back_with_its_attempt(
     store: SqlStore, clock: FrozenClock
 ) -> None:

@@ -64,7 +64,8 @@ async def test_it_says_so(
 
 
 def test_every_lacking_capability_is_tried_here(store: RedisListStore) -> None:
-    assert {capability for capability, _ in WAYS} == LACKING
+    # Who asks for jobs ahead gets none, which is no error.
+    assert {capability for capability, _ in WAYS} == LACKING - {Capability.PREFETCH}
     with pytest.raises(Unsupported):
         store.submit_unit_on_sync(UNIT, object())
     with pytest.raises(Unsupported, match="SQL database"):

@@ -49,6 +49,7 @@ class Capability(StrEnum):
     CONCURRENCY_KEYS = "bound how many jobs of a key run at the same time"
     KEY_RATES = "bound how many jobs of a key start in a time"
     UNIQUE_KEYS = "keep one job of a unique key at a time"
+    PREFETCH = "let a worker claim ahead of its free slots, and refund what it had not begun when it dies"
     CRONS = "keep crons as data"
     SEARCH = "search jobs"
     BULK = "act on everything that matches a query, and group failures by cause"

@@ -62,6 +62,7 @@ LACKING: Final = frozenset(
         Capability.CONCURRENCY_KEYS,
         Capability.KEY_RATES,
         Capability.UNIQUE_KEYS,
+        Capability.PREFETCH,
         Capability.CRONS,
         Capability.SEARCH,
         Capability.BULK,
