@@ -23,6 +23,8 @@ from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.SEARCH)
+
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from tests.conformance.acts import SECOND, complete, fail, failure, job, submit,
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.SEARCH)
+
 
 async def fail_many(store: SqlStore, messages: list[str], type: str = "report", **said: object) -> list[str]:
     await store.submit_many([job(type, **said) for _ in messages])

@@ -19,7 +19,7 @@ from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened
 from tests.conformance.needs import needs
 
-pytestmark = needs(Capability.OPERATE)
+pytestmark = needs(Capability.OPERATE, Capability.KEY_RATES)
 
 
 def rated(key: str = "api", **said: Any) -> Submission:

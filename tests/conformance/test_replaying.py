@@ -16,7 +16,7 @@ from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import complete, fail, job, state_of, submit, take, take_one
 from tests.conformance.needs import needs
 
-pytestmark = needs(Capability.CHOSEN_IDS, Capability.REPLAY_FLAGS)
+pytestmark = needs(Capability.CHOSEN_IDS, Capability.REPLAY_FLAGS, Capability.DEPENDENCIES)
 
 
 def ids_of(replayed: Replayed) -> list[str]:

@@ -7,9 +7,13 @@ import pytest
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import InvalidInput
 from euterpe.model.state import State
+from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import DAY, complete, job, release, submit, take, take_one
 from tests.conformance.clock import FrozenClock
+from tests.conformance.needs import needs
+
+pytestmark = needs(Capability.DEPENDENCIES)
 
 SUM = b'{"parts":[{"$euterpe.result": 1},{"$euterpe.result": 0}],"n":10000000000000000000000.5}'
 

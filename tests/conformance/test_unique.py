@@ -19,6 +19,8 @@ from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.UNIQUE_KEYS)
+
 
 def unique(how: Unique = Unique.WAITING, payload: bytes = b"1", key: str = "k", **said: Any) -> Submission:
     return job(unique_key=key, unique=how, payload=payload, **said)

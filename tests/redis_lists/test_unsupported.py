@@ -30,6 +30,14 @@ async def _outbox(store: RedisListStore) -> None:
     await store.outbox.undelivered()
 
 
+async def _rates(store: RedisListStore) -> None:
+    assert store.rates is not None
+
+
+async def _operations(store: RedisListStore) -> None:
+    assert store.operations is not None
+
+
 async def _serving(store: RedisListStore) -> None:
     assert store.serving is not None
 
@@ -40,7 +48,11 @@ WAYS: list[tuple[Capability, Callable[[RedisListStore], Awaitable[object]]]] = [
     (Capability.OUTBOX, _new_callback),
     (Capability.OUTBOX, _outbox),
     (Capability.CONCURRENCY_KEYS, lambda store: store.submit(job(concurrency_key="k", concurrency_limit=1))),
+    (Capability.UNIQUE_KEYS, lambda store: store.submit(job(unique_key="k"))),
+    (Capability.KEY_RATES, _rates),
     (Capability.SEARCH, lambda store: store.search(Search())),
+    (Capability.SEARCH, lambda store: store.failure_groups()),
+    (Capability.SEARCH, _operations),
     (Capability.SEARCH, lambda store: store.stats("somebody")),
     (Capability.CALLER_TRANSACTION, lambda store: store.submit_unit_on(UNIT, object())),
     (Capability.SERVING, _serving),
@@ -59,7 +71,7 @@ async def test_it_says_so(
 
 
 def test_every_lacking_capability_is_tried_here(store: RedisListStore) -> None:
-    assert {capability for capability, _ in WAYS} == LACKING
+    assert {capability for capability, _ in WAYS} == LACKING - {Capability.PREFETCH}
     with pytest.raises(Unsupported):
         store.submit_unit_on_sync(UNIT, object())
     with pytest.raises(Unsupported, match="SQL database"):

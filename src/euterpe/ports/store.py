@@ -46,7 +46,10 @@ class Capability(StrEnum):
     RETRY_DELAYS = "tell how long a retry waits"
     DEPENDENCIES = "let jobs wait for other jobs"
     CONCURRENCY_KEYS = "bound how many jobs of a key run at the same time"
-    SEARCH = "search jobs"
+    SEARCH = "search jobs, and act on all that are found"
+    UNIQUE_KEYS = "keep one job of a unique key at a time"
+    KEY_RATES = "bound how fast jobs of a key start"
+    PREFETCH = "claim jobs ahead of free slots"
     REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
 
 

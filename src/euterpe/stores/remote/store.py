@@ -72,7 +72,7 @@ class HttpStore:
     """The jobs API behind the methods of a store. What HTTP cannot carry raises Unsupported."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {Capability.DEPENDENCIES, Capability.CONCURRENCY_KEYS, Capability.SEARCH}
+        {Capability.DEPENDENCIES, Capability.CONCURRENCY_KEYS, Capability.SEARCH, Capability.UNIQUE_KEYS}
     )
     """A key speaks for one requester, and the control plane decides the rest."""
 
