@@ -13,6 +13,8 @@ from tests.conformance.acts import CALLBACK, SECOND, fail, release, submit, take
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
 
+pytestmark = needs(Capability.PREFETCH)
+
 PLAIN: dict[str, Any] = {}
 TOLD: dict[str, Any] = {"callback_url": CALLBACK}
 """On Postgres these go the general way."""

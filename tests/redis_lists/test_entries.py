@@ -172,6 +172,13 @@ async def test_a_worker_that_does_not_know_a_type_sets_its_jobs_aside_for_one_th
     assert raw.exists("jobqueue:aside") == 0
 
 
+async def test_a_job_behind_thousands_of_unknown_ones_is_found(store: RedisListStore, raw: redis.Redis) -> None:
+    await store.submit_many([Submission(type="strange")] * 2_500)
+    await submit(store, "known")
+    assert [c.job.type for c in await take(store, types=("known",))] == ["known"]
+    assert raw.llen("jobqueue:normal_priority:type:strange") == 2_500
+
+
 async def test_children_are_stored_while_the_parent_runs_and_never_after(store: RedisListStore) -> None:
     await submit(store, "parent")
     parent = await take_one(store)

@@ -65,6 +65,20 @@ async def test_a_heartbeat_that_came_in_between_keeps_the_job(store: RedisListSt
     assert (await complete(store, claim)).accepted
 
 
+async def test_a_look_at_leases_renews_none(store: RedisListStore, clock: FrozenClock) -> None:
+    await submit(store)
+    await submit(store, "other")
+    first, second = await take(store)
+    await store.cancel(first.job.id)
+    await complete(store, second)
+    clock.advance(seconds=10)
+    news = await store.lease_news([first.lease, second.lease])
+    assert [(reply.alive, reply.cancel_requested, reply.expires_at) for reply in news] == [
+        (True, True, first.lease.expires_at),
+        (False, False, 0),
+    ]
+
+
 async def test_entries_of_other_programs_go_back_to_their_origin(store: RedisListStore, raw: redis.Redis) -> None:
     named = foreign("a", origin_queue=LOW)
     by_priority = foreign("b")

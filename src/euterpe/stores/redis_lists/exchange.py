@@ -68,7 +68,7 @@ class ListTurns:
         answer = await self._scripts.run_after(request.worker_id, wait, wait_s, "turn", *arguments)
         if answer is None:
             return (await self.take((), (), request))[1]
-        stamp, _, lines, odd = answer
+        stamp, _, lines, odd, _ = answer
         if odd:
             self._tell_odd(odd)
         return await self._claims(lines, request, int(stamp))
@@ -78,7 +78,7 @@ class ListTurns:
         arguments: list[Argument] = [self.now, 0, len(settlements)]
         for s, job in zip(settlements, jobs, strict=True):
             arguments += settlement_arguments(s, job, only_lost=True)
-        _, told, _, _ = await self._scripts.run("turn", *arguments, 0, "")
+        _, told, _, _, _ = await self._scripts.run("turn", *arguments, 0, "")
         return self._read_states(told, settlements, jobs)[0]
 
     async def _take(
@@ -94,8 +94,14 @@ class ListTurns:
         for i in others:
             arguments += settlement_arguments(settlements[i], jobs[i])
         arguments += self._request_arguments(request)
-        stamp, said, lines, odd = await self._scripts.run("turn", *arguments)
+        stamp, said, lines, odd, has_more = await self._scripts.run("turn", *arguments)
         if odd:
+            self._tell_odd(odd)
+        while has_more and not lines:
+            # A short answer would tell the worker that the queue is empty.
+            stamp, _, lines, odd, has_more = await self._scripts.run(
+                "turn", self.now, 0, 0, *self._request_arguments(request)
+            )
             self._tell_odd(odd)
         told: list[bytes] = said
         if others:
@@ -185,6 +191,21 @@ class ListTurns:
             HeartbeatReply(lease, True, int(expires_at), cancel == b"1") if expires_at else HeartbeatReply(lease, False)
             for lease, (expires_at, cancel) in zip(leases, told, strict=True)
         ]
+
+    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        """A look that renews nothing."""
+        fields = ("state", "claim_version", "cancel_version", "lease_expires_at")
+        job = self._scripts.settings.job
+        told = await self._scripts.read_all([("HMGET", job(lease.job_id), *fields) for lease in leases])
+        replies = []
+        for lease, (state, version, cancel_version, expires_at) in zip(leases, told, strict=True):
+            is_ours = state == b"running" and int(version) == lease.claim_version
+            replies.append(
+                HeartbeatReply(lease, True, int(expires_at), cancel_version == version)
+                if is_ours
+                else HeartbeatReply(lease, False)
+            )
+        return replies
 
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         arguments: list[Argument] = [self.now]

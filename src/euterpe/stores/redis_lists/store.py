@@ -206,8 +206,7 @@ class RedisListStore:
         return await self._turns.heartbeat(leases, lease_ttl_us) if leases else []
 
     async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
-        """A heartbeat costs as little as a look."""
-        return await self.heartbeat(leases)
+        return await self._turns.lease_news(leases)
 
     async def advance(self, news: Sequence[Advance]) -> list[bool]:
         for n in news:
@@ -224,13 +223,13 @@ class RedisListStore:
         if request is not None and request.with_tokens:
             _cannot("give lease tokens")
         settlements = [decide(f.claim.job, f.outcome, self._rng) for f in finished]
-        if request is not None and not _asks(request):
-            request = None
-        if not settlements and request is None:
-            return [], []
-        states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
+        claims: list[Claim] = []
+        states: list[State | None] = []
+        may_claim = request is not None and _asks(request)
+        if settlements or may_claim:
+            states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
         if request is not None and self.wakeups is not None:
-            if not finished and not claims and request.worker_id not in self._waiting:
+            if may_claim and not finished and not claims and request.worker_id not in self._waiting:
                 claims = await self._claim_waiting(request)
             self._ask_for_more(request, claims)
         return [
@@ -256,8 +255,9 @@ class RedisListStore:
             self._waiting.discard(request.worker_id)
 
     def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
-        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way."""
-        if self.wakeups is not None and len(claims) < request.limit and request.worker_id not in self._waiting:
+        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way. As
+        nothing is claimed ahead of free slots, a short answer does not tell that the lists are empty."""
+        if self.wakeups is not None and len(claims) < request.total and request.worker_id not in self._waiting:
             self.wakeups.announce(request.queues)
 
     # --- operators ------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ def check_supported(unit: Unit) -> None:
             raise Unsupported("Redis lists keep no dependencies between jobs; use a SQL engine for workflows")
         if s.callback_url is not None:
             raise Unsupported("Redis lists have no outbox for webhooks; use a SQL engine for callback_url")
+        if s.unique_key is not None:
+            raise Unsupported("Redis lists keep no unique keys; use a SQL engine for them")
         if s.concurrency_key is not None:
             raise Unsupported("Redis lists keep no concurrency keys; use a SQL engine for them")
         if s.unique_key is not None:

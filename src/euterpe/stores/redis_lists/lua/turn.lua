@@ -109,7 +109,7 @@ end
 -- --- claim ------------------------------------------------------------------------------------------
 local limit = tonumber(take())
 local worker = take()
-local claims, odd = {}, {}
+local claims, odd, has_more = {}, {}, 0
 
 local function finish()
   for name in pairs(emptied) do
@@ -117,7 +117,7 @@ local function finish()
   end
   write_lifetimes()
   write_counts()
-  return { stamp, states, claims, odd }
+  return { stamp, states, claims, odd, has_more }
 end
 -- What cannot be settled is an error for the worker, which would not hear of a claim beside it.
 if limit == 0 or is_refused then return finish() end
@@ -216,9 +216,11 @@ local function begin(list, entry, is_aside)
   table.insert(claims, claim)
 end
 
+-- So many entries that are not for this worker are passed over in one go: Redis serves nobody else meanwhile.
+local PASSED_OVER = 1000
 -- Returns the error of Redis, if there is one.
 local function from(list, source, is_aside)
-  local looked = is_aside and redis.call('LLEN', source) or math.huge
+  local looked = is_aside and redis.call('LLEN', source) or PASSED_OVER + limit
   while #claims < limit and looked > 0 do
     local entry = redis.pcall('RPOPLPUSH', source, processing)
     if not entry then return nil end
@@ -226,6 +228,7 @@ local function from(list, source, is_aside)
     begin(list, entry, is_aside)
     looked = looked - 1
   end
+  if looked == 0 and not is_aside and #claims < limit then has_more = 1 end
 end
 
 for _ = 1, tonumber(take()) do
