@@ -52,9 +52,7 @@ COMMANDS = {
         "euterpe.cli.commands.operate:resume", "Let workers claim a paused queue or job type again.", OPERATE
     ),
     "cron": LazyCommand("euterpe.cli.commands.cron:cron", "List, pause, resume, edit and run crons.", OPERATE),
-    "rates": LazyCommand(
-        "euterpe.cli.commands.rates:rates", "List, set and remove how fast jobs of a key may start.", OPERATE
-    ),
+    "rates": LazyCommand("euterpe.cli.commands.rates:rates", "List, set and remove the rates of keys.", OPERATE),
     "doctor": LazyCommand(
         "euterpe.cli.commands.doctor:doctor",
         "Look the queue over: what is wrong, and what to do next.",
@@ -64,7 +62,7 @@ COMMANDS = {
         "euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE
     ),
     "config": LazyCommand(
-        "euterpe.cli.commands.config:config", "Show the configuration in effect, or an example of it.", OPERATE
+        "euterpe.cli.commands.config:config", "Show the configuration, or write an example of it.", OPERATE
     ),
     "migrate": LazyCommand("euterpe.cli.commands.operate:migrate", "Bring the database's schema up to date.", OPERATE),
     "keys": LazyCommand(
