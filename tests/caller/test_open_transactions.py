@@ -253,7 +253,7 @@ async def test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds(
     hold(holder, claims[2].job.id)
     finished = [Report(claim, BROKEN if kind == "failed" else Success(b"1")) for claim in claims]
     async with asyncio.timeout(PATIENCE_S):
-        verdicts, next_claims = await store.turn(finished, ClaimRequest(worker_id="w", limit=1, types=("fresh",)))
+        verdicts, next_claims = await store.exchange(finished, ClaimRequest(worker_id="w", limit=1, types=("fresh",)))
         assert [verdict.accepted for verdict in verdicts] == [True, True, False, True]
         assert [verdict.locked for verdict in verdicts] == [False, False, True, False]
         assert [claim.job.id for claim in next_claims] == [fresh]
@@ -311,15 +311,15 @@ async def test_while_rows_are_held_a_turn_does_not_wait_for_them_again_and_again
     sent = statements_of(store, monkeypatch)
     request = ClaimRequest(worker_id="w", limit=1)
     for claim in claims[:4]:
-        ((verdict,), _) = await store.turn([Report(claim, Success(b"1"))], request)
+        ((verdict,), _) = await store.exchange([Report(claim, Success(b"1"))], request)
         assert verdict.locked
-    assert sent.count("turn") == 1
+    assert sent.count("exchange") == 1
     holder.rollback()
     now += jobs_exchange.FULL_PATH_S
-    ((verdict,), _) = await store.turn([Report(claims[5], Success(b"1"))], request)
+    ((verdict,), _) = await store.exchange([Report(claims[5], Success(b"1"))], request)
     assert verdict.accepted
-    assert sent.count("turn") == 2
-    assert sent[-1] == "turn"
+    assert sent.count("exchange") == 2
+    assert sent[-1] == "exchange"
 
 
 async def test_a_row_that_is_let_go_before_the_full_path_leaves_the_fast_path_open(
@@ -330,9 +330,9 @@ async def test_a_row_that_is_let_go_before_the_full_path_leaves_the_fast_path_op
     first, second = await take(store)
     sent = statements_of(store, monkeypatch, lock_timeouts=1)
     for claim in (first, second):
-        ((verdict,), _) = await store.turn([Report(claim, Success(b"1"))], ClaimRequest(worker_id="w", limit=1))
+        ((verdict,), _) = await store.exchange([Report(claim, Success(b"1"))], ClaimRequest(worker_id="w", limit=1))
         assert verdict.accepted
-    assert sent == ["turn", "settle_completed", "claim", "turn"]
+    assert sent == ["exchange", "settle_completed", "claim", "exchange"]
 
 
 async def test_a_turn_leaves_no_lock_timeout_behind(store: SqlStore, holder: Any) -> None:
@@ -341,7 +341,7 @@ async def test_a_turn_leaves_no_lock_timeout_behind(store: SqlStore, holder: Any
     claims = [await taken(store), await taken(store)]
     hold(holder, claims[1].job.id)
     for claim in claims:
-        await store.turn([Report(claim, Success(b"1"))], ClaimRequest(worker_id="w", limit=1))
+        await store.exchange([Report(claim, Success(b"1"))], ClaimRequest(worker_id="w", limit=1))
         async with engine._acquired() as connection:
             assert await connection.fetchval("SHOW lock_timeout") == f"{LOCK_WAIT_S:.0f}s"
 
@@ -408,13 +408,13 @@ async def test_a_turn_holds_no_job_that_another_worker_claimed_meanwhile(store: 
     holder.execute(PAUSE_IN_A_TURN.format(pid=holder.info.backend_pid))
     for step in (1, 2):  # it settles, and it takes
         holder.execute("SELECT pg_advisory_lock(pg_backend_pid(), %s)", [step])
-    turn = asyncio.create_task(store.turn([Report(slow, Success(b"1"))], ClaimRequest(worker_id="slow", limit=1)))
+    turn = asyncio.create_task(store.exchange([Report(slow, Success(b"1"))], ClaimRequest(worker_id="slow", limit=1)))
     await stops_at(holder, 1, turn)
     claims = await take(store, limit=3)
     holder.execute("SELECT pg_advisory_unlock(pg_backend_pid(), 1)")
     await stops_at(holder, 2, turn)
     async with asyncio.timeout(PATIENCE_S):
-        verdicts, _ = await store.turn(
+        verdicts, _ = await store.exchange(
             [Report(claim, Success(b"1")) for claim in claims], ClaimRequest(worker_id="w", limit=1)
         )
     assert [verdict.accepted for verdict in verdicts] == [True] * 3

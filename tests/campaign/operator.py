@@ -20,7 +20,7 @@ PAUSES: Final = ({"queue": "default"}, {"type": "leaf"}, {"type": "work"})
 async def operator(line: Line, url: str, transport: str | None, seed: int) -> None:
     rng = random.Random(f"operator {seed}")
     async with opened(euterpe.Queue(url, transport=transport)) as queue:
-        acts = (_cancel, _cancel, _retry, _retry, _bury, _replay, _pause, _update)
+        acts = (_cancel, _cancel, _retry, _retry, _dead_letter, _replay, _pause, _update)
         while not line.ordered():
             await asyncio.sleep(PAUSE_S)
             try:
@@ -55,7 +55,7 @@ async def _run_again(queue: euterpe.Queue, line: Line, job_id: str) -> None:
     line.note("retried" if again.id == job_id else "submitted", job_id=again.id)
 
 
-async def _bury(queue: euterpe.Queue, line: Line, rng: random.Random) -> None:
+async def _dead_letter(queue: euterpe.Queue, line: Line, rng: random.Random) -> None:
     job = await _any(queue, rng, State.FAILED)
     if job is not None and rng.random() < 0.3 and await queue.dead_letter(job.id) is State.DEAD_LETTER:
         line.note("buried", job_id=job.id)

@@ -136,7 +136,7 @@ async def settle_a_release(store: SqlStore, n: int) -> Call:
 async def turn(store: SqlStore, n: int) -> Call:
     claim = await claimed(store, n)
     await store.submit(Submission(type="t", queue=f"q{n}"))
-    return store.turn([Report(claim, Success())], request(n))
+    return store.exchange([Report(claim, Success())], request(n))
 
 
 # --- steering -------------------------------------------------------------------------------------
@@ -168,10 +168,10 @@ async def replay(store: SqlStore, n: int) -> Call:
 
 
 @operation
-async def bury(store: SqlStore, n: int) -> Call:
+async def dead_letter(store: SqlStore, n: int) -> Call:
     claim = await claimed(store, n)
     await store.settle([Report(claim, Failed(Failure(Category.PERMANENT, "no")))])
-    return store.bury(claim.job.id)
+    return store.dead_letter(claim.job.id)
 
 
 @operation

@@ -30,7 +30,7 @@ class OverHttp(HttpStore):
         self.engine = behind.engine
         self.sweeps = behind.sweeps  # type: ignore[assignment]
         self.now_us = behind.now_us  # type: ignore[method-assign]
-        for name in ("bury", "pause", "resume", "paused", "depths", "unknown_types"):
+        for name in ("dead_letter", "pause", "resume", "paused", "depths", "unknown_types"):
             setattr(self, name, getattr(behind, name))
 
     @property

@@ -113,7 +113,7 @@ async def test_a_live_job_cannot_be_retried(store: SqlStore, state: State) -> No
 async def test_a_failed_job_can_be_buried(store: SqlStore, clock: FrozenClock) -> None:
     failed = await submit_in(store, State.FAILED, callback_url=CALLBACK)
     at = clock.advance(seconds=1)
-    assert await store.bury(failed.id) is State.DEAD_LETTER
+    assert await store.dead_letter(failed.id) is State.DEAD_LETTER
     buried = await store.get(failed.id)
     assert (buried.state, buried.updated_at, buried.error) == (State.DEAD_LETTER, at, failed.error)
     events = await store.outbox.search(job_id=failed.id)
@@ -124,7 +124,7 @@ async def test_a_failed_job_can_be_buried(store: SqlStore, clock: FrozenClock) -
 async def test_only_a_failed_job_can_be_buried(store: SqlStore, state: State) -> None:
     other = await submit_in(store, state)
     with pytest.raises(IllegalTransition):
-        await store.bury(other.id)
+        await store.dead_letter(other.id)
     assert await store.get(other.id) == other
 
 
@@ -137,7 +137,7 @@ async def test_another_requesters_job_can_neither_be_retried_nor_buried(
     with pytest.raises(JobNotFound):
         await store.retry(ended.id, "mallory")
     with pytest.raises(JobNotFound):
-        await store.bury(ended.id, "mallory")
+        await store.dead_letter(ended.id, "mallory")
     with pytest.raises(JobNotFound):
         await store.get(ended.id, "mallory")
     with pytest.raises(JobNotFound):
@@ -148,7 +148,7 @@ async def test_another_requesters_job_can_neither_be_retried_nor_buried(
 
 @pytest.mark.parametrize("job_id", [UNKNOWN, "", "nonsense", "a\x00b", "\ud800", "1" * 5000])
 async def test_a_job_that_never_was_is_not_found(store: SqlStore, job_id: str) -> None:
-    for ask in (store.get, store.attempts, store.cancel, store.retry, store.bury):
+    for ask in (store.get, store.attempts, store.cancel, store.retry, store.dead_letter):
         with pytest.raises(JobNotFound):
             await ask(job_id)
 

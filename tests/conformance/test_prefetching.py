@@ -16,7 +16,7 @@ from tests.conformance.needs import needs
 pytestmark = needs(Capability.PREFETCH)
 
 PLAIN: dict[str, Any] = {}
-TOLD: dict[str, Any] = {"callback_url": CALLBACK}
+EVENT_STATES: dict[str, Any] = {"callback_url": CALLBACK}
 """On Postgres these go the general way."""
 
 
@@ -26,7 +26,7 @@ async def ahead(store: SqlStore, limit: int, prefetch: int, *types: str) -> list
 
 
 @needs(Capability.PREFETCH)
-@pytest.mark.parametrize("said", [PLAIN, TOLD], ids=["plain", "told"])
+@pytest.mark.parametrize("said", [PLAIN, EVENT_STATES], ids=["plain", "told"])
 async def test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_wait(
     store: SqlStore, said: dict[str, Any]
 ) -> None:

@@ -188,7 +188,7 @@ async def test_a_turn_settles_and_claims_in_one_go(store: SqlStore) -> None:
     first = await taken(store)
     second = await submit(store)
     request = ClaimRequest(worker_id="w1", limit=10)
-    verdicts, claims = await store.turn([Report(first, Success(b"1"))], request)
+    verdicts, claims = await store.exchange([Report(first, Success(b"1"))], request)
     assert [verdict.state for verdict in verdicts] == [State.COMPLETED]
     assert [claim.job.id for claim in claims] == [second]
 
@@ -197,7 +197,7 @@ async def test_a_turn_settles_and_claims_in_one_go(store: SqlStore) -> None:
 async def test_a_turn_gives_out_what_its_own_settle_has_released(store: SqlStore) -> None:
     first = await taken(store)
     dependent = await submit(store, depends_on=(first.job.id,))
-    _, claims = await store.turn([Report(first, Success())], ClaimRequest(worker_id="w1", limit=10))
+    _, claims = await store.exchange([Report(first, Success())], ClaimRequest(worker_id="w1", limit=10))
     assert [claim.job.id for claim in claims] == [dependent]
 
 

@@ -85,7 +85,7 @@ async def test_a_waiting_retry_whose_budget_was_taken_away_is_dead_lettered(
     await tables.run("UPDATE inbox_jobs SET max_attempts = 1")
     clock.advance(minutes=1)
     assert await store.sweeps.promote() == []
-    assert await store.sweeps.bury_spent() == 1
+    assert await store.sweeps.dead_letter_spent() == 1
     stored = await store.get(claim.job.id)
     assert stored.state is State.DEAD_LETTER
     assert stored.error_document is not None

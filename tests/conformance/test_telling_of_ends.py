@@ -109,7 +109,7 @@ async def _cancelled_with_dependents(store: SqlStore, clock: FrozenClock, tables
 
 async def _dead_lettered_by_an_operator(store: SqlStore, clock: FrozenClock, tables: Tables) -> None:
     job = await submit_in(store, State.FAILED, queue=QUEUE)
-    await store.bury(job.id)
+    await store.dead_letter(job.id)
 
 
 async def _retried_by_an_operator(store: SqlStore, clock: FrozenClock, tables: Tables) -> None:

@@ -23,7 +23,7 @@ async def test_a_stale_completion_in_a_turn_bounces_and_the_others_count(store: 
     (now_owned,) = await take(store, 1)
     assert now_owned.job.id == lost.job.id
     kept = await taken(store)
-    verdicts, _ = await store.turn([Report(lost, Success(b"1")), Report(kept, Success(b"2"))], ALL)
+    verdicts, _ = await store.exchange([Report(lost, Success(b"1")), Report(kept, Success(b"2"))], ALL)
     assert [verdict.accepted for verdict in verdicts] == [False, True]
     assert await state_of(store, lost.job.id) is State.RUNNING
     assert (await store.get(kept.job.id)).result == b"2"
@@ -33,7 +33,7 @@ async def test_a_turn_may_be_repeated_when_its_answer_was_lost(store: SqlStore) 
     claims = [await taken(store) for _ in range(3)]
     finished = [Report(claim, Success(b"1")) for claim in claims]
     for _ in range(2):
-        verdicts, _ = await store.turn(finished, ALL)
+        verdicts, _ = await store.exchange(finished, ALL)
         assert [(verdict.accepted, verdict.state) for verdict in verdicts] == [(True, State.COMPLETED)] * 3
     assert [len(await store.attempts(claim.job.id)) for claim in claims] == [1, 1, 1]
 
@@ -43,7 +43,7 @@ async def test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_the
     done = await taken(store)
     keyed = [await submit(store, concurrency_key="k", concurrency_limit=1) for _ in range(3)]
     plain = await submit(store)
-    _, claims = await store.turn([Report(done, Success())], ALL)
+    _, claims = await store.exchange([Report(done, Success())], ALL)
     assert {claim.job.id for claim in claims} == {keyed[0], plain}
 
 
@@ -52,7 +52,7 @@ async def test_a_turn_that_takes_jobs_with_callbacks_tells_of_them(store: SqlSto
     done = await taken(store)
     told = await submit(store, callback_url="https://receiver.example/hook")
     plain = await submit(store)
-    _, claims = await store.turn([Report(done, Success())], ALL)
+    _, claims = await store.exchange([Report(done, Success())], ALL)
     assert [claim.job.id for claim in claims] == [told, plain]
     assert [event.job_id for event in await store.outbox.claim("d1", 10)] == [told]
 
@@ -60,10 +60,10 @@ async def test_a_turn_that_takes_jobs_with_callbacks_tells_of_them(store: SqlSto
 @needs(Capability.CONCURRENCY_KEYS)
 async def test_turns_go_on_briefly_after_a_job_that_needed_more(store: SqlStore) -> None:
     await submit(store, concurrency_key="k", concurrency_limit=1)
-    _, claims = await store.turn([], ALL)
+    _, claims = await store.exchange([], ALL)
     for _ in range(3):
         await store.submit_many([job() for _ in range(2)])
-        verdicts, claims = await store.turn([Report(claim, Success()) for claim in claims], ALL)
+        verdicts, claims = await store.exchange([Report(claim, Success()) for claim in claims], ALL)
         assert all(verdict.accepted for verdict in verdicts)
         assert len(claims) == 2
 
@@ -72,13 +72,13 @@ async def test_a_turn_of_a_paused_queue_settles_and_takes_nothing(store: SqlStor
     done = await taken(store)
     await submit(store)
     await store.pause("queue", "default")
-    verdicts, claims = await store.turn([Report(done, Success())], ALL)
+    verdicts, claims = await store.exchange([Report(done, Success())], ALL)
     assert ([verdict.accepted for verdict in verdicts], claims) == ([True], [])
 
 
 async def test_a_turn_takes_the_most_urgent_first_and_the_oldest_of_those(store: SqlStore) -> None:
     ids = [await submit(store, priority=priority) for priority in (3, 1, 2, 1)]
-    _, claims = await store.turn([], ALL)
+    _, claims = await store.exchange([], ALL)
     assert [claim.job.id for claim in claims] == [ids[1], ids[3], ids[2], ids[0]]
 
 
@@ -88,16 +88,16 @@ async def test_a_job_that_a_turn_gives_out_is_the_job_that_is_stored(store: SqlS
     job_id = await submit(
         store, tags={"a": "b"}, correlation_id="c", priority=1, payload=b'{"x": 1}', visibility_us=MINUTE // 2
     )
-    (first,) = (await store.turn([], ALL))[1]
+    (first,) = (await store.exchange([], ALL))[1]
     assert first.job == await store.get(job_id)
     await store.advance([Advance(first, progress=0.5, message="half", checkpoint=b"\x00")])
     await fail(store, first)
     clock.advance(us=2 * MINUTE)
     await store.sweeps.promote()
     dependent = await submit(store, depends_on=(job_id,))
-    (second,) = (await store.turn([], ALL))[1]
+    (second,) = (await store.exchange([], ALL))[1]
     assert second.job == await store.get(job_id)
     assert second.job.has_dependents
     await store.settle([Report(second, Success())])
-    (third,) = (await store.turn([], ALL))[1]
+    (third,) = (await store.exchange([], ALL))[1]
     assert (third.job.id, third.job) == (dependent, await store.get(dependent))

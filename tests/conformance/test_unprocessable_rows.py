@@ -112,7 +112,7 @@ async def test_a_payload_that_is_no_json_does_not_spoil_an_answer_over_http(
     await write_blob(store, tables, "payload", bad, payload)
     async with served(store) as client:
         if by_turn:
-            _, claims = await client.turn([], ClaimRequest(worker_id="w", limit=3))
+            _, claims = await client.exchange([], ClaimRequest(worker_id="w", limit=3))
         else:
             claims = await take(client, 3)
         assert [claim.job.id for claim in claims] == [first, last]
@@ -135,7 +135,7 @@ async def test_a_checkpoint_that_is_no_json_does_not_spoil_an_answer_over_http(
     await write_blob(store, tables, "checkpoint", last, 'j{"at":3}')
     async with served(store) as client:
         if by_turn:
-            _, claims = await client.turn([], ClaimRequest(worker_id="w", limit=3))
+            _, claims = await client.exchange([], ClaimRequest(worker_id="w", limit=3))
         else:
             claims = await take(client, 3)
         assert [claim.job.id for claim in claims] == [first, last]

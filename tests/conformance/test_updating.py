@@ -105,9 +105,9 @@ async def test_only_a_failed_job_is_sent_to_the_dead_letter(store: SqlStore, sta
     job = await submit_in(store, state, callback_url=CALLBACK)
     if state is not State.FAILED:
         with pytest.raises(IllegalTransition):
-            await store.bury(job.id)
+            await store.dead_letter(job.id)
         assert (await store.get(job.id)).state is state
         return
-    assert await store.bury(job.id) is State.DEAD_LETTER
+    assert await store.dead_letter(job.id) is State.DEAD_LETTER
     assert (await store.get(job.id)).state is State.DEAD_LETTER
     assert "job.dead_letter" in [event.type for _, event in await store.outbox.search(job_id=job.id)]

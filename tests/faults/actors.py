@@ -212,7 +212,7 @@ async def operator(line: Line, url: str, seed: int) -> None:
             for job in rng.sample(page.jobs, k=min(3, len(page.jobs))):
                 try:
                     if job.state is State.FAILED:
-                        await store.bury(job.id)
+                        await store.dead_letter(job.id)
                         line.note("buried", job_id=job.id)
                     elif (await store.cancel(job.id, force=rng.random() < 0.5)) is State.CANCELLED:
                         line.note("cancelled", job_id=job.id)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from euterpe.model.events.names import TOLD
+from euterpe.model.events.names import EVENT_STATES
 from euterpe.model.state import INITIAL, MOVES, TERMINAL, State
 from tests.faults.crew import Crew
 from tests.faults.recorder import rows
@@ -228,7 +228,7 @@ def events_without_moves(history: History) -> Iterator[str]:
         if job is None or job.callback_events is None:
             continue
         for move in moves:
-            if move.target in TERMINAL or (job.callback_events == "all" and move.target in TOLD):
+            if move.target in TERMINAL or (job.callback_events == "all" and move.target in EVENT_STATES):
                 wanted[(job_id, move.transitions, f"job.{move.target}")] += 1
     told = Counter((e.job_id, e.sequence, e.type) for e in history.events if e.job_id in history.jobs)
     for (job_id, sequence, kind), count in (wanted - told).items():

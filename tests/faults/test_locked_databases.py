@@ -27,7 +27,7 @@ SLACK_S = 1.5
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 s and 7 s in earnest."""
-    monkeypatch.setattr(sql_store, "PATIENCE_S", PATIENCE_S)
+    monkeypatch.setattr(sql_store, "OUTAGE_WAIT_S", PATIENCE_S)
     monkeypatch.setattr(session, "LOCK_WAIT_S", 0.4)
 
 

@@ -68,7 +68,7 @@ APART: Final = (
     frozenset({"submit_with_key", "submit_with_old_key", "expire_keys", "prune"}),
     frozenset({"prune", "prune_events", "redeliver"}),
     frozenset({"promote", "claim", "turn", "end_lifetimes"}),
-    frozenset({"retry", "bury", "claim", "end_lifetimes"}),
+    frozenset({"retry", "dead_letter", "claim", "end_lifetimes"}),
     frozenset({"update_waiting", "claim", "turn", "promote", "end_lifetimes", "unpark"}),
     frozenset({"update_retrying", "claim", "turn", "promote"}),
     frozenset(
@@ -92,7 +92,7 @@ APART: Final = (
 )
 """Who has few others to meet, and whom."""
 _FEW: Final = {"submit", "submit_with_key", "submit_with_old_key", "expire_keys", "prune", "prune_events", "redeliver",
-               "promote", "retry", "bury", "update_waiting", "update_retrying", "update_running"}  # fmt: skip
+               "promote", "retry", "dead_letter", "update_waiting", "update_retrying", "update_running"}  # fmt: skip
 
 
 def may_meet(a: str, b: str) -> bool:
@@ -130,7 +130,7 @@ PROGRAMS: Final[dict[str, Make]] = {
     "cancel_waiting": lambda w: _cancel(w, "after"),
     "cancel_parked": lambda w: _cancel(w, "parked"),
     "retry": lambda w: operator.retry(w.ids["failed"], None),
-    "bury": lambda w: operator.bury(w.ids["failed"], None),
+    "dead_letter": lambda w: operator.dead_letter(w.ids["failed"], None),
     "update_waiting": lambda w: _update(w, "told", priority=0),
     "update_retrying": lambda w: _update(w, "retrying", priority=0),
     "update_running": lambda w: _update(w, "parent"),

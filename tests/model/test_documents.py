@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from euterpe.model.document import job_document, rfc3339, status_document
-from euterpe.model.events.event import event_of, is_told
+from euterpe.model.events.event import event_of, has_event
 from euterpe.model.job import Lease, attempt_id, parse_attempt_id
 from euterpe.model.state import State
 from euterpe.model.submission import LATEST_US
@@ -68,9 +68,9 @@ def test_a_status_document_never_carries_payload_or_result() -> None:
 def test_ends_are_told_always_and_steps_on_the_way_only_if_asked_for(state: State) -> None:
     ends = {State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED}
     steps = {State.RUNNING, State.RETRYING}
-    assert is_told(a_job(state=state, callback_url=CALLBACK)) == (state in ends | steps)
-    assert is_told(a_job(state=state, callback_url=CALLBACK, callback_events="terminal")) == (state in ends)
-    assert not is_told(a_job(state=state))
+    assert has_event(a_job(state=state, callback_url=CALLBACK)) == (state in ends | steps)
+    assert has_event(a_job(state=state, callback_url=CALLBACK, callback_events="terminal")) == (state in ends)
+    assert not has_event(a_job(state=state))
 
 
 def body_of(**changes: Any) -> dict[str, Any]:

@@ -182,7 +182,7 @@ async def test_without_keys_it_warns_once_and_leaves_the_events_to_others(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # no key file of this folder shall help
     monkeypatch.setattr(service, "SPACING_S", 0.01)
-    monkeypatch.setattr(service, "LOOK_S", 0.02)
+    monkeypatch.setattr(service, "EVENTS_CHECK_S", 0.02)
     looked = asyncio.Event()
     queue, greet = shop(url)
     async with receiving() as receiver, queue:
@@ -221,7 +221,7 @@ async def test_a_bad_setting_is_named_and_variables_of_other_programs_do_no_harm
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(service, "SPACING_S", 0.01)
-    monkeypatch.setattr(service, "LOOK_S", 0.02)
+    monkeypatch.setattr(service, "EVENTS_CHECK_S", 0.02)
     monkeypatch.setenv("API_PORT", "tcp://10.0.0.1:80")  # as Kubernetes sets it for a service named api
     monkeypatch.setenv("OUTBOX_BATCH", "999")
     queue, greet = shop(sqlite_url)

@@ -37,7 +37,7 @@ BOUNDED = 100
 
 BY_PRIMARY_KEY = {
     "settle", "settle_completed", "heartbeat", "advance", "park", "resolve_dependent", "hold_claim", "get_jobs",
-    "told_jobs", "situation", "heartbeat_by_token", "complete_by_token",
+    "callback_jobs", "situation", "heartbeat_by_token", "complete_by_token",
 }  # fmt: skip
 BY = {
     "claim": {"inbox_jobs_claim", "inbox_jobs_pkey"},

@@ -39,7 +39,7 @@ BY = {
     "completing": {BY_ID},
     "complete": {BY_ID},
     "settle": {BY_ID},
-    "told_jobs": {BY_ID},
+    "callback_jobs": {BY_ID},
     "close_attempt": {BY_ID},
     "heartbeat": {BY_ID},
     "advance": {BY_ID},

@@ -104,7 +104,7 @@ BUGS = (
     ),
     Bug(
         "the_fence_of_a_turn_forgets_the_version",
-        (Edit(f"{QUERIES}/postgres/turn.sql", "j.claim_version = i.claim_version AND ", ""),),
+        (Edit(f"{QUERIES}/postgres/exchange.sql", "j.claim_version = i.claim_version AND ", ""),),
         "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_bounces_and_the_others_count[postgres]",
         "[True, True] == [False, True]",
     ),
@@ -116,7 +116,7 @@ BUGS = (
     ),
     Bug(
         "a_turn_takes_jobs_with_a_key_unseen",
-        (Edit(f"{QUERIES}/postgres/turn.sql", " AND (SELECT plain FROM line)", ""),),
+        (Edit(f"{QUERIES}/postgres/exchange.sql", " AND (SELECT plain FROM line)", ""),),
         "tests/conformance/test_turns.py"
         "::test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_them[postgres]",
         "Extra items in the left set",
@@ -139,9 +139,9 @@ BUGS = (
     Bug(
         "two_claimers_may_take_the_same_row",
         (
-            Edit(f"{QUERIES}/postgres/turn.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),
-            Edit(f"{QUERIES}/postgres/turn.sql", "w.ctid AS at, w.call", "w.id AS at, w.call"),
-            Edit(f"{QUERIES}/postgres/turn.sql", "j.ctid = placed.at", "j.id = placed.at"),
+            Edit(f"{QUERIES}/postgres/exchange.sql", "    FOR UPDATE OF w SKIP LOCKED\n", ""),
+            Edit(f"{QUERIES}/postgres/exchange.sql", "w.ctid AS at, w.call", "w.id AS at, w.call"),
+            Edit(f"{QUERIES}/postgres/exchange.sql", "j.ctid = placed.at", "j.id = placed.at"),
         ),
         f"{CLAIMS}[postgres]",
         "given to more than one",
@@ -175,13 +175,13 @@ BUGS = (
         (
             Edit(
                 "stores/sql/jobs/claim.py",
-                "    if any(job.callback_url is not None for job in taken):\n        yield from tell(taken)\n",
+                "    if any(job.callback_url is not None for job in taken):\n        yield from insert_events(taken)\n",
                 "",
             ),
             Edit(
                 "stores/sql/store.py",
-                "        return (await self.turn([], request))[1]\n",
-                "        claims = (await self.turn([], request))[1]\n"
+                "        return (await self.exchange([], request))[1]\n",
+                "        claims = (await self.exchange([], request))[1]\n"
                 "        from euterpe.stores.sql.jobs.effects import tell\n"
                 "        await self.engine.write(lambda: tell([claim.job for claim in claims]))\n"
                 "        return claims\n",
@@ -201,7 +201,7 @@ BUGS = (
         (
             Edit(
                 "stores/sql/jobs/settle.py",
-                "        fingerprint=[s.fingerprint for _, s in pairs],\n    )\n    yield from follow(rows)\n",
+                "        fingerprint=[s.fingerprint for _, s in pairs],\n    )\n    yield from apply_effects(rows)\n",
                 "        fingerprint=[s.fingerprint for _, s in pairs],\n    )\n",
             ),
         ),

@@ -59,13 +59,13 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_turn_settles_before_it_picks",
-        (Edit(f"{_QUERIES}/postgres/turn.sql", "AS text), true) <> '' FROM line)", "AS text), true) <> '')"),),
+        (Edit(f"{_QUERIES}/postgres/exchange.sql", "AS text), true) <> '' FROM line)", "AS text), true) <> '')"),),
         f"{_OPEN}::test_a_turn_holds_no_job_that_another_worker_claimed_meanwhile",
         "[False, False, False] == [True, True, True]",
     ),
     Bug(
         "a_lock_timeout_of_a_turn_stays_in_its_session",
-        (Edit(f"{_QUERIES}/postgres/turn.sql", "AS text), true) <> ''", "AS text), false) <> ''"),),
+        (Edit(f"{_QUERIES}/postgres/exchange.sql", "AS text), true) <> ''", "AS text), false) <> ''"),),
         f"{_OPEN}::test_a_turn_leaves_no_lock_timeout_behind",
         "'50ms' == '7s'",
     ),

@@ -18,7 +18,9 @@ SPEED_BUGS = (
         "what_is_claimed_ahead_overtakes_a_job_that_cannot_wait",
         (
             Edit(
-                "stores/sql/queries/postgres/turn.sql", "place > :limit AND NOT can_wait", "place < 0 AND NOT can_wait"
+                "stores/sql/queries/postgres/exchange.sql",
+                "place > :limit AND NOT can_wait",
+                "place < 0 AND NOT can_wait",
             ),
         ),
         f"{_ORDER}[postgres-plain]",

@@ -35,7 +35,7 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "a_dead_letter_of_an_operator_fails_the_job_again",
-        (Edit("stores/sql/jobs/ends.py", 'had_failed = statement.name == "bury_failed"', "had_failed = False"),),
+        (Edit("stores/sql/jobs/ends.py", 'had_failed = statement.name == "dead_letter_failed"', "had_failed = False"),),
         f"{ENDS}::test_an_end_without_a_report_is_counted_once[dead_lettered_by_an_operator-sqlite]",
         "jobs_failed_total",
     ),

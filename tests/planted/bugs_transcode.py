@@ -97,8 +97,8 @@ TRANSCODE_SERVICE_BUGS = (
         (
             Edit(
                 "model/events/names.py",
-                "TOLD_OF_FAMILY: Final = TOLD | {State.SCHEDULED}",
-                "TOLD_OF_FAMILY: Final = TOLD",
+                "EVENT_STATES_OF_FAMILY: Final = EVENT_STATES | {State.SCHEDULED}",
+                "EVENT_STATES_OF_FAMILY: Final = EVENT_STATES",
             ),
         ),
         f"{_TESTS}/test_event_families.py::test_every_change_of_status_is_told_under_the_names_of_the_family[sqlite]",
@@ -106,7 +106,7 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "a_retry_by_hand_tells_nothing",
-        (Edit("stores/sql/maintenance/operator.py", "        yield from tell([again])\n", ""),),
+        (Edit("stores/sql/maintenance/operator.py", "        yield from insert_events([again])\n", ""),),
         f"{_TESTS}/test_event_families.py::test_a_job_that_failed_and_is_retried_by_hand_is_queued_again[sqlite]",
         "AssertionError",
     ),

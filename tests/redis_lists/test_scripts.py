@@ -51,7 +51,7 @@ async def test_acts_on_a_version_that_is_over_change_nothing(store: RedisListSto
     before = snapshot(raw)
     assert run(raw, "request_cancel", job_id, 9) == 0
     assert run(raw, "retry_failed", "", job_id, 1) == 0
-    assert run(raw, "bury_failed", "", job_id, 1) == 0
+    assert run(raw, "dead_letter_failed", "", job_id, 1) == 0
     assert run(raw, "end_waiting", "", job_id, 1, "scheduled", "cancelled", "{}") == ["0"]
     assert run(raw, "update", job_id, 9, "running", "entry", "other", HIGH) == 0
     assert run(raw, "purge", "", job_id) == ["refused", job_id, "running"]

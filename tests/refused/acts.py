@@ -113,7 +113,7 @@ async def claims_a_plain_job(store: SqlStore, _: str) -> None:
 
 @act(plain)
 async def settles_and_claims(store: SqlStore, claim: Any) -> None:
-    verdicts, _ = await store.turn([Report(claim, Success(b"1"))], ASK)
+    verdicts, _ = await store.exchange([Report(claim, Success(b"1"))], ASK)
     assert verdicts[0].accepted
 
 
@@ -174,7 +174,7 @@ async def retries(store: SqlStore, failed: Any) -> None:
 
 @act(lambda scene: acts.submit_in(scene.store, State.FAILED, callback_url=CALLBACK))
 async def buries(store: SqlStore, failed: Any) -> None:
-    assert await store.bury(failed.id) is State.DEAD_LETTER
+    assert await store.dead_letter(failed.id) is State.DEAD_LETTER
 
 
 @act(nothing)

@@ -37,8 +37,8 @@ async def test_a_refused_statement_leaves_nothing_half_done_and_is_told_as_what_
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sql, "LEAST_PATIENCE_S", 0.0)
-    monkeypatch.setattr(sql, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(sql, "SHORTEST_OUTAGE_WAIT_S", 0.0)
+    monkeypatch.setattr(sql, "OUTAGE_WAIT_S", 0.0)
     prepare, do = ACTS[name]
     look = Look(store, tables)
     codes = list(expected(engine_name))

@@ -190,13 +190,13 @@ async def test_stage_progress_and_checkpoint_ride_on_heartbeats(store: HttpStore
 async def test_a_turn_settles_and_claims(store: HttpStore) -> None:
     claim = await taken(store)
     await store.submit(Submission(type="next"))
-    verdicts, claims = await store.turn([Report(claim, Success())], ask(10))
+    verdicts, claims = await store.exchange([Report(claim, Success())], ask(10))
     assert verdicts == [SettleResult(True, State.COMPLETED)]
     assert [c.job.type for c in claims] == ["next"]
 
 
 async def test_an_idle_turn_waits_for_work_to_come(store: HttpStore) -> None:
-    waiting = asyncio.get_running_loop().create_task(store.turn([], ask()))
+    waiting = asyncio.get_running_loop().create_task(store.exchange([], ask()))
     await asyncio.sleep(0.3)  # It waits at the server; a claim that comes back at once would be done by now.
     assert not waiting.done()
     began = time.monotonic()
@@ -216,7 +216,7 @@ class TestShortLeases:
         claims: list[Claim] = []
         async with asyncio.timeout(30):
             while not claims:
-                _, claims = await store.turn([], ask(worker_id="w-2"))
+                _, claims = await store.exchange([], ask(worker_id="w-2"))
         (claim,) = claims
         assert claim.job.id == late.job.id
         assert claim.lease.claim_version > late.lease.claim_version

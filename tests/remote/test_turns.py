@@ -69,7 +69,7 @@ async def test_a_turn_and_a_round_of_heartbeats_are_one_request_each(plane: Plan
         assert all(beat.alive for beat in await store.heartbeat([claim.lease for claim in claims]))
         assert len(posts) == 1
         finished = [Report(claim, outcomes[i % 4]) for i, claim in enumerate(claims)]
-        verdicts, again = await store.turn(finished, ASK)
+        verdicts, again = await store.exchange(finished, ASK)
         assert len(posts) == 2
     assert verdicts == [SettleResult(True, states[i % 4]) for i in range(400)]
     assert sorted(claim.job.id for claim in again) == sorted(claim.job.id for claim in claims[2::4])
@@ -93,7 +93,7 @@ async def test_a_body_over_the_servers_limit_is_halved_until_it_fits(url: str, p
         posts.clear()
         finished = [Report(claim, Success(b'"' + b"x" * 3_000 + b'"')) for claim in claims]
         await plane.store.submit(Submission(type="next", requester_id="vesta"))
-        verdicts, again = await store.turn(finished, ASK)
+        verdicts, again = await store.exchange(finished, ASK)
         assert [verdict.accepted for verdict in verdicts] == [True, True, True, False, True, True, True]
         assert [claim.job.type for claim in again] == ["next"]
         assert len(posts) > 1

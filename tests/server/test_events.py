@@ -213,7 +213,7 @@ async def test_a_stream_ends_when_its_key_expires_however_busy_it_is(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "HEARTBEAT_S", 0.5)
-    monkeypatch.setattr(events, "LOOK_S", 0.02)
+    monkeypatch.setattr(events, "CHANGES_POLL_S", 0.02)
     async with running_plane(sqlite_url, Limits(key_ttl_s=0.05)) as plane, plane.client() as submitter:
         key = (await plane.keys.create_key("vesta", ["read"], expires_in_us=2_000_000)).key
 

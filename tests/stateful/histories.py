@@ -277,12 +277,12 @@ class Histories(RuleBasedStateMachine):
 
     # --- operators --------------------------------------------------------------------------------
 
-    @rule(target=jobs, job_id=jobs, what=st.sampled_from(["cancel", "force", "retry", "retry", "bury"]))
+    @rule(target=jobs, job_id=jobs, what=st.sampled_from(["cancel", "force", "retry", "retry", "dead_letter"]))
     def operate(self, job_id: str, what: str) -> Any:
         if what == "retry":
             return self._retry(job_id)
-        if what == "bury":
-            self.both(lambda store: store.bury(job_id), lambda: self.oracle.bury(job_id))
+        if what == "dead_letter":
+            self.both(lambda store: store.dead_letter(job_id), lambda: self.oracle.dead_letter(job_id))
             return multiple()
         force = what == "force"
         answered = self.both(

@@ -230,7 +230,7 @@ class Oracle:
         self._store(now, replay_id, again, None).replay_of = job_id
         return replay_id
 
-    def bury(self, job_id: str) -> None:
+    def dead_letter(self, job_id: str) -> None:
         job = self._found(job_id)
         if job.state != "failed":
             raise Refused("IllegalTransition")

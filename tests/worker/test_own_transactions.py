@@ -103,13 +103,13 @@ async def test_the_writes_of_a_handler_and_its_completion_are_one(url: str) -> N
         raise Change
 
     store = core_of(queue).store
-    turn = store.turn
+    turn = store.exchange
 
     async def watched(finished: Any, request: Any) -> Any:
         settled.extend(finished)
         return await turn(finished, request)
 
-    store.turn = watched  # type: ignore[method-assign]
+    store.exchange = watched  # type: ignore[method-assign]
     async with working(queue):
         results = [await (await queue.submit(name)).result("20s") for name in core_of(queue).handlers.types]
     assert results == [{"by": "loop"}, {"by": "thread"}, "kept"]

@@ -166,7 +166,7 @@ async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
 
     async with queue:
         job = await queue.submit("short")
-        turn = core_of(queue).store.turn
+        turn = core_of(queue).store.exchange
 
         async with working(queue) as stop:
 
@@ -178,7 +178,7 @@ async def test_a_job_claimed_while_the_order_to_stop_comes_in_goes_back_unbegun(
                     await asyncio.sleep(0)
                 return answer
 
-            monkeypatch.setattr(core_of(queue).store, "turn", turn_during_which_the_order_comes)
+            monkeypatch.setattr(core_of(queue).store, "exchange", turn_during_which_the_order_comes)
             await in_state(queue, job, State.SCHEDULED, State.COMPLETED)
             await until(stop.is_set, "the job is claimed")
         found = await core_of(queue).get(job.id)

@@ -33,7 +33,7 @@ def table() -> Iterator[LeaseTable]:
 
 @pytest.mark.usefixtures("workers_end")
 def test_a_lease_that_lasts_makes_it_begin(table: LeaseTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("euterpe.lease_keeper.__main__.LOOK_S", 0.01)
+    monkeypatch.setattr("euterpe.lease_keeper.__main__.TABLE_CHECK_S", 0.01)
     now = iter(range(1000))
     monkeypatch.setattr("euterpe.lease_keeper.__main__.time.monotonic", lambda: float(next(now)))
     table.hold(Lease(JOB, 1, 0), 1e9, 60_000_000)
@@ -51,7 +51,7 @@ def test_a_short_lease_makes_it_begin_at_the_first_look(table: LeaseTable) -> No
 def test_claims_that_come_and_go_do_not_and_it_ends_with_the_worker(
     table: LeaseTable, workers_end: IO[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.lease_keeper.__main__.LOOK_S", 0.001)
+    monkeypatch.setattr("euterpe.lease_keeper.__main__.TABLE_CHECK_S", 0.001)
     looks = 0
     slot = table.hold(Lease(JOB, 1, 0), 1e9, 60_000_000)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from euterpe.worker.heartbeat.lease_table import FAREWELL, SHORT_LEASE_US, KeeperOrders, LeaseTable
 
-LOOK_S: Final = 0.5
+TABLE_CHECK_S: Final = 0.5
 LASTING: Final = 1 / 6
 """A lease of which so much is over will have to be renewed: half of the time to the first renewal."""
 
@@ -34,11 +34,13 @@ def main() -> None:
 def until_one_lasts(table: LeaseTable) -> bool:
     """False: the worker ended, by intent, which it says first, or by dying."""
     seen_at: dict[tuple[str, int], float] = {}
-    while not select.select([sys.stdin], [], [], LOOK_S)[0]:
+    while not select.select([sys.stdin], [], [], TABLE_CHECK_S)[0]:
         now = time.monotonic()
         held = {(entry.lease.job_id, entry.lease.claim_version): entry.ttl_us for entry in table.entries()}
         seen_at = {name: seen_at.get(name, now) for name in held}
-        if any(now - seen_at[name] + 2 * LOOK_S >= LASTING * ttl_us / 1_000_000 for name, ttl_us in held.items()):
+        if any(
+            now - seen_at[name] + 2 * TABLE_CHECK_S >= LASTING * ttl_us / 1_000_000 for name, ttl_us in held.items()
+        ):
             return True
     return False
 

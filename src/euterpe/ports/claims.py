@@ -30,7 +30,7 @@ class Claims(Protocol):
         """Write stage, progress and checkpoint. False: the claim was stale."""
         ...
 
-    async def turn(
+    async def exchange(
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         """Settle and claim in one go: one transaction where the engine can, so that a busy worker commits once. Waits

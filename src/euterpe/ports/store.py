@@ -180,7 +180,7 @@ class Store(Claims, CallerCompletions, Protocol):
         because of it, which is replayed too. A receipt says whether it was made before."""
         ...
 
-    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
+    async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
         """Put a failed job to the dead letters."""
         ...
 

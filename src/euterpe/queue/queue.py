@@ -324,7 +324,7 @@ class Queue(QueueHooks):
         Example:
             await queue.dead_letter(job.id)
         """
-        return await self._core.store.bury(job_id)
+        return await self._core.store.dead_letter(job_id)
 
     async def update(self, job_id: str, **changes: Unpack[Updates]) -> Job:
         """Change what a job is called by, and while it waits how urgent it is; None takes a value away. Returns the job

@@ -34,7 +34,7 @@ log = logging.getLogger("euterpe.worker")
 
 TRACING_VARIABLES: Final = ("OBSERVABILITY_TRACING_", "EUTERPE_OBSERVABILITY_TRACING_")
 FIRST_LOOK_S: Final = 2.0
-LOOK_S: Final = 60.0
+UNKNOWN_TYPES_CHECK_S: Final = 60.0
 SWEEP_PATIENCE_S: Final = 1.0
 HANDS_FILES_ON: Final = os.name == "posix"
 """Whether a child can be handed an open file, as a lease keeper is. On Windows leases are renewed on the event loop."""
@@ -224,7 +224,7 @@ async def _warn_of_unknown_types(core: QueueCore, queues: Sequence[str]) -> None
     pause_s = FIRST_LOOK_S
     while True:
         await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
-        pause_s = LOOK_S
+        pause_s = UNKNOWN_TYPES_CHECK_S
         try:
             unknown = await core.store.unknown_types(queues, core.handlers.types)
         except EuterpeError:

@@ -36,7 +36,7 @@ from euterpe.transcode.schema.presets import AUDIO_PRESETS, VIDEO_PRESETS
 from euterpe.transcode.schema.request import JOB_TYPE, TranscodePayload
 from euterpe.transcode.storage.local import STAGING
 
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 Tell = Callable[[str, float, str], object]
 """The name of a file, how far it is in percent, and the speed and time left in words."""
 
@@ -138,7 +138,7 @@ async def _follow(queue: Queue, job_id: str, name: str, tell: Tell) -> JobRow:
         tell(name, 100.0 if done else job.progress or 0.0, "" if done else job.progress_message or job.status)
         if done:
             return job
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
 
 
 def _document(path: Path, job: JobRow, out: Path) -> dict[str, Any]:

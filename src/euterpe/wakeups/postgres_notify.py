@@ -27,7 +27,7 @@ GATHER_S: Final = (0.002, 0.016)
 QUIET_S: Final = 0.02
 """After this long without an announcement a commit may notify by itself."""
 PULSE_S: Final = 15.0
-PATIENCE_S: Final = 5.0
+LISTEN_TIMEOUT_S: Final = 5.0
 FAREWELL_S: Final = 1.0
 CHANNEL_LIMIT: Final = 63
 NOTIFY: Final = "SELECT pg_notify($1, q) FROM unnest($2::text[]) AS q"
@@ -117,7 +117,7 @@ class NotifyWakeups:
         gather_s = shortest_s
         while not connection.is_closed():
             if self._pending:
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(LISTEN_TIMEOUT_S):
                     await self._send(connection)
                 if not self._leaving.is_set():
                     await asyncio.sleep(gather_s)
@@ -127,7 +127,7 @@ class NotifyWakeups:
             elif await happens_within(PULSE_S, self._attention):
                 self._attention.clear()
             else:
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(LISTEN_TIMEOUT_S):
                     await connection.fetchval("SELECT 1")
 
     async def _send(self, connection: Any) -> None:

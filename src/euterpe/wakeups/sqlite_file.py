@@ -19,7 +19,7 @@ from euterpe.ports import OUTBOX_CHANNEL, CommitNotice
 from euterpe.wakeups.file_watch import FileWatch
 from euterpe.wakeups.local import LocalWakeups
 
-LOOK_S: Final = 0.03
+FILE_CHECK_S: Final = 0.03
 LOOK_BESIDE_S: Final = 0.5
 """How often to look where the kernel tells."""
 TOUCH_PAUSE_S: Final = 0.002
@@ -94,7 +94,7 @@ class DataWatch:
             while True:
                 if kernel is None and seen is not None:
                     kernel = self._ask_kernel()
-                await asyncio.sleep(LOOK_S if kernel is None else LOOK_BESIDE_S)
+                await asyncio.sleep(FILE_CHECK_S if kernel is None else LOOK_BESIDE_S)
                 trace = trace_of(self._wal)
                 if trace != seen or unsure:
                     self._was_touched()

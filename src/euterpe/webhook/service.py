@@ -22,7 +22,7 @@ from euterpe.worker.worker import WorkerSettings
 
 log = logging.getLogger("euterpe.outbox")
 
-LOOK_S: Final = 10.0
+EVENTS_CHECK_S: Final = 10.0
 """How long an event may lie unnoticed whose hint was lost, or that came without one."""
 SPACING_S: Final = 0.5
 """On SQLite every commit is a hint; a busy worker without events shall not look at each."""
@@ -77,7 +77,7 @@ class WebhookService:
                     await self._deliver(*means)
             except Exception as error:  # a service that stays away is worse than one that complains
                 log.error("the delivery of webhooks failed and begins anew", exc_info=error)
-                await happens_within(LOOK_S, self._leaving)
+                await happens_within(EVENTS_CHECK_S, self._leaving)
 
     async def _until_needed(self) -> tuple[Any, Any] | None:
         """The configuration and the opened secrets, once there is an event; None when the worker leaves."""
@@ -88,7 +88,7 @@ class WebhookService:
                 if await self._has_events() and (means := self._means()) is not None:
                     return means
                 await happens_within(SPACING_S, self._leaving)
-                await happens_within(LOOK_S * random.uniform(0.5, 1.0), self._hint)
+                await happens_within(EVENTS_CHECK_S * random.uniform(0.5, 1.0), self._hint)
             return None
         finally:
             unsubscribe()

@@ -145,13 +145,13 @@ class HandlerCompletions:
         rest = [f for f in finished if f.claim.lease.attempt_id not in self._committed]
         return self._with_committed(finished, await self._claims.settle(rest) if rest else [])
 
-    async def turn(
+    async def exchange(
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         if not self._committed:
-            return await self._claims.turn(finished, request)
+            return await self._claims.exchange(finished, request)
         rest = [f for f in finished if f.claim.lease.attempt_id not in self._committed]
-        verdicts, claims = await self._claims.turn(rest, request) if rest or request is not None else ([], [])
+        verdicts, claims = await self._claims.exchange(rest, request) if rest or request is not None else ([], [])
         return self._with_committed(finished, verdicts), claims
 
     def _with_committed(self, finished: Sequence[Report], verdicts: Sequence[SettleResult]) -> list[SettleResult]:

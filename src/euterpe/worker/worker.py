@@ -263,7 +263,7 @@ class WorkerLoop:
         finished = [attempt.finished() for attempt in ended]
         self._plan.attempts_ended(ended)
         try:
-            verdicts, claims = await self._claims.turn(finished, request)
+            verdicts, claims = await self._claims.exchange(finished, request)
         except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
             self._should_claim = True
             if request is not None:

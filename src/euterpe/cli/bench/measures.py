@@ -29,7 +29,7 @@ PHASE_S: Final = 5.0
 """At most so long for a phase of submitting."""
 LATENCY_PER_S: Final = 20
 LATENCY_JOBS: Final = 200
-LOOK_S: Final = 0.002
+POLL_S: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Measures:
         """From the first handler's start until the store itself says that nothing is left."""
         await self._counter.until(self._submitted, working)
         while sum(depth.count for depth in await core_of(self._queue).store.depths()):  # noqa: ASYNC110  # it is no event of ours
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
         seconds = (time.monotonic_ns() - self._counter.first_ns) / 1e9
         self._tell_rate("drain", "drain, this one process", self._submitted, seconds)
 

@@ -316,7 +316,7 @@ def _name_and_value(tag: str) -> tuple[str, str]:
 
 
 async def dead_letter_one(backend: Backend, job_id: str) -> dict[str, object]:
-    return {"job_id": job_id, "state": str(await backend.store.bury(job_id))}
+    return {"job_id": job_id, "state": str(await backend.store.dead_letter(job_id))}
 
 
 async def retry_one(backend: Backend, job_id: str) -> dict[str, object]:

@@ -17,12 +17,12 @@ from euterpe.cli.demo.api_calls import call
 from euterpe.cli.demo.object_store import BUCKET, ObjectStore, find_rclone
 from euterpe.cli.demo.processes import ApiFacts
 from euterpe.cli.demo.receiver import Receiver
-from euterpe.cli.demo.steps import LOOK_S, DemoFailed, Steps
+from euterpe.cli.demo.steps import POLL_S, DemoFailed, Steps
 from euterpe.service.transcoding import has_ffmpeg
 from euterpe.webhooks import VerifiedEvent
 
 SECONDS = 180
-PATIENCE_S = 90.0
+TRANSCODE_TIMEOUT_S = 90.0
 IN_THE_MIDDLE = 20.0
 SOURCE = "in/noise.flac"
 OUTPUTS = (
@@ -87,9 +87,9 @@ async def _play(play: Steps, media: Media) -> None:
     await play.processes.media_worker("media-b", media.api)
     play.stage.remark("media-b will be given fresh ones, which run out at the second part of its largest upload")
     media.status = await _until(play, media, job_id, lambda seen: bool(seen["terminal"]))
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TRANSCODE_TIMEOUT_S):
         while not any(event.payload["job"]["terminal"] for event in media.webhooks.events):  # noqa: ASYNC110
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
     media.leaks += await asyncio.to_thread(secrets_found, media)
 
 
@@ -142,7 +142,7 @@ def _status(media: Media, job_id: str) -> Document:
 
 
 async def _until(play: Steps, media: Media, job_id: str, condition: Callable[[Document], bool]) -> Document:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TRANSCODE_TIMEOUT_S):
         while True:
             seen = await asyncio.to_thread(_status, media, job_id)
             play.stage.transcode(seen["attempt_count"], _percent(seen), _words(seen))
@@ -152,7 +152,7 @@ async def _until(play: Steps, media: Media, job_id: str, condition: Callable[[Do
                 raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
             if seen["terminal"]:
                 raise DemoFailed(f"the transcode ended {seen['status']} too soon: {seen['last_error']}")
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
 
 def _is_in_the_middle(seen: Document) -> bool:

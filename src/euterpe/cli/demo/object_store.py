@@ -24,7 +24,7 @@ from euterpe.transcode.schema.locations import AccessKeys
 from euterpe.transcode.storage.s3.sigv4 import SignableRequest, signed_headers
 
 BUCKET = "music"
-PATIENCE_S = 20.0
+START_TIMEOUT_S = 20.0
 NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "expect"}
 EXPIRED = b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>"
 
@@ -108,7 +108,7 @@ class ObjectStore:
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
     ) -> Iterator[http.client.HTTPResponse]:
         """The answer of rclone itself."""
-        connection = http.client.HTTPConnection(self._upstream, timeout=PATIENCE_S)
+        connection = http.client.HTTPConnection(self._upstream, timeout=START_TIMEOUT_S)
         try:
             connection.request(method, target, body, dict(headers))
             yield connection.getresponse()
@@ -170,7 +170,7 @@ async def _rclone(rclone: str, store: ObjectStore, log: Path) -> AsyncIterator[s
 
 
 async def _address_in(log: Path, process: asyncio.subprocess.Process) -> str:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(START_TIMEOUT_S):
         while process.returncode is None:
             if found := re.search(r"server on \[http://([^\]/]+)", await asyncio.to_thread(log.read_text)):
                 return found.group(1)

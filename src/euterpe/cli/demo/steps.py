@@ -26,8 +26,8 @@ PARTS = 9
 FLAKY = 3
 DELAY_S = 3.0
 NAP_LEASE_US = 2_000_000
-LOOK_S = 0.1
-PATIENCE_S = 60.0
+POLL_S = 0.1
+STEP_TIMEOUT_S = 60.0
 
 
 class DemoFailed(Exception):
@@ -65,13 +65,13 @@ class Steps:
         return jobs
 
     async def until(self, condition: Callable[[list[JobRow]], bool], what: str) -> list[JobRow]:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + STEP_TIMEOUT_S
         while not condition(jobs := await self.look()):
             if fallen := self.processes.fallen():
                 raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
             if time.monotonic() > deadline:
-                raise DemoFailed(f"gave up after {PATIENCE_S:.0f} s of waiting until {what}")
-            await asyncio.sleep(LOOK_S)
+                raise DemoFailed(f"gave up after {STEP_TIMEOUT_S:.0f} s of waiting until {what}")
+            await asyncio.sleep(POLL_S)
         return jobs
 
 

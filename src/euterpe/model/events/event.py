@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.document import rfc3339, status_document
-from euterpe.model.events.names import family_of, is_told_of
+from euterpe.model.events.names import family_of, has_event_in
 from euterpe.model.job import JobRow
 from euterpe.model.readable import is_json, origin_of
 from euterpe.model.state import TERMINAL, State
@@ -31,9 +31,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     created_at: int
 
 
-def is_told(job: JobRow) -> bool:
+def has_event(job: JobRow) -> bool:
     """Whether the state the job has just entered is worth an event."""
-    return job.callback_url is not None and is_told_of(job.state, job.callback_events)
+    return job.callback_url is not None and has_event_in(job.state, job.callback_events)
 
 
 def event_of(job: JobRow, event_id: str) -> Event:

@@ -12,9 +12,9 @@ from typing import Final
 
 from euterpe.model.state import TERMINAL, State
 
-TOLD: Final = frozenset({State.RUNNING, State.RETRYING, *TERMINAL})
+EVENT_STATES: Final = frozenset({State.RUNNING, State.RETRYING, *TERMINAL})
 """Waiting states are bookkeeping: the requester learnt of them from the answer to its submission."""
-TOLD_OF_FAMILY: Final = TOLD | {State.SCHEDULED}
+EVENT_STATES_OF_FAMILY: Final = EVENT_STATES | {State.SCHEDULED}
 """A job that is given back, or retried by hand, is queued again."""
 
 _FAMILY: Final = re.compile(r"(?!job\.)([a-z][a-z0-9_]{0,30})\.\*", re.ASCII)
@@ -28,10 +28,10 @@ def family_of(callback_events: object) -> str | None:
     return found.group(1) if found else None
 
 
-def is_told_of(state: State, callback_events: str) -> bool:
+def has_event_in(state: State, callback_events: str) -> bool:
     """Whether entering this state is worth an event to a job with a callback."""
     if state in TERMINAL:
         return True
     if callback_events == "all":
-        return state in TOLD
-    return state in TOLD_OF_FAMILY and family_of(callback_events) is not None
+        return state in EVENT_STATES
+    return state in EVENT_STATES_OF_FAMILY and family_of(callback_events) is not None

@@ -26,7 +26,7 @@ from euterpe.server.http.asgi import Request, Stream
 from euterpe.server.http.problems import Refusal
 from euterpe.wire.jobs import NoInput
 
-LOOK_S: Final = 0.5
+CHANGES_POLL_S: Final = 0.5
 HEARTBEAT_S: Final = 15.0
 OVERLAP_US: Final = 2_000_000
 """A transaction may commit a little after the time it wrote down; so much of the past is looked at again."""
@@ -157,7 +157,7 @@ class Feed:
     async def _look_while_anybody_listens(self) -> None:
         try:
             while self._listeners:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHANGES_POLL_S)
                 try:
                     await self._look()
                 except EuterpeError:

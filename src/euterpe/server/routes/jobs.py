@@ -137,7 +137,7 @@ class JobRoutes:
     async def dead_letter(self, request: Request, body: DeadLetterBody) -> Answer:
         job_id = _job_id(request)
         whose = whose_jobs(request, body)
-        await self._store.bury(job_id, whose)
+        await self._store.dead_letter(job_id, whose)
         return Answer(200, msgspec.json.encode(job_document(await self._store.get(job_id, whose))))
 
     async def update(self, request: Request, body: UpdateBody) -> Answer:

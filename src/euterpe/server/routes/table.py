@@ -276,7 +276,7 @@ def worker_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute
         ),
         _post(
             "/internal/worker/turn",
-            workers.turn,
+            workers.exchange,
             wire_worker.TurnBody,
             "Many at once: reports, heartbeats and the next claim",
             (200, turn_reply),

@@ -113,7 +113,7 @@ class WorkerRoutes:
         answer = FailAnswer(ok=True, ack=True, requeued=_goes_on(state), dlq=state is State.DEAD_LETTER)
         return Answer(200, msgspec.json.encode(answer))
 
-    async def turn(self, request: Request, body: TurnBody) -> Answer:
+    async def exchange(self, request: Request, body: TurnBody) -> Answer:
         """In this order: what ended, what goes on, what comes next. All entries are checked before any is written."""
         completions = [completion_report(said, f"/complete/{i}") for i, said in enumerate(body.complete)]
         failures = [failure_report(said, f"/fail/{i}") for i, said in enumerate(body.fail)]

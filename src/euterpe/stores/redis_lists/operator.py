@@ -102,11 +102,11 @@ class ListOperator:
                 return await self.get(job_id, requester_id)
         raise _restless(job_id)
 
-    async def bury(self, job_id: str, requester_id: str | None) -> JobRow:
+    async def dead_letter(self, job_id: str, requester_id: str | None) -> JobRow:
         for _ in range(TRIES):
             job = await self.get(job_id, requester_id)
             check_move(job.state, State.DEAD_LETTER, By.OPERATOR)
-            if await self._scripts.run("bury_failed", self._turns.now, job.id, job.claim_version):
+            if await self._scripts.run("dead_letter_failed", self._turns.now, job.id, job.claim_version):
                 return job
         raise _restless(job_id)
 

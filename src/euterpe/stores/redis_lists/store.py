@@ -215,9 +215,9 @@ class RedisListStore:
         return await self._turns.advance(news) if news else []
 
     async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
-        return (await self.turn(finished, None))[0]
+        return (await self.exchange(finished, None))[0]
 
-    async def turn(
+    async def exchange(
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         if request is not None and request.with_tokens:
@@ -284,8 +284,8 @@ class RedisListStore:
         key = f"{REPLAY_KEY}{again.replay_of}"
         return Replayed(await self.submit(msgspec.structs.replace(again, idempotency_key=key)), [])
 
-    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
-        job = await self._operator.bury(job_id, requester_id)
+    async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
+        job = await self._operator.dead_letter(job_id, requester_id)
         self.sweeps.tell([ended_of(job, State.DEAD_LETTER, "other", "error", had_failed=True)], EndedBy.OPERATOR)
         return State.DEAD_LETTER
 

@@ -53,7 +53,7 @@ WAIT_MS: Final = 1_000
 PAGE_LIMIT: Final = 200
 AT_ONCE: Final = 24
 """News under way: some connections stay free for claims and reports."""
-PATIENCE_S: Final = 10.0
+OUTAGE_WAIT_S: Final = 10.0
 SPAWN: Final = "/internal/worker/spawn"
 JOIN: Final = "join the transaction of a connection"
 
@@ -192,7 +192,7 @@ class HttpStore:
 
     async def _submit(self, path: str, said: Any, key: str | None, about: Subject | None = None) -> Any:
         """A request with a key can be sent again after a lost answer; without one nobody knows what became of it."""
-        give_up_at = time.monotonic() + PATIENCE_S
+        give_up_at = time.monotonic() + OUTAGE_WAIT_S
         pause_s = 0.05
         while True:
             try:
@@ -229,9 +229,9 @@ class HttpStore:
 
     async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         """Safe to repeat: the same report gets the first answer."""
-        return (await self.turn(finished, None))[0]
+        return (await self.exchange(finished, None))[0]
 
-    async def turn(
+    async def exchange(
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         """What ended and the next claim in one request. Who has nothing to report waits at the server for work."""
@@ -304,7 +304,7 @@ class HttpStore:
             self.wakeups.announce([CANCEL_CHANNEL])  # A worker of this very process need not wait for its heartbeat.
         return state
 
-    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
+    async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
         reply = await self._session.post(_path(job_id, "/dead-letter"), whose(requester_id), Subject(job_id))
         return State(msgspec.json.decode(reply.body)["state"])
 

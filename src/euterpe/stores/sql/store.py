@@ -75,8 +75,8 @@ from euterpe.stores.sql.reads.why import why
 from euterpe.stores.sql.serving import Serving
 from euterpe.stores.sql.submit_batcher import SubmitBatcher
 
-PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
-LEAST_PATIENCE_S: Final = 0.1
+OUTAGE_WAIT_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
+SHORTEST_OUTAGE_WAIT_S: Final = 0.1
 """For a write that is begun when its time is nearly over: less would cut off what a healthy database can do."""
 ENDED_AT_BIRTH: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED})
 
@@ -103,7 +103,7 @@ class SqlStore:
         self._notifies_before_commit: NotifiesBeforeCommit | None = None
         self.telemetry: Telemetry | None = None
         self._turns = Exchange(engine, self.ends)
-        self._gate = SubmitBatcher(self._submit_units, lambda: PATIENCE_S)
+        self._gate = SubmitBatcher(self._submit_units, lambda: OUTAGE_WAIT_S)
 
     @property
     def wakeups(self) -> Wakeups | None:
@@ -215,7 +215,7 @@ class SqlStore:
 
     async def _submit_units(self, units: Sequence[Unit], deadline: float) -> list[jobs_submit.Answer]:
         """Answered by the deadline. A tenth of the time is left to ask again, should an answer get lost."""
-        patience_s = max(LEAST_PATIENCE_S, 0.9 * (deadline - time.monotonic()))
+        patience_s = max(SHORTEST_OUTAGE_WAIT_S, 0.9 * (deadline - time.monotonic()))
         plain, family = jobs_submit.is_plain(units), self.engine.family
         told = self._notify_before_commit(units) if plain else None
         channel = None if told is None else told.channel
@@ -272,7 +272,7 @@ class SqlStore:
         self, units: Sequence[Unit], unknown: CommitUnknown, deadline: float
     ) -> list[jobs_submit.Answer]:
         """The answer to a commit was lost. Ids are ours and used once, so the rows themselves tell what happened."""
-        left_s = max(LEAST_PATIENCE_S, deadline - time.monotonic())
+        left_s = max(SHORTEST_OUTAGE_WAIT_S, deadline - time.monotonic())
         try:
             return await self.engine.write(
                 lambda: jobs_submit.submit_again(units, key_window_us=self.key_window_us), patience_s=left_s
@@ -285,7 +285,7 @@ class SqlStore:
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         if request.total < 1 or not request.queues or request.types == ():
             return []
-        return (await self.turn([], request))[1]
+        return (await self.exchange([], request))[1]
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         if not leases:
@@ -313,9 +313,9 @@ class SqlStore:
 
     async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         """Safe to repeat after CommitUnknown or a timeout: what this outcome already closed is accepted again."""
-        return (await self.turn(finished, None))[0]
+        return (await self.exchange(finished, None))[0]
 
-    async def turn(
+    async def exchange(
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         """A settle and the next claim: a busy worker commits once for both."""
@@ -383,8 +383,8 @@ class SqlStore:
     async def purge(self, job_ids: Sequence[str]) -> list[str]:
         return await self.engine.write(lambda: purge_dead(job_ids))
 
-    async def bury(self, job_id: str, requester_id: str | None = None) -> State:
-        state = await self.ends.write(lambda: operator.bury(job_id, requester_id), EndedBy.OPERATOR)
+    async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
+        state = await self.ends.write(lambda: operator.dead_letter(job_id, requester_id), EndedBy.OPERATOR)
         self._hint_of_events()
         return state
 

@@ -11,7 +11,7 @@ import msgspec
 
 from euterpe.model.errors import EuterpeError
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import jobs_from
 from euterpe.transcode.storage.ports import UploadAttempt
@@ -63,4 +63,4 @@ def tell_progress(attempt: UploadAttempt, percent: float, message: str) -> Progr
         message=message,
     )
     ((now_us,),) = yield one("clock")
-    yield from tell(msgspec.structs.replace(job, updated_at=now_us) for job in jobs_from(rows))
+    yield from insert_events(msgspec.structs.replace(job, updated_at=now_us) for job in jobs_from(rows))

@@ -20,7 +20,7 @@ from euterpe.worker.heartbeat.lease_table import Entry, LeaseTable
 BEATS_PER_LEASE: Final = 3
 SHORTEST_INTERVAL_S: Final = 1 / BEATS_PER_LEASE
 """Rows of older releases may ask for leases of microseconds; following them would be all that a keeper does."""
-LOOK_S: Final = 0.5
+TABLE_CHECK_S: Final = 0.5
 PROC: Final = Path("/proc")
 PS: Final = ["ps", "-o", "state=", "-p"]
 PS_PATIENCE_S: Final = 2.0
@@ -58,7 +58,7 @@ async def beat_forever(
         interval_s = max(shortest_us / BEATS_PER_LEASE / 1_000_000, SHORTEST_INTERVAL_S)
         if not entries:
             renewed_at = now
-        elif now - renewed_at >= interval_s - LOOK_S / 2:
+        elif now - renewed_at >= interval_s - TABLE_CHECK_S / 2:
             try:
                 beats = await claims.heartbeat([entry.lease for entry in entries], lease_ttl_us)
             except Exception as error:  # noqa: BLE001  # whatever one beat meets, the next one must come
@@ -70,7 +70,7 @@ async def beat_forever(
                 cancelled = [_name(b.lease) for b in beats if b.cancel_requested]
                 told = _tell(lost, cancelled, told, hear)
         # The table is memory: looking often costs little, and finds a job with a short lease in time.
-        await asyncio.sleep(min(LOOK_S, interval_s / 2))
+        await asyncio.sleep(min(TABLE_CHECK_S, interval_s / 2))
 
 
 def _tell(lost: list[Name], cancelled: list[Name], told: set[Name], hear: Hear) -> set[Name]:

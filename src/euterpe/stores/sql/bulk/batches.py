@@ -22,7 +22,7 @@ from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, Submission, check
 from euterpe.model.views import Search
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs import submit as jobs_submit
-from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST
 from euterpe.stores.sql.maintenance.replay import ended_by_another, replay_held
 from euterpe.stores.sql.program import Program, one
@@ -168,7 +168,7 @@ def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, *, as_itsel
         if as_itself and job.state is State.FAILED and job.attempt_count < job.max_attempts:
             check_move(job.state, State.SCHEDULED, By.OPERATOR)
             rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
-            yield from tell([job_from(rows[0])])
+            yield from insert_events([job_from(rows[0])])
             tally.done += 1
             tally.queues.append(job.queue)
             continue

@@ -23,7 +23,7 @@ from euterpe.stores.sql.statements import Family, text_of
 T = TypeVar("T")
 
 FAMILIES: Final[dict[str, Family]] = {"postgresql": "postgres", "sqlite": "sqlite"}
-PATIENCE_S: Final = 1.0
+UNDO_TIMEOUT_S: Final = 1.0
 """SQLAlchemy throws the connection away under a statement that is cancelled; one that waits for no lock ends sooner."""
 SQLITE_DRIVERS: Final = ("pysqlite", "aiosqlite")
 
@@ -106,7 +106,7 @@ class AsyncSqlalchemyJoined(Joined):
     async def run(self, make: MakeProgram[T], home: Target) -> T:
         interruption = Interruption()
         visit = self._outer.run_sync(lambda inner: SqlalchemyJoined(inner).run_sync(make, home, interruption))
-        return await to_the_end(asyncio.ensure_future(visit), interruption, PATIENCE_S)
+        return await to_the_end(asyncio.ensure_future(visit), interruption, UNDO_TIMEOUT_S)
 
 
 def _same(value: Any) -> Any:

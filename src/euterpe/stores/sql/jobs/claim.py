@@ -11,7 +11,7 @@ import msgspec
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.worker_reports import hash_token
 from euterpe.model.job import Claim, JobRow, Lease
-from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.jobs.rates import admit, release
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import URGENCY, jobs_from, limit_key_of
@@ -46,7 +46,7 @@ def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Pr
                 again = (again and not busy) or went
             taken += jobs
     if any(job.callback_url is not None for job in taken):
-        yield from tell(taken)
+        yield from insert_events(taken)
     tokens = (yield from _seal(taken)) if request.with_tokens and taken else [None] * len(taken)
     return [
         Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0, token))

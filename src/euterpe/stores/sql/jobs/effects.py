@@ -12,8 +12,8 @@ import msgspec
 
 from euterpe.model.batch import new_ids
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest
-from euterpe.model.events.event import event_of, is_told
-from euterpe.model.events.names import is_told_of
+from euterpe.model.events.event import event_of, has_event
+from euterpe.model.events.names import has_event_in
 from euterpe.model.failures.failure import Category, Failure, unprocessable
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
@@ -21,21 +21,21 @@ from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import Moved, jobs_from, moved_from
 
 
-def follow(rows: Iterable[Row]) -> Program[None]:
+def apply_effects(rows: Iterable[Row]) -> Program[None]:
     """Tell, release and end what hangs on these moves; ends of dependents are followed in turn."""
     moves = moved_from(row for row in rows if row[2] or row[3] or row[5])
     keys = [m.limit_key for m in moves if m.limit_key is not None]
     while moves:
-        yield from _tell(moves)
+        yield from _insert_events_of(moves)
         ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
         moves = (yield from _resolve_dependents(ended)) if ended else []
     # Last and all at once: nobody who holds a key's lock may wait for a row, nor for a second round of keys.
     yield from _free_keys(keys)
 
 
-def tell(jobs: Iterable[JobRow]) -> Program[None]:
+def insert_events(jobs: Iterable[JobRow]) -> Program[None]:
     """Insert the events of the states these jobs have just entered."""
-    told = [job for job in jobs if is_told(job)]
+    told = [job for job in jobs if has_event(job)]
     events = list(map(event_of, told, new_ids(len(told))))
     if events:
         yield each(
@@ -52,11 +52,11 @@ def tell(jobs: Iterable[JobRow]) -> Program[None]:
         )
 
 
-def _tell(moves: Sequence[Moved]) -> Program[None]:
-    ids = [m.id for m in moves if m.has_callback and is_told_of(m.state, m.callback_events)]
+def _insert_events_of(moves: Sequence[Moved]) -> Program[None]:
+    ids = [m.id for m in moves if m.has_callback and has_event_in(m.state, m.callback_events)]
     if ids:
-        rows = yield one("told_jobs", ids=ids)
-        yield from tell(jobs_from(rows))
+        rows = yield one("callback_jobs", ids=ids)
+        yield from insert_events(jobs_from(rows))
 
 
 def _free_keys(keys: Sequence[str]) -> Program[None]:

@@ -107,7 +107,7 @@ def with_ends(program: Program[T], by: EndedBy) -> Program[tuple[T, list[Ended]]
 
 
 _BESIDE_REPORTS: Final = frozenset({"resolve_dependent"})
-_ALL: Final = _BESIDE_REPORTS | {"settle", "end_waiting", "bury_failed"}
+_ALL: Final = _BESIDE_REPORTS | {"settle", "end_waiting", "dead_letter_failed"}
 
 
 def _ends_in(statement: Statement, rows: Sequence[Row]) -> Iterator[Ended]:
@@ -119,7 +119,7 @@ def _ends_in(statement: Statement, rows: Sequence[Row]) -> Iterator[Ended]:
         if state is not None:
             error = errors.get(row[0])
             why = _read_error(error) if error else _Error()
-            had_failed = statement.name == "bury_failed"
+            had_failed = statement.name == "dead_letter_failed"
             yield Ended(row[0], row[_QUEUE], row[_TYPE], state, why.category, why.code, had_failed)
 
 

@@ -33,7 +33,7 @@ Turn = tuple[list[SettledAs], list[Claim]]
 NOTHING: Final = ClaimRequest(worker_id="", limit=0)
 BY_JOB: Final = attrgetter("job_id")
 FRONT: Final = 4
-"""Columns of `turn.sql` in front of a job's."""
+"""Columns of `exchange.sql` in front of a job's."""
 LOCK_WAIT_MS: Final = 50
 """How long the one statement waits for a row that somebody holds. Two workers' statements hold a row for milliseconds;
 who holds it longer is somebody else, and the full path skips what they hold. Much shorter than the server's
@@ -156,7 +156,7 @@ def brief(settlements: Sequence[Settlement], request: ClaimRequest) -> Program[B
     # In the order of ids, as heartbeats: two statements that lock the same rows in two orders wait for each other.
     ordered = sorted(settlements, key=BY_JOB)
     rows = yield one(
-        "turn",
+        "exchange",
         id=[s.job_id for s in ordered],
         claim_version=[s.claim_version for s in ordered],
         result=[s.result for s in ordered],

@@ -10,7 +10,7 @@ from euterpe.model.claims.exchange import Advance, HeartbeatReply
 from euterpe.model.job import JobRow, Lease
 from euterpe.model.readable import unreadable_columns
 from euterpe.model.state import State, check_advance
-from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from
 
@@ -70,7 +70,7 @@ def advance(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[
                 # A stage move is a status of its own at the edge; mere progress is not worth an event.
                 moved.append(job)
                 transitions[job.id] = job.transitions
-        yield from tell(moved)
+        yield from insert_events(moved)
     return written
 
 

@@ -10,7 +10,7 @@ from euterpe.model.claims.outcome import Settlement, stages_unfinished
 from euterpe.model.errors import IllegalTransition, StaleLease
 from euterpe.model.job import JobRow, Lease
 from euterpe.model.state import State
-from euterpe.stores.sql.jobs.effects import follow
+from euterpe.stores.sql.jobs.effects import apply_effects
 from euterpe.stores.sql.jobs.rates import hold_rates
 from euterpe.stores.sql.program import Each, Program, Row, each, one
 from euterpe.stores.sql.rows import jobs_from
@@ -65,7 +65,7 @@ def settle(
     if family == "sqlite" and not all_completed:
         # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
         yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
-    yield from follow(rows)
+    yield from apply_effects(rows)
     if not all_completed:
         yield from hold_rates(settlements, {row[0]: row[5] for row in rows if row[5]})
     return {row[0] for row in rows}
@@ -225,7 +225,7 @@ def end_waiting(pairs: Sequence[tuple[JobRow, Settlement]]) -> Program[set[str]]
         error=[s.error for _, s in pairs],
         fingerprint=[s.fingerprint for _, s in pairs],
     )
-    yield from follow(rows)
+    yield from apply_effects(rows)
     return {row[0] for row in rows}
 
 

@@ -24,9 +24,9 @@ from euterpe.model.submission import (
     idempotency_scope,
     request_hash,
 )
-from euterpe.stores.sql.jobs.effects import follow
+from euterpe.stores.sql.jobs.effects import apply_effects
 from euterpe.stores.sql.jobs.plan import PlannedJob, plan_units
-from euterpe.stores.sql.jobs.uniform_batch import AS_SAID, alike, insert_uniform
+from euterpe.stores.sql.jobs.uniform_batch import AS_SAID, insert_uniform, uniform_statement
 from euterpe.stores.sql.jobs.unique import find_unique, unique_keys
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.statements import Family
@@ -60,7 +60,7 @@ def _stands_alone(draft: Draft) -> bool:
 def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:
     """The one-statement case, without a transaction around it. With a channel, the commit of a lone job notifies."""
     drafts = [draft for unit in units for draft in unit.drafts]
-    statement = alike(drafts, family, channel)
+    statement = uniform_statement(drafts, family, channel)
     if statement is None:
         stored = yield from _insert([PlannedJob(draft, State.SCHEDULED) for draft in drafts])
         return [[stored[draft.id] for draft in unit.drafts] for unit in units]
@@ -333,7 +333,7 @@ def _follow_ended(planned: Sequence[PlannedJob]) -> Program[None]:
             s = job.draft.submission
             told = s.callback_url is not None
             moved.append((job.draft.id, job.state, bool(job.fan_ins), told, s.callback_events, None))
-    yield from follow(moved)
+    yield from apply_effects(moved)
 
 
 def _receipt(draft: Draft, priority: int | None, state: str, created_at: int) -> Receipt:
@@ -381,7 +381,8 @@ def _insert_edges(planned: Sequence[PlannedJob]) -> Program[None]:
         edges += [(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges)]
         edges += [(fan_in, job.draft.id, None) for fan_in in job.fan_ins]
     if edges:
-        job_ids, depends_on, positions = zip(*edges, strict=True)
+        # Lists: psycopg takes a tuple for a row.
+        job_ids, depends_on, positions = ([edge[i] for edge in edges] for i in range(3))
         yield each("insert_dependency", job_id=job_ids, depends_on=depends_on, position=positions)
     more: dict[str, int] = {}
     for job in planned:

@@ -25,7 +25,7 @@ _as_said: Final = attrgetter(*AS_SAID)
 _said: Final = attrgetter(*(name for name in Submission.__struct_fields__ if name != "payload"))
 
 
-def alike(drafts: Sequence[Draft], family: Family, channel: str | None = None) -> One | None:
+def uniform_statement(drafts: Sequence[Draft], family: Family, channel: str | None = None) -> One | None:
     """The statement that stores them all; None where they differ in more. With a channel, a lone job's notifies."""
     shared = drafts[0].submission
     if len(drafts) > 1 and any(map(_said(shared).__ne__, [_said(draft.submission) for draft in drafts])):

@@ -1,4 +1,4 @@
-"""What operators do to jobs: cancel, retry, bury, pause."""
+"""What operators do to jobs: cancel, retry, dead-letter, pause."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.model.submission import check_name
 from euterpe.stores.sql.jobs import settle
-from euterpe.stores.sql.jobs.effects import follow, tell
+from euterpe.stores.sql.jobs.effects import apply_effects, insert_events
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
@@ -81,7 +81,7 @@ def retry(job_id: str, requester_id: str | None) -> Program[JobRow]:
         check_move(job.state, State.SCHEDULED, By.OPERATOR)
         rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
         again = job_from(rows[0])
-        yield from tell([again])
+        yield from insert_events([again])
         return again
     return job
 
@@ -103,13 +103,13 @@ def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[J
     return job_from(rows[0])
 
 
-def bury(job_id: str, requester_id: str | None) -> Program[State]:
+def dead_letter(job_id: str, requester_id: str | None) -> Program[State]:
     """Unrecoverable policy: a failed job goes to the dead letter."""
     job = yield from hold(job_id, requester_id)
     check_move(job.state, State.DEAD_LETTER, By.OPERATOR)
-    rows = yield one("bury_failed", id=job.id, claim_version=job.claim_version)
+    rows = yield one("dead_letter_failed", id=job.id, claim_version=job.claim_version)
     # Its dependents were ended when it failed; only the event is new.
-    yield from follow(rows)
+    yield from apply_effects(rows)
     return State.DEAD_LETTER
 
 

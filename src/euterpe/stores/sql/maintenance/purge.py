@@ -18,7 +18,12 @@ def purge_dead(ids: Sequence[str]) -> Program[list[str]]:
             raise IllegalTransition(job.state, "purged", f"job {job.id} is not a dead letter")
     gone = [job.id for job in jobs]
     if gone:
-        yield each("bury", id=gone, requester_id=[job.requester_id for job in jobs], state=[job.state for job in jobs])
+        yield each(
+            "insert_tombstone",
+            id=gone,
+            requester_id=[job.requester_id for job in jobs],
+            state=[job.state for job in jobs],
+        )
         yield one("delete_attempts", ids=gone)
         yield one("delete_dependencies", ids=gone)
         yield one("delete_jobs", ids=gone)

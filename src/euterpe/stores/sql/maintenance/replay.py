@@ -20,7 +20,7 @@ from euterpe.model.replay import replay_of
 from euterpe.model.replayed import REPLAY_KEY, Replayed
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.model.submission import Submission, check, idempotency_scope
-from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.jobs.submit import submit
 from euterpe.stores.sql.maintenance.operator import hold
 from euterpe.stores.sql.program import Program, one
@@ -83,7 +83,7 @@ def _schedule_again(job: JobRow) -> Program[JobRow]:
     check_move(job.state, State.SCHEDULED, By.OPERATOR)
     rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
     again = job_from(rows[0])
-    yield from tell([again])
+    yield from insert_events([again])
     return again
 
 

@@ -21,7 +21,7 @@ def promote(limit: int) -> Program[list[str]]:
     return [row[0] for row in rows]
 
 
-def bury_spent(limit: int) -> Program[int]:
+def dead_letter_spent(limit: int) -> Program[int]:
     """Due retries whose budget is gone."""
     rows = yield one("spent_retries", limit=limit)
     ended = yield from jobs_settle.end_waiting([(job, exhausted(job)) for job in jobs_from(rows)])
@@ -70,7 +70,7 @@ def prune(state: State, keep_us: int, limit: int) -> Program[int]:
     rows = yield one("prunable", state=state, keep_us=keep_us, limit=limit)
     if rows:
         ids = [row[0] for row in rows]
-        yield each("bury", id=ids, requester_id=[r[1] for r in rows], state=[r[2] for r in rows])
+        yield each("insert_tombstone", id=ids, requester_id=[r[1] for r in rows], state=[r[2] for r in rows])
         yield one("delete_attempts", ids=ids)
         yield one("delete_dependencies", ids=ids)
         yield one("delete_jobs", ids=ids)

@@ -63,8 +63,8 @@ class Sweeps:
     async def end_lifetimes(self) -> int:
         return await self._all_told(lambda: sweep.end_lifetimes(BATCH, self._engine.family))
 
-    async def bury_spent(self) -> int:
-        return await self._all_told(lambda: sweep.bury_spent(BATCH))
+    async def dead_letter_spent(self) -> int:
+        return await self._all_told(lambda: sweep.dead_letter_spent(BATCH))
 
     async def watch_dependencies(self) -> int:
         """Only Postgres leaves any: on SQLite nobody else writes while a caller's transaction is open."""
@@ -86,7 +86,7 @@ class Sweeps:
         return Swept(
             [],
             await self.reclaim(),
-            await self.bury_spent(),
+            await self.dead_letter_spent(),
             await self.end_lifetimes(),
             await self.unpark_idle(),
             await self.reclaim_events(),

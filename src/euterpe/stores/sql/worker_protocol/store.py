@@ -33,7 +33,7 @@ from euterpe.model.state import State, check_advance
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import heartbeat, settle
-from euterpe.stores.sql.jobs.effects import tell
+from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
 from euterpe.stores.sql.jobs.fast_path import is_plain
 from euterpe.stores.sql.jobs.workable import workable
@@ -119,7 +119,7 @@ def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) 
         token_hash=[hash_token(token) for token in tokens],
     )
     owned = [_handed_over(claim, owner, token) for claim, owner, token in zip(claims, owners, tokens, strict=True)]
-    yield from tell(claim.job for claim in owned)
+    yield from insert_events(claim.job for claim in owned)
     return owned
 
 
