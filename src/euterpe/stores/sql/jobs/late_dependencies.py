@@ -48,7 +48,8 @@ def _watch(waiting: list[JobRow], asked: Mapping[str, set[str]]) -> Program[None
     }
     late = [(job_id, child) for job_id, children in spawned.items() for child in sorted(children)]
     if late:
-        yield each("insert_dependency", job_id=[job_id for job_id, _ in late], depends_on=[child for _, child in late])
+        job_ids, children = [job_id for job_id, _ in late], [child for _, child in late]
+        yield each("insert_dependency", job_id=job_ids, depends_on=children, position=[None] * len(late))
     open_ids = sorted({d for d in known if states[d] not in TERMINAL})
     if open_ids:
         yield one("mark_has_dependents", ids=open_ids)
