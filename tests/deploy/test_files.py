@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -51,7 +51,7 @@ def test_the_lock_of_the_image_holds_no_ffmpeg_and_no_tests() -> None:
 
 
 def test_the_compose_file_starts_workers_after_the_migration_and_keeps_secrets_out() -> None:
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    services = YAML(typ="safe", pure=True).load((DEPLOY / "compose.yaml").read_text())["services"]
     assert services.keys() == {"postgres", "migrate", "api", "worker"}
     for name in ("api", "worker"):
         assert services[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
