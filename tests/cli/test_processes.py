@@ -13,7 +13,7 @@ import httpx
 import psutil
 
 from euterpe.queue.queue import Queue
-from euterpe.service.merged_metrics import Page
+from euterpe.service.merged_metrics import MetricsPage
 from tests.cli.commands import Background, Shell, lines_with
 from tests.cli.conftest import Start
 from tests.plain_http import NO_CERTIFICATES
@@ -38,7 +38,7 @@ def get(port: int, path: str) -> httpx.Response:
 
 
 def completed(port: int) -> float:
-    page = Page(get(port, "/metrics").text)
+    page = MetricsPage(get(port, "/metrics").text)
     return sum(value for (name, _), value in page.samples.items() if re.fullmatch(r"\w*jobs_completed_total", name))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from tests.docs.pages import ROOT, Block, blocks_of, name_of, pages
 from tests.docs.scenes import READ_ONLY, RUN_ELSEWHERE, SCENES, usual
@@ -22,7 +23,15 @@ FRAGMENTS = [
     for name, blocks in SAID.items()
     if name not in RUN_ELSEWHERE and any(block.language == "python" and block.title is None for block in blocks)
 ]
-DATA: dict[str, Callable[[str], object]] = {"yaml": YAML(typ="safe", pure=True).load, "toml": tomllib.loads, "json": json.loads}
+DATA: dict[str, Callable[[str], object]] = {
+    "yaml": YAML(typ="safe", pure=True).load,
+    "toml": tomllib.loads,
+    "json": json.loads,
+}
+    "yaml": YAML(typ="safe", pure=True).load,
+    "toml": tomllib.loads,
+    "json": json.loads,
+}
 
 
 def blocks_in(*languages: str) -> Iterator[tuple[str, Block]]:

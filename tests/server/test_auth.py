@@ -12,7 +12,7 @@ import pytest
 from euterpe.model.accounts import Scope, StoredKey
 from euterpe.server.auth import Authenticator
 from euterpe.server.http.asgi import Request
-from euterpe.server.http.limits import Limits, RateLimit
+from euterpe.server.http.limits import Limits, RequestRate
 from euterpe.server.http.problems import Refusal
 from tests.server.plane import Plane, anonymous, running_plane
 
@@ -142,7 +142,7 @@ async def test_a_key_costs_one_lookup_a_ttl_however_many_requests_come(plane: Pl
             lookups += 1
             return await plane.keys.find(prefix)
 
-    authenticator = Authenticator(Counted(), RateLimit(0, 1), key_ttl_s=3, clock=clock)
+    authenticator = Authenticator(Counted(), RequestRate(0, 1), key_ttl_s=3, clock=clock)
     key = await plane.key("read")
     admitted = await asyncio.gather(*(authenticator.admit(request_with(key), Scope.READ) for _ in range(100)))
     assert {identity.requester_id for identity in admitted} == {"vesta"}
@@ -159,7 +159,7 @@ async def test_a_key_costs_one_lookup_a_ttl_however_many_requests_come(plane: Pl
 
 async def test_a_key_is_not_believed_past_its_own_expiry(plane: Plane) -> None:
     clock = Clock()
-    authenticator = Authenticator(plane.keys, RateLimit(0, 1), key_ttl_s=3600, clock=clock)
+    authenticator = Authenticator(plane.keys, RequestRate(0, 1), key_ttl_s=3600, clock=clock)
     key = (await plane.keys.create_key("vesta", ["read"], expires_in_us=30_000_000)).key
     await authenticator.admit(request_with(key), Scope.READ)
     remembered = list(authenticator._verified.values())
@@ -172,7 +172,7 @@ async def test_what_cannot_be_a_key_costs_no_lookup() -> None:
         async def find(self, prefix: str) -> StoredKey | None:
             raise AssertionError(prefix)
 
-    authenticator = Authenticator(Never(), RateLimit(0, 1), key_ttl_s=3)
+    authenticator = Authenticator(Never(), RequestRate(0, 1), key_ttl_s=3)
     for key in ("", "x", "ek_short.x", "ek_aaaaaaaa." + "x" * 42, "ek_aaaaaaaa." + "x" * 44, "' OR 1=1 --"):
         with pytest.raises(Refusal):
             await authenticator.admit(request_with(key), Scope.READ)
@@ -196,7 +196,7 @@ async def test_a_key_that_is_too_fast_is_told_when_to_come_again(sqlite_url: str
 
 def test_a_bucket_fills_up_again_with_time() -> None:
     clock = Clock()
-    limit = RateLimit(2, 2, clock)
+    limit = RequestRate(2, 2, clock)
     for _ in range(2):
         limit.take("k")
     with pytest.raises(Refusal):

@@ -6,7 +6,7 @@ import msgspec
 
 from euterpe.dashboard.frame import JOBS
 from euterpe.dashboard.parts.masking import edited_payload
-from euterpe.dashboard.serving import Form, Serving
+from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput, JobNotFound
 from euterpe.model.replay import replay_of
@@ -31,7 +31,7 @@ class ReplayForm(Form, frozen=True):
 class JobActs:
     """Cancel, retry, replay."""
 
-    def __init__(self, serving: Serving, store: Store, wakeups: Wakeups) -> None:
+    def __init__(self, serving: PageServing, store: Store, wakeups: Wakeups) -> None:
         self._serving = serving
         self._store = store
         self._wakeups = wakeups

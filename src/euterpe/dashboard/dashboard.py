@@ -9,17 +9,17 @@ from typing import Any
 from euterpe.dashboard.acts import CancelForm, JobActs, ReplayForm
 from euterpe.dashboard.assets import assets
 from euterpe.dashboard.frame import FAILURES, HOME, JOBS, OPERATIONS, SIGN_IN, SIGN_OUT, TRANSCODES
-from euterpe.dashboard.pages.bulk import BULK, BulkForm, BulkPages, BulkQuery, OperationQuery
+from euterpe.dashboard.pages.bulk import BULK, BulkForm, BulkPages, BulkQuery, OperationPageQuery
 from euterpe.dashboard.pages.entrance import Entrance, SignInForm, SignInQuery
 from euterpe.dashboard.pages.failures import ExportQuery, FailurePages
-from euterpe.dashboard.pages.job import JobPage, JobQuery
+from euterpe.dashboard.pages.job import JobPageQuery, JobPageView
 from euterpe.dashboard.pages.jobs import JobsPage, JobsQuery
 from euterpe.dashboard.pages.outputs import LocalOutputs, OpenLocal
 from euterpe.dashboard.pages.overview import Breakers, OverviewPage
 from euterpe.dashboard.pages.queues import QUEUES, Crons, PauseForm, QueuesPage, QueuesQuery
 from euterpe.dashboard.pages.transcodes import TranscodesPage, TranscodesQuery
 from euterpe.dashboard.pages.webhooks import WEBHOOKS, WebhookPages, WebhooksQuery
-from euterpe.dashboard.serving import Form, LivePage, NoQuery, Serving, page_route
+from euterpe.dashboard.serving import Form, LivePage, NoQuery, PageServing, page_route
 from euterpe.dashboard.sign_in import SignIn
 from euterpe.ports import DashboardReads, Sessions, Store, Wakeups
 from euterpe.server.auth import Keys
@@ -43,7 +43,7 @@ class Dashboard:
         open_local: OpenLocal | None = None,
     ) -> None:
         self._sign_in = SignIn(keys, sessions)
-        self._serving = Serving(self._sign_in, draining)
+        self._serving = PageServing(self._sign_in, draining)
         self._store = store
         self._wakeups = wakeups
         self._reads = reads
@@ -65,11 +65,14 @@ class Dashboard:
             LivePage(self._serving, HOME, NoQuery, OverviewPage(self._store, self._reads, self._breakers).make),
             LivePage(self._serving, JOBS, JobsQuery, JobsPage(self._store).make),
             LivePage(
-                self._serving, f"{JOBS}/{{job_id}}", JobQuery, JobPage(self._store, self._reads, self._local).make
+                self._serving,
+                f"{JOBS}/{{job_id}}",
+                JobPageQuery,
+                JobPageView(self._store, self._reads, self._local).make,
             ),
             LivePage(self._serving, FAILURES, NoQuery, failures.make),
             LivePage(self._serving, OPERATIONS, NoQuery, bulk.many),
-            LivePage(self._serving, f"{OPERATIONS}/{{operation_id}}", OperationQuery, bulk.one),
+            LivePage(self._serving, f"{OPERATIONS}/{{operation_id}}", OperationPageQuery, bulk.one),
             LivePage(self._serving, TRANSCODES, TranscodesQuery, TranscodesPage(self._store, self._local).make),
             LivePage(self._serving, QUEUES, QueuesQuery, queues.make),
             LivePage(self._serving, WEBHOOKS, WebhooksQuery, webhooks.many),

@@ -41,7 +41,7 @@ _html, _head, _body, _header, _main = map(element, ("html", "head", "body", "hea
 _meta, _link, _script, _dialog = map(element, ("meta", "link", "script", "dialog"))
 
 
-class Page(NamedTuple):
+class PageFrame(NamedTuple):
     """What a page's own code makes. `live` is where its body comes from again and again."""
 
     title: str
@@ -68,7 +68,7 @@ def headers(nonce: str) -> tuple[Header, ...]:
     )
 
 
-def page_answer(page: Page, visitor: Visitor | None, more: tuple[Header, ...] = ()) -> Answer:
+def page_answer(page: PageFrame, visitor: Visitor | None, more: tuple[Header, ...] = ()) -> Answer:
     nonce = secrets.token_urlsafe(16)
     document = "<!doctype html>\n" + _html(
         _head(
@@ -91,7 +91,7 @@ def page_answer(page: Page, visitor: Visitor | None, more: tuple[Header, ...] = 
     return Answer(page.status, document.encode(), HTML, (*headers(nonce), *more))
 
 
-def _top(page: Page, visitor: Visitor) -> Html:
+def _top(page: PageFrame, visitor: Visitor) -> Html:
     links = [
         h.li(h.a(name, href=address, aria_current="page" if address == page.place else None))
         for name, address in PLACES

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from euterpe.dashboard.frame import HOME, SIGN_IN, Page, empty, heading, page_answer
+from euterpe.dashboard.frame import HOME, SIGN_IN, PageFrame, empty, heading, page_answer
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Html, joined
 from euterpe.dashboard.sign_in import SignIn, Visitor, is_own_form
@@ -32,7 +32,7 @@ TAG: Final = "Dashboard"
 RETRY_LATER: Final = ((b"retry-after", b"5"),)
 
 Input = TypeVar("Input", bound=msgspec.Struct)
-MakePage = Callable[[Visitor, Input, Request], Awaitable[Page]]
+MakePage = Callable[[Visitor, Input, Request], Awaitable[PageFrame]]
 Act = Callable[[Visitor, Input, Request], Awaitable[str]]
 """Does something and says which page to go to."""
 
@@ -52,7 +52,7 @@ class NoQuery(msgspec.Struct, frozen=True):
 class LivePage(Generic[Input]):
     """A page with an address, and the stream of its body."""
 
-    def __init__(self, serving: Serving, path: str, takes: type[Input], make: MakePage[Input]) -> None:
+    def __init__(self, serving: PageServing, path: str, takes: type[Input], make: MakePage[Input]) -> None:
         self._serving = serving
         self._make = make
         self.path = path
@@ -64,7 +64,7 @@ class LivePage(Generic[Input]):
     async def stream(self, request: Request, said: Input) -> Stream:
         return await self._serving.stream(request, lambda visitor: self._made(visitor, said, request))
 
-    async def _made(self, visitor: Visitor, said: Input, request: Request) -> Page:
+    async def _made(self, visitor: Visitor, said: Input, request: Request) -> PageFrame:
         page = await self._make(visitor, said, request)
         query = request.query_string.decode("ascii", "replace")
         address = quote(live_path(request.path)) + (f"?{query}" if query else "")
@@ -86,7 +86,7 @@ def page_route(method: str, path: str, handler: Any, takes: type[msgspec.Struct]
     return Route(method, path, handler, takes, "A page of the dashboard", page, None, TAG, is_page=True)
 
 
-class Serving:
+class PageServing:
     """Signs visitors in, shows pages, does what forms ask, and pours live pages."""
 
     def __init__(self, sign_in: SignIn, draining: asyncio.Event) -> None:
@@ -94,7 +94,7 @@ class Serving:
         self._draining = draining
         self._watchers: list[str] = []
 
-    async def show(self, request: Request, make: Callable[[Visitor], Awaitable[Page]]) -> Answer:
+    async def show(self, request: Request, make: Callable[[Visitor], Awaitable[PageFrame]]) -> Answer:
         visitor: Visitor | None = None
         try:
             visitor = await self.sign_in.visitor(request)
@@ -119,7 +119,7 @@ class Serving:
         except (Refusal, EuterpeError) as error:
             return trouble(error, visitor)
 
-    async def stream(self, request: Request, make: Callable[[Visitor], Awaitable[Page]]) -> Stream:
+    async def stream(self, request: Request, make: Callable[[Visitor], Awaitable[PageFrame]]) -> Stream:
         visitor = await self.sign_in.visitor(request)
         if visitor is None:
             raise Refusal(401, "unauthorized", "sign in first")
@@ -129,7 +129,7 @@ class Serving:
         left = lambda: self._watchers.remove(visitor.key_prefix)  # noqa: E731
         return Stream(self._pour(request, make), EVENT_STREAM, on_end=left)
 
-    async def _pour(self, request: Request, make: Callable[[Visitor], Awaitable[Page]]) -> AsyncIterator[bytes]:
+    async def _pour(self, request: Request, make: Callable[[Visitor], Awaitable[PageFrame]]) -> AsyncIterator[bytes]:
         yield b"retry: 2000\n\n"
         last, told_at = "", time.monotonic()
         while not self._draining.is_set():
@@ -194,4 +194,4 @@ def sentence(detail: str) -> str:
 
 def trouble(error: Refusal | EuterpeError, visitor: Visitor | None) -> Answer:
     status, body = what_went_wrong(error)
-    return page_answer(Page("Trouble", body, status=status), visitor)
+    return page_answer(PageFrame("Trouble", body, status=status), visitor)

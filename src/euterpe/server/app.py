@@ -15,7 +15,7 @@ from euterpe.ports import Store, Telemetry, Trace
 from euterpe.server.auth import Authenticator, Keys
 from euterpe.server.docs_page import docs_page
 from euterpe.server.http.asgi import AsgiScope, Receive, Send
-from euterpe.server.http.limits import Limits, RateLimit
+from euterpe.server.http.limits import Limits, RequestRate
 from euterpe.server.http.request_ids import request_id_of, telling
 from euterpe.server.http.router import AnyRoute, Router
 from euterpe.server.job_types import JobTypes
@@ -118,9 +118,9 @@ def create_app(
     )
     authenticator = Authenticator(
         keys,
-        RateLimit(limits.rate_per_s, limits.rate_burst),
+        RequestRate(limits.rate_per_s, limits.rate_burst),
         limits.key_ttl_s,
-        requester_limit=RateLimit(limits.requester_rate_per_s, limits.rate_burst),
+        requester_limit=RequestRate(limits.requester_rate_per_s, limits.rate_burst),
     )
     feed = Feed(
         claims,

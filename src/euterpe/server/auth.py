@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from euterpe.model.accounts import Scope, StoredKey, split_key
 from euterpe.model.errors import StoreUnavailable
 from euterpe.server.http.asgi import Identity, Request
-from euterpe.server.http.limits import RateLimit
+from euterpe.server.http.limits import RequestRate
 from euterpe.server.http.problems import Refusal
 
 KEYS_REMEMBERED: Final = 10_000
@@ -36,10 +36,10 @@ class Authenticator:
     def __init__(
         self,
         keys: Keys,
-        rate_limit: RateLimit,
+        rate_limit: RequestRate,
         key_ttl_s: float,
         clock: Callable[[], float] = time.monotonic,
-        requester_limit: RateLimit | None = None,
+        requester_limit: RequestRate | None = None,
     ) -> None:
         self._keys = keys
         self._rate_limit = rate_limit

@@ -20,7 +20,7 @@ _ENDINGS: Final = ("_total", "_bucket", "_sum", "_count", "_created")
 Samples = dict[tuple[str, str], float]
 
 
-class Page:
+class MetricsPage:
     """Samples in order, and what kind each family is."""
 
     def __init__(self, text: str = "") -> None:
@@ -39,7 +39,7 @@ class Page:
     def kind_of(self, name: str) -> str:
         return self.kinds.get(name) or self.kinds.get(_family(name), "untyped")
 
-    def add(self, other: Page) -> None:
+    def add(self, other: MetricsPage) -> None:
         self.heads |= {name: lines for name, lines in other.heads.items() if name not in self.heads}
         self.kinds |= other.kinds
         for key, value in other.samples.items():
@@ -48,8 +48,8 @@ class Page:
             else:
                 self.samples[key] = self.samples.get(key, 0.0) + value
 
-    def without_gauges(self) -> Page:
-        kept = Page()
+    def without_gauges(self) -> MetricsPage:
+        kept = MetricsPage()
         kept.heads, kept.kinds = self.heads, self.kinds
         kept.samples = {key: value for key, value in self.samples.items() if self.kind_of(key[0]) != "gauge"}
         return kept
@@ -75,16 +75,16 @@ class MergedMetrics:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._last: dict[str, Page] = {}
+        self._last: dict[str, MetricsPage] = {}
 
     def render(self) -> tuple[str, bytes]:
-        merged = Page()
+        merged = MetricsPage()
         alive: set[str] = set()
         media_type = "text/plain"
         for path in self._sockets():
             with suppress(OSError):  # It ended, or hangs: what it had counted stands.
                 media_type, body = ask(path, "/metrics")[1:]
-                self._last[path.name] = Page(body.decode())
+                self._last[path.name] = MetricsPage(body.decode())
                 alive.add(path.name)
         for name, page in self._last.items():
             merged.add(page if name in alive else page.without_gauges())

@@ -33,7 +33,7 @@ RunChild = Callable[[Callable[[], None]], int]
 
 
 @dataclass(slots=True)
-class Place:
+class ProcessSlot:
     """One child after the other."""
 
     number: int
@@ -52,7 +52,7 @@ class Supervisor:
     """Keeps a child in every place until it is told to stop."""
 
     def __init__(self) -> None:
-        self._places: list[Place] = []
+        self._places: list[ProcessSlot] = []
         self._told = 0
         self._passed_on = 0
         self._code = 0
@@ -61,7 +61,7 @@ class Supervisor:
         os.set_blocking(self._wake_write, False)
 
     def add(self, run: RunChild) -> None:
-        self._places.append(Place(len(self._places) + 1, run))
+        self._places.append(ProcessSlot(len(self._places) + 1, run))
 
     def run(self) -> int:
         """Until all have ended after an order to stop, or one could not start at all; returns the exit code."""
@@ -115,7 +115,7 @@ class Supervisor:
             if place.start_at is not None and time.monotonic() >= place.start_at:
                 self._fork(place)
 
-    def _fork(self, place: Place) -> None:
+    def _fork(self, place: ProcessSlot) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         reads, writes = os.pipe()
@@ -127,7 +127,7 @@ class Supervisor:
         os.close(writes)
         place.pid, place.up = pid, reads
 
-    def _become_child(self, place: Place, up: int) -> NoReturn:
+    def _become_child(self, place: ProcessSlot, up: int) -> NoReturn:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -164,7 +164,7 @@ class Supervisor:
                     place.pid = None
                     self._ended(place, os.waitstatus_to_exitcode(status))
 
-    def _ended(self, place: Place, code: int) -> None:
+    def _ended(self, place: ProcessSlot, code: int) -> None:
         if place.up >= 0:
             place.was_up = place.was_up or os.read(place.up, 1) != b""
             os.close(place.up)

@@ -40,7 +40,7 @@ NOT_COMMITTED: Final = Failure(
 )
 
 
-class Completion:
+class HandlerCompletion:
     """A completion on a connection. Await it in a coroutine; in a plain `def` it is through when the call returns."""
 
     __slots__ = ("_run",)
@@ -78,7 +78,9 @@ class HandlerCompletions:
 
     # --- the handler's side ---------------------------------------------------------------------------
 
-    def begin(self, claim: Claim, connection: Any, value: Any, before: Callable[[], Awaitable[None]]) -> Completion:
+    def begin(
+        self, claim: Claim, connection: Any, value: Any, before: Callable[[], Awaitable[None]]
+    ) -> HandlerCompletion:
         """From a coroutine: it runs when it is awaited, after `before`."""
         begun, result = self._begin(claim, value)
 
@@ -87,14 +89,14 @@ class HandlerCompletions:
             begun.ran, begun.result = True, result
             await self._store.complete_on(claim, result, connection)
 
-        return Completion(run)
+        return HandlerCompletion(run)
 
-    def run(self, claim: Claim, connection: Any, value: Any) -> Completion:
+    def run(self, claim: Claim, connection: Any, value: Any) -> HandlerCompletion:
         """From a plain `def`: at once, on its thread."""
         begun, result = self._begin(claim, value)
         begun.ran, begun.result = True, result
         self._store.complete_on_sync(claim, result, connection)
-        return Completion()
+        return HandlerCompletion()
 
     def _begin(self, claim: Claim, value: Any) -> tuple[_Begun, bytes]:
         result = encode_result(self._handlers[claim.job.type], value, self._result_limit)

@@ -13,7 +13,7 @@ from euterpe.model.claims.outcome import Outcome
 from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submission import Submission
-from euterpe.worker.completions import Completion, HandlerCompletions
+from euterpe.worker.completions import HandlerCompletion, HandlerCompletions
 from euterpe.worker.context import NO_STATE, Sent
 from euterpe.worker.progress import NewsLine
 from euterpe.worker.spawning import Spawns
@@ -80,7 +80,7 @@ class WorkerReporter:
             raise EuterpeError("this worker cannot spawn jobs: it has no queue to submit to")
         return self._make_submission(what, payload, **options)
 
-    def complete(self, claim: Claim, connection: Any, result: Any) -> Completion:
+    def complete(self, claim: Claim, connection: Any, result: Any) -> HandlerCompletion:
         if self._completions is None:
             raise Unsupported("this worker cannot complete jobs in a handler's own transaction")
 

@@ -7,7 +7,7 @@ from typing import Any
 from euterpe.dashboard.frame import empty, panel
 from euterpe.dashboard.pages.jobs import due_at
 from euterpe.dashboard.parts import html as h
-from euterpe.dashboard.parts.charts import Stretch, timeline
+from euterpe.dashboard.parts.charts import ChartSpan, timeline
 from euterpe.dashboard.parts.html import Html
 from euterpe.dashboard.parts.words import duration, moment
 from euterpe.model.job import AttemptRow, JobRow, read_error
@@ -24,9 +24,9 @@ def attempts_panel(job: JobRow, attempts: list[AttemptRow], now: int) -> Html:
     return panel("Attempts", drawn, told if attempts else None, _still_waits(job, now), hint=legend)
 
 
-def stretches(job: JobRow, attempts: list[AttemptRow], now: int) -> tuple[list[list[Stretch]], int]:
+def stretches(job: JobRow, attempts: list[AttemptRow], now: int) -> tuple[list[list[ChartSpan]], int]:
     """A row of stretches for each attempt, one more for what waits now, and when the last of them ends."""
-    rows: list[list[Stretch]] = []
+    rows: list[list[ChartSpan]] = []
     since = job.created_at
     for attempt in attempts:
         ended = attempt.ended_at or now
@@ -34,7 +34,7 @@ def stretches(job: JobRow, attempts: list[AttemptRow], now: int) -> tuple[list[l
         if attempt.started_at > since:
             row.append(_waited(since, attempt.started_at, attempt.attempt))
         ran = duration(max(0, ended - attempt.started_at))
-        row.append(Stretch("ran", attempt.started_at, ended, f"attempt {attempt.attempt} ran {ran}"))
+        row.append(ChartSpan("ran", attempt.started_at, ended, f"attempt {attempt.attempt} ran {ran}"))
         rows.append(row)
         since = ended
     if job.state not in TERMINAL and job.state is not State.RUNNING:
@@ -43,8 +43,8 @@ def stretches(job: JobRow, attempts: list[AttemptRow], now: int) -> tuple[list[l
     return rows, since
 
 
-def _waited(begins: int, ends: int, attempt: int) -> Stretch:
-    return Stretch("waited", begins, ends, f"waited {duration(max(0, ends - begins))} for attempt {attempt}")
+def _waited(begins: int, ends: int, attempt: int) -> ChartSpan:
+    return ChartSpan("waited", begins, ends, f"waited {duration(max(0, ends - begins))} for attempt {attempt}")
 
 
 def _still_waits(job: JobRow, now: int) -> Html | None:
@@ -55,7 +55,7 @@ def _still_waits(job: JobRow, now: int) -> Html | None:
     return h.p(told, class_="soft")
 
 
-def _attempt(attempt: AttemptRow, row: list[Stretch], now: int) -> Html:
+def _attempt(attempt: AttemptRow, row: list[ChartSpan], now: int) -> Html:
     waited = next((s.ends - s.begins for s in row if s.kind == "waited"), 0)
     ran = (attempt.ended_at or now) - attempt.started_at
     error = read_error(attempt.error) if attempt.error else None

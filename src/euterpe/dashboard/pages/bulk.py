@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, OPERATIONS, Page, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.frame import JOBS, OPERATIONS, PageFrame, act, csrf, empty, grid, heading, notice, panel
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import counted, duration, moment, number
-from euterpe.dashboard.serving import Form, NoQuery, Serving
+from euterpe.dashboard.serving import Form, NoQuery, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.bulk import Action, BulkOperation, BulkOrder, JobCount, OperationState
 from euterpe.model.errors import InvalidInput
@@ -48,7 +48,7 @@ class BulkForm(Form, frozen=True):
     key: str | None = None
 
 
-class OperationQuery(msgspec.Struct, frozen=True):
+class OperationPageQuery(msgspec.Struct, frozen=True):
     """`said` names what has just been done."""
 
     said: str | None = None
@@ -57,19 +57,21 @@ class OperationQuery(msgspec.Struct, frozen=True):
 class BulkPages:
     """The question before, the operation, and all operations."""
 
-    def __init__(self, serving: Serving, store: Store) -> None:
+    def __init__(self, serving: PageServing, store: Store) -> None:
         self._serving = serving
         self._store = store
 
     async def ask(self, request: Request, said: BulkQuery) -> Answer:
         return await self._serving.show(request, lambda visitor: self._question(visitor, said))
 
-    async def _question(self, visitor: Visitor, said: BulkQuery) -> Page:
+    async def _question(self, visitor: Visitor, said: BulkQuery) -> PageFrame:
         if not visitor.is_admin:
             raise Refusal(403, "forbidden", "this key may only read; acting needs a key of scope admin")
         action, query = _action(said.action), _query(said.q)
         count = await self._store.operations.count(await self._search(query))
-        return Page(f"{_title(action)} all that match", _question(visitor, action, query, count), JOBS, query=query)
+        return PageFrame(
+            f"{_title(action)} all that match", _question(visitor, action, query, count), JOBS, query=query
+        )
 
     async def order(self, request: Request, said: BulkForm) -> Answer:
         async def do(visitor: Visitor) -> str:
@@ -93,15 +95,17 @@ class BulkPages:
 
         return await self._serving.act(request, said.csrf, do)
 
-    async def one(self, visitor: Visitor, said: OperationQuery, request: Request) -> Page:
+    async def one(self, visitor: Visitor, said: OperationPageQuery, request: Request) -> PageFrame:
         operation = await self._store.operations.get(request.parameters["operation_id"], visitor.sees)
         now = await self._store.now_us()
-        return Page(f"{_title(operation.action)} all that match", _operation(visitor, operation, said, now), OPERATIONS)
+        return PageFrame(
+            f"{_title(operation.action)} all that match", _operation(visitor, operation, said, now), OPERATIONS
+        )
 
-    async def many(self, visitor: Visitor, _: NoQuery, __: Request) -> Page:
+    async def many(self, visitor: Visitor, _: NoQuery, __: Request) -> PageFrame:
         found = await self._store.operations.list(visitor.sees)
         now = await self._store.now_us()
-        return Page("Operations", joined(heading("Operations"), _table(found, now)), OPERATIONS)
+        return PageFrame("Operations", joined(heading("Operations"), _table(found, now)), OPERATIONS)
 
     async def _search(self, query: str) -> Search:
         return parse_query(query, await self._store.now_us())
@@ -168,7 +172,7 @@ def _bar(operation: BulkOperation) -> Html:
     return h.progress(value=value, max=total, aria_label=f"Progress of {operation.action} {operation.query}")
 
 
-def _operation(visitor: Visitor, operation: BulkOperation, said: OperationQuery, now: int) -> Html:
+def _operation(visitor: Visitor, operation: BulkOperation, said: OperationPageQuery, now: int) -> Html:
     total = counted(Count(operation.total, not operation.total_exact))
     skipped = [(f"Passed over: {reason.replace('_', ' ')}", number(n)) for reason, n in operation.skipped.items() if n]
     lasted = duration((operation.completed_at or now) - operation.created_at)

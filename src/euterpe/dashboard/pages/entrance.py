@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from euterpe.dashboard.frame import HOME, SIGN_IN, Page, empty, page_answer
+from euterpe.dashboard.frame import HOME, SIGN_IN, PageFrame, empty, page_answer
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Html, joined
-from euterpe.dashboard.serving import Form, Serving, foreign_form, see, trouble
+from euterpe.dashboard.serving import Form, PageServing, foreign_form, see, trouble
 from euterpe.dashboard.sign_in import cookie_of, form_token, is_own_form, set_cookie
 from euterpe.model.errors import EuterpeError
 from euterpe.server.http.asgi import Answer, Header, Request
@@ -42,7 +42,7 @@ class SignInForm(Form, frozen=True):
 class Entrance:
     """Sign-in and sign-out."""
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: PageServing) -> None:
         self._serving = serving
         self._sign_in = serving.sign_in
 
@@ -87,7 +87,7 @@ class Entrance:
             token = secrets.token_urlsafe(32)
             cookie = (set_cookie(request, token, lasts_s=None),)
         status = 200 if wrong is None else 403
-        return page_answer(Page("Sign in", _form(token, wanted, wrong), status=status), None, cookie)
+        return page_answer(PageFrame("Sign in", _form(token, wanted, wrong), status=status), None, cookie)
 
 
 def own_page(wanted: str | None) -> str:

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.frame import FAILURES, JOBS, Page, empty, grid, heading
+from euterpe.dashboard.frame import FAILURES, JOBS, PageFrame, empty, grid, heading
 from euterpe.dashboard.pages.bulk import bulk_address
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import counted, moment
-from euterpe.dashboard.serving import NoQuery, Serving, to_sign_in
+from euterpe.dashboard.serving import NoQuery, PageServing, to_sign_in
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.bulk import Action
 from euterpe.model.document import rfc3339, status_document
@@ -40,14 +40,14 @@ class ExportQuery(msgspec.Struct, frozen=True):
 class FailurePages:
     """The groups, and files of them."""
 
-    def __init__(self, serving: Serving, store: Store) -> None:
+    def __init__(self, serving: PageServing, store: Store) -> None:
         self._serving = serving
         self._store = store
 
-    async def make(self, visitor: Visitor, _: NoQuery, __: Request) -> Page:
+    async def make(self, visitor: Visitor, _: NoQuery, __: Request) -> PageFrame:
         found = await self._store.failure_groups(visitor.sees, GROUPS)
         now = await self._store.now_us()
-        return Page("Failures", joined(heading("Failures"), _groups(found, visitor, now)), FAILURES)
+        return PageFrame("Failures", joined(heading("Failures"), _groups(found, visitor, now)), FAILURES)
 
     async def export(self, request: Request, said: ExportQuery) -> Answer | Stream:
         """Groups as CSV, or the jobs of a query as one JSON document a line. Without payloads and results."""

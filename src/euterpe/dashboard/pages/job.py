@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, Page, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.frame import JOBS, PageFrame, act, csrf, empty, grid, heading, notice, panel
 from euterpe.dashboard.pages.attempts import attempts_panel
 from euterpe.dashboard.pages.outputs import LocalOutputs
 from euterpe.dashboard.parts import html as h
@@ -38,7 +38,7 @@ SAID: Final = {
 }
 
 
-class JobQuery(msgspec.Struct, frozen=True):
+class JobPageQuery(msgspec.Struct, frozen=True):
     """`said` names what has just been done."""
 
     said: str | None = None
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
     outputs: Html | None
 
 
-class JobPage:
+class JobPageView:
     """Made of a few looks by id."""
 
     def __init__(self, store: Store, reads: DashboardReads, local: LocalOutputs) -> None:
@@ -63,7 +63,7 @@ class JobPage:
         self._reads = reads
         self._local = local
 
-    async def make(self, visitor: Visitor, said: JobQuery, request: Request) -> Page:
+    async def make(self, visitor: Visitor, said: JobPageQuery, request: Request) -> PageFrame:
         job_id = job_id_of(request.parameters["job_id"])
         if job_id is None:
             raise JobNotFound(request.parameters["job_id"][:100])
@@ -75,10 +75,10 @@ class JobPage:
             self._store.now_us(),
         )
         seen = Seen(job, attempts, why, around, now, await self._local.panel_of(job))
-        return Page(f"{job.type} {short_id(job.id)}", _body(visitor, said, seen), JOBS)
+        return PageFrame(f"{job.type} {short_id(job.id)}", _body(visitor, said, seen), JOBS)
 
 
-def _body(visitor: Visitor, said: JobQuery, seen: Seen) -> Html:
+def _body(visitor: Visitor, said: JobPageQuery, seen: Seen) -> Html:
     job = seen.job
     return joined(
         heading(h.span(job.type, class_="name"), state_mark(job.state), h.code(job.id)),

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, Page, empty, grid, heading
+from euterpe.dashboard.frame import JOBS, PageFrame, empty, grid, heading
 from euterpe.dashboard.pages.bulk import bulk_links
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html, joined
@@ -41,7 +41,7 @@ class JobsPage:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def make(self, visitor: Visitor, said: JobsQuery, _: Request) -> Page:
+    async def make(self, visitor: Visitor, said: JobsQuery, _: Request) -> PageFrame:
         now = await self._store.now_us()
         text = (said.q or "").strip()
         head = joined(heading("Jobs"), state_links(text))
@@ -51,9 +51,9 @@ class JobsPage:
             found = await self._store.search(msgspec.structs.replace(asked, scan_limit=LOOKED_AT))
         except InvalidInput as wrong:
             body = joined(head, h.p(f"The search cannot be read: {wrong.reason}.", class_="wrong", role="alert"))
-            return Page("Jobs", body, JOBS, query=text)
+            return PageFrame("Jobs", body, JOBS, query=text)
         many = bulk_links(text) if visitor.is_admin and text and found.jobs else None
-        return Page("Jobs", joined(head, many, _found(found, text, said.cursor, now)), JOBS, query=text)
+        return PageFrame("Jobs", joined(head, many, _found(found, text, said.cursor, now)), JOBS, query=text)
 
 
 def address(text: str, cursor: str | None = None) -> str:

@@ -15,7 +15,7 @@ from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import waveform
 from euterpe.dashboard.parts.html import Child, Html
 from euterpe.dashboard.parts.words import duration, size
-from euterpe.dashboard.serving import NoQuery, Serving
+from euterpe.dashboard.serving import NoQuery, PageServing
 from euterpe.model.errors import EuterpeError, JobNotFound
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
@@ -90,7 +90,7 @@ def source_name(job: JobRow) -> str:
 class LocalOutputs:
     """Outputs in the local root, where this process has one."""
 
-    def __init__(self, serving: Serving, store: Store, open_local: OpenLocal | None) -> None:
+    def __init__(self, serving: PageServing, store: Store, open_local: OpenLocal | None) -> None:
         self._serving = serving
         self._store = store
         self._open = open_local

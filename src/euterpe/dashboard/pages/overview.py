@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlencode
 
-from euterpe.dashboard.frame import FAILURES, HOME, JOBS, Page, empty, grid, heading, panel
+from euterpe.dashboard.frame import FAILURES, HOME, JOBS, PageFrame, empty, grid, heading, panel
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import Throughput, percentiles, throughput, throughput_chart
 from euterpe.dashboard.parts.html import Child, Html, joined
@@ -51,7 +51,7 @@ class OverviewPage:
         self._reads = reads
         self._breakers = breakers
 
-    async def make(self, visitor: Visitor, _: NoQuery, __: Request) -> Page:
+    async def make(self, visitor: Visitor, _: NoQuery, __: Request) -> PageFrame:
         seen, failing = await asyncio.gather(
             self._reads.overview(visitor.sees), self._store.failure_groups(visitor.sees, FAILING)
         )
@@ -66,7 +66,7 @@ class OverviewPage:
                 class_="columns",
             ),
         )
-        return Page("Overview", body, HOME)
+        return PageFrame("Overview", body, HOME)
 
 
 def _whose(visitor: Visitor) -> str:

@@ -9,12 +9,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, Page, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.frame import JOBS, PageFrame, act, csrf, empty, grid, heading, notice, panel
 from euterpe.dashboard.pages.overview import Breakers, depth_of, oldest_of, queue_condition, search_link
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import duration, moment, number, short_id
-from euterpe.dashboard.serving import Form, Serving
+from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput
 from euterpe.model.overview import Backlog, Running, Workers
@@ -61,7 +61,13 @@ class QueuesPage:
     """Made of two looks, and the crons of the application in this process."""
 
     def __init__(
-        self, serving: Serving, store: Store, reads: DashboardReads, wakeups: Wakeups, breakers: Breakers, crons: Crons
+        self,
+        serving: PageServing,
+        store: Store,
+        reads: DashboardReads,
+        wakeups: Wakeups,
+        breakers: Breakers,
+        crons: Crons,
     ) -> None:
         self._serving = serving
         self._store = store
@@ -70,7 +76,7 @@ class QueuesPage:
         self._breakers = breakers
         self._crons = crons
 
-    async def make(self, visitor: Visitor, said: QueuesQuery, _: Request) -> Page:
+    async def make(self, visitor: Visitor, said: QueuesQuery, _: Request) -> PageFrame:
         seen = await self._reads.workers(visitor.sees)
         body = joined(
             heading("Queues and workers"),
@@ -85,7 +91,7 @@ class QueuesPage:
                 class_="columns",
             ),
         )
-        return Page("Queues and workers", body, QUEUES)
+        return PageFrame("Queues and workers", body, QUEUES)
 
     async def pause(self, request: Request, said: PauseForm) -> Answer:
         async def do(_: Visitor) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, TRANSCODES, Page, empty, grid, heading
+from euterpe.dashboard.frame import JOBS, TRANSCODES, PageFrame, empty, grid, heading
 from euterpe.dashboard.pages.jobs import LOOKED_AT
 from euterpe.dashboard.pages.outputs import JOB_TYPE, LocalOutputs, facts_of, outputs_of, player, source_name
 from euterpe.dashboard.parts import html as h
@@ -35,7 +35,7 @@ class TranscodesPage:
         self._store = store
         self._local = local
 
-    async def make(self, visitor: Visitor, said: TranscodesQuery, _: Request) -> Page:
+    async def make(self, visitor: Visitor, said: TranscodesQuery, _: Request) -> PageFrame:
         now = await self._store.now_us()
         search = Search(type=JOB_TYPE, requester_id=visitor.sees, cursor=said.cursor, limit=PAGE, scan_limit=LOOKED_AT)
         found = await self._store.search(search)
@@ -51,7 +51,7 @@ class TranscodesPage:
                 aria_label="Pages of the table",
             ),
         )
-        return Page("Transcodes", body, TRANSCODES)
+        return PageFrame("Transcodes", body, TRANSCODES)
 
 
 def _nothing(cursor: str | None) -> Html:

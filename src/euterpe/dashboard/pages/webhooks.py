@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, Page, act, empty, grid, heading, notice, panel
+from euterpe.dashboard.frame import JOBS, PageFrame, act, empty, grid, heading, notice, panel
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.tree import json_tree
 from euterpe.dashboard.parts.words import duration, moment, number, short_id, shown_url
-from euterpe.dashboard.serving import Form, Serving
+from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import JobNotFound
 from euterpe.model.events.outbox import DeliveryRecord, OutboxEvent
@@ -45,20 +45,20 @@ class WebhooksQuery(msgspec.Struct, frozen=True):
 class WebhookPages:
     """The table, one event, and its redelivery."""
 
-    def __init__(self, serving: Serving, store: Store, reads: DashboardReads, wakeups: Wakeups) -> None:
+    def __init__(self, serving: PageServing, store: Store, reads: DashboardReads, wakeups: Wakeups) -> None:
         self._serving = serving
         self._store = store
         self._reads = reads
         self._wakeups = wakeups
 
-    async def many(self, visitor: Visitor, said: WebhooksQuery, _: Request) -> Page:
+    async def many(self, visitor: Visitor, said: WebhooksQuery, _: Request) -> PageFrame:
         state = said.state if said.state in SIGNS else None
         before = int(said.before) if said.before and _PLACE.fullmatch(said.before) else None
         found, now = await asyncio.gather(self._reads.events(visitor.sees, state, before, PAGE), self._store.now_us())
         body = joined(heading("Webhooks"), _states(state), _failing(found.events), _found(found, state, before, now))
-        return Page("Webhooks", body, WEBHOOKS)
+        return PageFrame("Webhooks", body, WEBHOOKS)
 
-    async def one(self, visitor: Visitor, said: WebhooksQuery, request: Request) -> Page:
+    async def one(self, visitor: Visitor, said: WebhooksQuery, request: Request) -> PageFrame:
         event = await self._visible(visitor, request)
         log, now = await asyncio.gather(self._store.outbox.deliveries(event.id), self._store.now_us())
         body = joined(
@@ -71,7 +71,7 @@ class WebhookPages:
                 class_="columns",
             ),
         )
-        return Page(f"{event.type} {short_id(event.id)}", body, WEBHOOKS)
+        return PageFrame(f"{event.type} {short_id(event.id)}", body, WEBHOOKS)
 
     async def redeliver(self, request: Request, said: Form) -> Answer:
         async def do(visitor: Visitor) -> str:

@@ -114,7 +114,7 @@ def percentiles(values: Sequence[int]) -> tuple[int, int, int] | None:
     return ordered[round(last * 0.5)], ordered[round(last * 0.95)], ordered[round(last * 0.99)]
 
 
-class Stretch(NamedTuple):
+class ChartSpan(NamedTuple):
     """A part of a job's life."""
 
     kind: str
@@ -124,12 +124,12 @@ class Stretch(NamedTuple):
     told: str
 
 
-def timeline(rows: Sequence[Sequence[Stretch]], begins: int, ends: int) -> Html:
+def timeline(rows: Sequence[Sequence[ChartSpan]], begins: int, ends: int) -> Html:
     """One row an attempt, all on one scale."""
     width, row_height = 1000, 14
     whole = max(1, ends - begins)
 
-    def drawn(stretch: Stretch, y: int) -> Html:
+    def drawn(stretch: ChartSpan, y: int) -> Html:
         x = (stretch.begins - begins) / whole * width
         length = max(2.0, (stretch.ends - stretch.begins) / whole * width)
         thick = 8 if stretch.kind == "ran" else 3

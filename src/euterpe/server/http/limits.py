@@ -41,7 +41,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     quota: Quota = Quota()
 
 
-class RateLimit:
+class RequestRate:
     """A token bucket for each key, in this process."""
 
     def __init__(self, rate_per_s: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -18,7 +18,7 @@ from euterpe.stores.redis_lists.settings import ListSettings
 PEEK_AT_MOST: Final = 1_000
 
 
-class JobCount(msgspec.Struct, frozen=True):
+class ListedCount(msgspec.Struct, frozen=True):
     """How many jobs of a queue and type are in a state."""
 
     state: State
@@ -38,13 +38,13 @@ class ListReads:
     def _keys(self) -> ListSettings:
         return self._scripts.settings
 
-    async def counts(self) -> list[JobCount]:
+    async def counts(self) -> list[ListedCount]:
         said = await self._scripts.read("HGETALL", f"{self._keys.prefix}:counts")
         pairs = said.items() if isinstance(said, dict) else zip(said[::2], said[1::2], strict=True)
         found = []
         for field, count in pairs:
             state, queue, type_ = field.decode().split(SEPARATOR, 2)
-            found.append(JobCount(State(state), queue, type_, int(count)))
+            found.append(ListedCount(State(state), queue, type_, int(count)))
         return found
 
     async def stats(self, now: int) -> StoreStats:

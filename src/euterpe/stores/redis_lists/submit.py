@@ -38,7 +38,7 @@ Answer = list[Receipt] | EuterpeError
 _NO_PARENT: Final = ("", "")
 
 
-class KeyClaim(msgspec.Struct, frozen=True):
+class ListKeyClaim(msgspec.Struct, frozen=True):
     """An idempotency key of a unit. `place` is the job that it belongs to, counted from one; 0 for the whole unit."""
 
     name: str
@@ -60,7 +60,7 @@ class Submitting:
         """An answer for each: its receipts, or the error that refused it."""
         answers: dict[int, Answer] = {}
         arguments: list[Argument] = []
-        claims: dict[int, list[KeyClaim]] = {}
+        claims: dict[int, list[ListKeyClaim]] = {}
         now = "" if self._clock is None else str(self._clock())
         creation_time = _rfc3339_nano(self._clock)
         for i, unit in enumerate(units):
@@ -93,7 +93,7 @@ def check_supported(unit: Unit) -> None:
             raise Unsupported("Redis lists keep no unique keys; use a SQL engine for them")
 
 
-def key_claims(unit: Unit, window_us: int) -> list[KeyClaim]:
+def key_claims(unit: Unit, window_us: int) -> list[ListKeyClaim]:
     if unit.key is None and all(draft.submission.idempotency_key is None for draft in unit.drafts):
         return []
     claims = [] if unit.key is None else [_unit_key(unit, window_us)]
@@ -101,27 +101,29 @@ def key_claims(unit: Unit, window_us: int) -> list[KeyClaim]:
         s = draft.submission
         if s.idempotency_key is not None:
             name = f"{idempotency_scope(s.requester_id, s.type)}{SEPARATOR}{s.idempotency_key}"
-            claims.append(KeyClaim(name, s.idempotency_key, request_hash(s), _window_us(s, window_us), place))
+            claims.append(ListKeyClaim(name, s.idempotency_key, request_hash(s), _window_us(s, window_us), place))
     if len({claim.name for claim in claims}) < len(claims):
         raise InvalidInput("idempotency_key", "the same key stands twice in one batch")
     return claims
 
 
-def _unit_key(unit: Unit, window_us: int) -> KeyClaim:
+def _unit_key(unit: Unit, window_us: int) -> ListKeyClaim:
     assert unit.key is not None
     said = hashlib.sha256()
     for draft in unit.drafts:
         said.update(request_hash(draft.submission))
     name = f"{idempotency_scope(unit.drafts[0].submission.requester_id, '*batch')}{SEPARATOR}{unit.key}"
     longest_us = max(_window_us(draft.submission, window_us) for draft in unit.drafts)
-    return KeyClaim(name, unit.key, said.digest(), longest_us, 0)
+    return ListKeyClaim(name, unit.key, said.digest(), longest_us, 0)
 
 
 def _window_us(submission: Submission, default_us: int) -> int:
     return default_us if submission.idempotency_window_us is None else submission.idempotency_window_us
 
 
-def _unit_arguments(unit: Unit, claims: Sequence[KeyClaim], keys: ListSettings, creation_time: str) -> list[Argument]:
+def _unit_arguments(
+    unit: Unit, claims: Sequence[ListKeyClaim], keys: ListSettings, creation_time: str
+) -> list[Argument]:
     parent = _NO_PARENT if unit.parent is None else (unit.parent.job_id, str(unit.parent.claim_version))
     arguments: list[Argument] = [*parent, len(claims)]
     for claim in claims:
@@ -149,7 +151,7 @@ def _unit_arguments(unit: Unit, claims: Sequence[KeyClaim], keys: ListSettings, 
     return arguments
 
 
-def _answer(unit: Unit, claims: Sequence[KeyClaim], lines: list[Any]) -> Answer:
+def _answer(unit: Unit, claims: Sequence[ListKeyClaim], lines: list[Any]) -> Answer:
     kind, *told = lines
     if kind == b"stored":
         return [

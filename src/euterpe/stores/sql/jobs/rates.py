@@ -17,7 +17,7 @@ from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import URGENCY, limit_key, limit_key_of
 
 
-class Admission:
+class RateAdmission:
     """Which of the jobs at hand are over their keys' rates, and how many parked ones may go instead."""
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class Admission:
         self.released: dict[str, int] = {}
 
 
-def admit(jobs: Sequence[JobRow], keys: Sequence[str]) -> Program[Admission]:
+def admit(jobs: Sequence[JobRow], keys: Sequence[str]) -> Program[RateAdmission]:
     """Take tokens for these jobs, which were just claimed. A younger one does not pass an older that is parked."""
-    admission = Admission()
+    admission = RateAdmission()
     rows = (yield one("rates_of", keys=sorted(keys))) if keys else []
     for name, interval_us, burst, full_at, now in rows:
         free = Rate(interval_us, burst).tokens(full_at, now)
@@ -43,7 +43,7 @@ def admit(jobs: Sequence[JobRow], keys: Sequence[str]) -> Program[Admission]:
     return admission
 
 
-def release(admission: Admission) -> Program[bool]:
+def release(admission: RateAdmission) -> Program[bool]:
     """Let parked jobs go for the tokens that are left; whether any went."""
     if not admission.released:
         return False
