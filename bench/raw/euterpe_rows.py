@@ -13,7 +13,7 @@ from uuid import uuid4
 from bench.peers.adapter import make_payload
 from bench.raw.probe import Probe
 from euterpe.backends.engines import connect, sqlite_path
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.queue.definition.options import encode_payload
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.sqlite.engine import connect as connect_apsw

@@ -11,7 +11,7 @@ from euterpe.backends.engines import connect, sqlite_path
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.outcome import Settlement, Success, settle
 from euterpe.model.job import Claim
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.queue.definition.options import encode_payload
 from euterpe.stores.sql.jobs.claim import claim
 from euterpe.stores.sql.jobs.exchange import brief, complete_plain

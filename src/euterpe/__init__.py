@@ -43,28 +43,28 @@ if TYPE_CHECKING:  # for type checkers, who cannot follow a lazy name
     from euterpe.model.failures.job_error import JobError
     from euterpe.model.priority import Priority
     from euterpe.model.state import State
-    from euterpe.model.unique import Unique
+    from euterpe.model.submitting.unique import Unique
     from euterpe.ports import Telemetry
-    from euterpe.queue.circuit_breaker import CircuitBreakerOptions
-    from euterpe.queue.crons import CronJob, Crons
     from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, PreparedJob
     from euterpe.queue.definition.options import Options, Updates
     from euterpe.queue.handle import JobHandle
     from euterpe.queue.job import Attempt, Job, Page, Progress, Stats
     from euterpe.queue.queue import Queue
-    from euterpe.queue.rates import Rates, StartRate
-    from euterpe.queue.references import PREVIOUS, result_of
-    from euterpe.queue.submit_middleware import NewJob
+    from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions
+    from euterpe.queue.steering.crons import CronJob, Crons
+    from euterpe.queue.steering.rates import Rates, StartRate
+    from euterpe.queue.submitting.references import PREVIOUS, result_of
+    from euterpe.queue.submitting.submit_middleware import NewJob
+    from euterpe.queue.submitting.workflow import Workflow, WorkflowNode
     from euterpe.queue.sync import SyncQueue
     from euterpe.queue.worker import RunningAttempt, Worker, WorkerOptions
-    from euterpe.queue.workflow import Workflow, WorkflowNode
     from euterpe.worker.context import Context, Sent
-    from euterpe.worker.signature import injected
+    from euterpe.worker.handling.signature import injected
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "euterpe.model.unique": "Unique",
+    "euterpe.model.submitting.unique": "Unique",
     "euterpe.model.failures.backoff": "Backoff Strategy",
     "euterpe.model.dependency": "Dependency",
     "euterpe.model.duration": "DurationLike",
@@ -99,21 +99,21 @@ _HOMES = {
     "euterpe.model.priority": "Priority",
     "euterpe.model.state": "State",
     "euterpe.ports": "Telemetry",
-    "euterpe.queue.circuit_breaker": "CircuitBreakerOptions",
+    "euterpe.queue.steering.circuit_breaker": "CircuitBreakerOptions",
     "euterpe.queue.handle": "JobHandle",
     "euterpe.queue.job": "Attempt Job Page Progress Stats",
     "euterpe.queue.definition.job_type": "Call CronDecorator JobDecorator JobType PreparedJob",
     "euterpe.queue.definition.options": "Options Updates",
-    "euterpe.queue.crons": "CronJob Crons",
+    "euterpe.queue.steering.crons": "CronJob Crons",
     "euterpe.queue.queue": "Queue",
-    "euterpe.queue.references": "PREVIOUS result_of",
-    "euterpe.queue.submit_middleware": "NewJob",
+    "euterpe.queue.submitting.references": "PREVIOUS result_of",
+    "euterpe.queue.submitting.submit_middleware": "NewJob",
     "euterpe.queue.sync": "SyncQueue",
-    "euterpe.queue.rates": "Rates StartRate",
+    "euterpe.queue.steering.rates": "Rates StartRate",
     "euterpe.queue.worker": "RunningAttempt Worker WorkerOptions",
-    "euterpe.queue.workflow": "Workflow WorkflowNode",
+    "euterpe.queue.submitting.workflow": "Workflow WorkflowNode",
     "euterpe.worker.context": "Context Sent",
-    "euterpe.worker.signature": "injected",
+    "euterpe.worker.handling.signature": "injected",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

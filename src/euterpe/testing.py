@@ -32,23 +32,23 @@ from euterpe.model.extras import needing
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.submission import RESULT_LIMIT
+from euterpe.model.submitting.submission import RESULT_LIMIT
 from euterpe.queue.core import QueueCore
 from euterpe.queue.definition.job_type import Call, JobType, definition_of
 from euterpe.queue.job import Job, job_of
 from euterpe.queue.queue import Queue, core_of, submitter_of
-from euterpe.queue.submitter import Submitter
+from euterpe.queue.submitting.submitter import Submitter
 from euterpe.stores.sql.sqlite.blocking_reads import all_jobs
 from euterpe.stores.sql.store import SqlStore
 from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
-from euterpe.worker.completions import HandlerCompletions
 from euterpe.worker.context import NO_STATE, Context
 from euterpe.worker.execution.threads import Threads
-from euterpe.worker.handlers import Handler, Handlers, encode_result
-from euterpe.worker.hooks import AttemptHooks, Hooks
-from euterpe.worker.json_types import builtins_of
-from euterpe.worker.lifespan import opened
-from euterpe.worker.reporter import WorkerReporter
+from euterpe.worker.handling.handlers import Handler, Handlers, encode_result
+from euterpe.worker.handling.hooks import AttemptHooks, Hooks
+from euterpe.worker.handling.json_types import builtins_of
+from euterpe.worker.handling.lifespan import opened
+from euterpe.worker.reporting.completions import HandlerCompletions
+from euterpe.worker.reporting.reporter import WorkerReporter
 
 __all__ = [
     "FrozenClock",

@@ -7,7 +7,7 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Any, Literal
 
-from euterpe.model.batch import Receipt
+from euterpe.model.submitting.batch import Receipt
 from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.program import Row
 

@@ -16,9 +16,9 @@ import django
 from django.conf import settings
 from django.db import connection, connections, transaction
 
-from euterpe.model.batch import Unit, drafts_of, new_ids
 from euterpe.model.errors import InvalidInput, UnknownDependency
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Unit, drafts_of, new_ids
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.submit import submit_joined

@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 import pytest
 
-from euterpe.model.batch import Receipt
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.jobs.submit import submit_joined
 from euterpe.stores.sql.program import Program, Row, one

@@ -7,11 +7,11 @@ import asyncio
 import msgspec
 import pytest
 
-from euterpe.model.batch import Draft, Receipt, Unit, drafts_of, new_ids
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, JobNotFound, UnknownDependency
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of, new_ids
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.jobs.submit import submit_joined
 from euterpe.stores.sql.program import Program, one

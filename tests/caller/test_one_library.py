@@ -11,8 +11,8 @@ from typing import Any
 import apsw
 import pytest
 
-from euterpe.model.batch import Unit, drafts_of
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Unit, drafts_of
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.sqlite.engine import APSW, SqliteEngine
 from euterpe.stores.sql.sqlite.python_sqlite import PYTHON
 from euterpe.stores.sql.store import SqlStore

@@ -10,7 +10,6 @@ import asyncpg
 import psycopg
 import pytest
 
-from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.claims.exchange import LEASE_TTL_US, ClaimRequest, Report, SettleResult
 from euterpe.model.claims.outcome import Failed, Outcome, Success
 from euterpe.model.dependency import Dependency
@@ -18,7 +17,8 @@ from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Unit, drafts_of
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.jobs import exchange as jobs_exchange
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.postgres.session import LOCK_WAIT_S

@@ -11,9 +11,9 @@ import asyncpg
 import psycopg
 import pytest
 
-from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.errors import JobNotFound
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Unit, drafts_of
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.store import SqlStore
 

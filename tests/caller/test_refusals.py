@@ -15,9 +15,9 @@ import pytest
 import sqlalchemy
 import sqlalchemy.ext.asyncio
 
-from euterpe.model.batch import Unit, drafts_of, new_ids
 from euterpe.model.errors import InvalidInput, SchemaMismatch, UnknownDependency
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Unit, drafts_of, new_ids
+from euterpe.model.submitting.submission import Submission
 from euterpe.queue.queue import Queue
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.sqlite.engine import APSW, SqliteEngine

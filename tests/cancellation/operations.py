@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from euterpe.model.batch import Draft, new_ids
 from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed, Released, Success
 from euterpe.model.events.outbox import Delivery, OutboxEvent
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.model.submission import Submission
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
+from euterpe.model.submitting.batch import Draft, new_ids
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 
 Call = Coroutine[Any, Any, Any]

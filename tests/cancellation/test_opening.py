@@ -7,7 +7,7 @@ import secrets
 
 import pytest
 
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.sqlite.engine import ApswLibrary, SqliteEngine
 from euterpe.stores.sql.store import SqlStore

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.cancellation.cutting import When, cut_off

@@ -13,7 +13,7 @@ from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from euterpe.cli.main import COMMANDS, root
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.cli.commands import EUTERPE, Shell
 from tests.cli.states import dead_letters, with_store
 

@@ -6,7 +6,7 @@ import json
 
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.cli.commands import Shell
 from tests.cli.states import settled
 

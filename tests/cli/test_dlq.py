@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.cli.commands import Shell
 from tests.cli.states import completed, dead_letters
 

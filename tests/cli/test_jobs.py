@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.cli.commands import Shell
 from tests.cli.states import dead_letters, settled
 

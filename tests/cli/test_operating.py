@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from euterpe.model.cron import CronRow
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.queue.queue import Queue, core_of
 from tests.cli.commands import Shell
 from tests.cli.states import completed, deliver_one

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.observe.logs import ALLOWED_KEYS
 from tests.cli.commands import PATIENCE_S, Background, Shell
 from tests.cli.conftest import Start

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from euterpe.model import submission
 from euterpe.model.duration import LONGEST_US, InvalidDuration, format_duration, parse_duration_us
 from euterpe.model.errors import InvalidInput
+from euterpe.model.submitting import submission
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import Store
 
 SECOND = 1_000_000

@@ -13,7 +13,7 @@ from typing import cast
 
 import uvicorn
 
-from euterpe.model.submission import LOCAL_REQUESTER
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.server.app import ControlPlane, create_app
 from euterpe.stores.remote.store import HttpStore, with_token
 from euterpe.stores.sql.accounts.keys import ApiKeys

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.batch import Draft, new_ids
 from euterpe.model.errors import InvalidInput
+from euterpe.model.submitting.batch import Draft, new_ids
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import job, submit, take

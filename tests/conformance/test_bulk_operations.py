@@ -11,9 +11,9 @@ import pytest
 from euterpe.model.bulk import Action, BulkOperation, BulkOrder, JobCount, OperationState
 from euterpe.model.errors import IdempotencyConflict, IllegalTransition, InvalidInput, JobNotFound
 from euterpe.model.failures.failure import Category
-from euterpe.model.job_query import parse_query
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 from euterpe.ports import Capability
 from euterpe.stores.sql.bulk import batches
 from euterpe.stores.sql.bulk import operations as bulk_operations
@@ -218,7 +218,7 @@ async def test_a_count_is_bounded_and_says_so(store: SqlStore, monkeypatch: pyte
 async def test_a_sparse_query_is_worked_off_over_many_stretches(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.model.job_query.SCAN_LIMIT", 10)
+    monkeypatch.setattr("euterpe.model.reading.job_query.SCAN_LIMIT", 10)
     monkeypatch.setattr("euterpe.stores.sql.reads.matching.SCAN_LIMIT", 10)
     monkeypatch.setattr("euterpe.stores.sql.reads.matching.LOOKED_AT", 100)
     rare = [await submit(store, "rare")]
@@ -285,6 +285,6 @@ async def test_an_operation_whose_query_cannot_be_read_ends_and_stops_no_other(
     assert (told.state, told.done) == (OperationState.CANCELLED, 0)
     assert "the states are" in (told.error or "")
     assert await state_of(store, job_id) is State.SCHEDULED
-    monkeypatch.setattr("euterpe.model.job_query.QUERY_LIMIT", 20)
+    monkeypatch.setattr("euterpe.model.reading.job_query.QUERY_LIMIT", 20)
     with pytest.raises(InvalidInput):
         await order(store, Action.RETRY, "created:<1h", search=Search(created_after=1, created_before=2))

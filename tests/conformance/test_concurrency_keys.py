@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from euterpe.model.failures.failure import Category
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
-from euterpe.model.views import Search
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (

@@ -7,14 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from euterpe.model.batch import Draft, new_ids
 from euterpe.model.claims.exchange import Report
 from euterpe.model.claims.outcome import Outcome, Success
 from euterpe.model.dependency import Dependency
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
+from euterpe.model.submitting.batch import Draft, new_ids
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (

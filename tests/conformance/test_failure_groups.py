@@ -8,9 +8,9 @@ from euterpe.model.bulk import Action, BulkOrder
 from euterpe.model.claims.exchange import Report
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category
-from euterpe.model.job_query import parse_query
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import SECOND, complete, fail, failure, job, submit, submit_in, take, take_one, taken

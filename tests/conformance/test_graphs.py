@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import MAX_BREADTH, MAX_DEPTH, Dependency
 from euterpe.model.errors import DependencyCycle, DependencyLimit, InvalidInput, UnknownDependency
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
+from euterpe.model.submitting.batch import Draft, new_ids
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import complete, fail, job, state_of, states_of, submit, submit_in, take, take_one

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from euterpe.model.batch import Draft, new_ids
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, UnknownDependency
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Draft, new_ids
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
@@ -296,7 +296,7 @@ async def test_a_key_of_256_characters_is_accepted(store: SqlStore) -> None:
 @needs(Capability.CHOSEN_IDS)
 async def test_what_a_lost_commit_stored_is_found_again_and_not_stored_twice(store: SqlStore, tables: Tables) -> None:
     """As after CommitUnknown: the rows are there, the answer was lost, the same units come again."""
-    from euterpe.model.batch import Unit, drafts_of
+    from euterpe.model.submitting.batch import Unit, drafts_of
     from euterpe.stores.sql.jobs.submit import submit_again
 
     urgent = await taken(store, "urgent", priority=0)

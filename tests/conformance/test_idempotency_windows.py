@@ -9,8 +9,8 @@ import pytest
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.retention import Retention
-from euterpe.model.submission import DAY_US as DAY
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import DAY_US as DAY
+from euterpe.model.submitting.submission import Submission
 from euterpe.queue.queue import Queue, submitter_of
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import HOUR, complete, job, take_one

@@ -6,7 +6,7 @@ from euterpe.model.claims.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import Lease
 from euterpe.model.state import State
-from euterpe.model.submission import OVERRUN_US
+from euterpe.model.submitting.submission import OVERRUN_US
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (
     MINUTE,

@@ -6,9 +6,9 @@ import pytest
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category
-from euterpe.model.job_query import parse_query
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 from euterpe.ports import Capability
 from euterpe.stores.remote.store import HttpStore
 from euterpe.stores.sql.store import SqlStore

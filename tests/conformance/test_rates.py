@@ -11,7 +11,7 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category
 from euterpe.model.rate import parse_rate
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import SECOND, complete, fail, job, submit, take, take_one

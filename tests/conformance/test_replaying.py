@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from euterpe.model.batch import Draft, Receipt, new_ids
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import JobRow
-from euterpe.model.replayed import Replayed
 from euterpe.model.state import State
+from euterpe.model.submitting.batch import Draft, Receipt, new_ids
+from euterpe.model.submitting.replayed import Replayed
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import complete, fail, job, state_of, submit, take, take_one

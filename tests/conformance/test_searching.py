@@ -6,8 +6,8 @@ import pytest
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import (

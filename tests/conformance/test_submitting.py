@@ -8,13 +8,13 @@ import uuid
 import msgspec
 import pytest
 
-from euterpe.model.document import rfc3339
 from euterpe.model.errors import InvalidInput, PayloadTooLarge
 from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim
+from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import TRANSCODE_STAGES, State
-from euterpe.model.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission
+from euterpe.model.submitting.submission import PAYLOAD_CEILING, PAYLOAD_LIMIT, Submission
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, DAY, MINUTE, SECOND, complete, fail, job, state_of, submit, take, take_one

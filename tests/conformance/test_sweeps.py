@@ -224,7 +224,7 @@ async def test_the_default_lifetime_is_seven_days_from_submission(store: SqlStor
 
 
 async def test_a_far_away_run_at_cannot_break_the_sweep(store: SqlStore, clock: FrozenClock, tables: Tables) -> None:
-    from euterpe.model.submission import LATEST_US
+    from euterpe.model.submitting.submission import LATEST_US
 
     job_id = await submit(store, run_at=clock.now_us + HOUR, callback_url=CALLBACK)
     await tables.run(f"UPDATE inbox_jobs SET run_at = {LATEST_US}")  # An older release took it.

@@ -18,7 +18,7 @@ from euterpe.observe.logs import AllowList
 from euterpe.observe.metrics import Metrics
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
-from euterpe.worker.telemetry import tell_settled
+from euterpe.worker.reporting.telemetry import tell_settled
 from tests.conformance.acts import MINUTE, complete, failure, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables

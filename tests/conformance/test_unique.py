@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.batch import Receipt
 from euterpe.model.errors import InvalidInput
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
-from euterpe.model.unique import Unique
+from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.submission import Submission
+from euterpe.model.submitting.unique import Unique
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import MINUTE, complete, fail, job, take, take_one

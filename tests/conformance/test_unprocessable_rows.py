@@ -11,11 +11,11 @@ import pytest
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Cancelled, Outcome, Released, Success
 from euterpe.model.claims.worker_reports import TokenReport, hash_token
-from euterpe.model.document import job_document
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.failures.failure import Category
+from euterpe.model.reading.document import job_document
+from euterpe.model.reading.views import Search
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.views import Search
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from tests.conformance.acts import CALLBACK, HOUR, MINUTE, complete, failure, state_of, submit, take, taken

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.changes import Changes
 from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound
+from euterpe.model.reading.views import Search
 from euterpe.model.state import WAITING, State
-from euterpe.model.views import Search
+from euterpe.model.submitting.changes import Changes
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, complete, submit, submit_in, take, taken

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from euterpe.egress.target import parse_url
-from euterpe.model.batch import Receipt
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Cancelled, Outcome, Released, Success
-from euterpe.model.document import job_document
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim
+from euterpe.model.reading.document import job_document
+from euterpe.model.reading.views import Search
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.submission import LONGEST_US, Submission
-from euterpe.model.views import Search
+from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.submission import LONGEST_US, Submission
 from euterpe.server.routes.submissions import submission_of
 from euterpe.stores.remote.documents import JobReply as ReadDocument
 from euterpe.stores.remote.documents import body_of

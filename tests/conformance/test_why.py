@@ -7,9 +7,9 @@ import pytest
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import JobNotFound, JobPruned
 from euterpe.model.failures.failure import Category
+from euterpe.model.reading.why import AHEAD_LIMIT, Explanation, Reason
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
-from euterpe.model.why import AHEAD_LIMIT, Explanation, Reason
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import DAY, HOUR, MINUTE, complete, fail, job, submit, submit_in, take, take_one, taken

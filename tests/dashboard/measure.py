@@ -16,7 +16,7 @@ from pathlib import Path
 
 import asyncpg
 
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.dashboard.site import Site, running_site
 from tests.plans.history import add_history
 from tests.servers import PostgresServer

@@ -19,7 +19,7 @@ from euterpe.dashboard.pages.outputs import OpenLocal
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Outcome, Success
 from euterpe.model.job import Claim
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.server.app import create_app
 from euterpe.server.http.serving import serve
 from euterpe.stores.sql.accounts.keys import ApiKeys

@@ -8,7 +8,7 @@ import re
 from euterpe.model.bulk import OperationState
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
 from tests.dashboard.site import Site, form_token, text_of
 
 

@@ -28,10 +28,6 @@ DATA: dict[str, Callable[[str], object]] = {
     "toml": tomllib.loads,
     "json": json.loads,
 }
-    "yaml": YAML(typ="safe", pure=True).load,
-    "toml": tomllib.loads,
-    "json": json.loads,
-}
 
 
 def blocks_in(*languages: str) -> Iterator[tuple[str, Block]]:

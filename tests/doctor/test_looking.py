@@ -18,7 +18,7 @@ from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.diagnosis.facts import SqliteFacts
 from euterpe.model.diagnosis.finding import Severity
 from euterpe.model.errors import Unsupported
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.redis.inspecting import redis_facts
 from euterpe.redis.settings import RedisTuning
 from euterpe.service.doctor.doctor import examine

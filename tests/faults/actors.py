@@ -16,9 +16,9 @@ from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
-from euterpe.model.views import Search
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 from tests.faults.crew import Line
 from tests.faults.stores import engine_of, opened

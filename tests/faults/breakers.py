@@ -7,12 +7,12 @@ import resource
 import time
 from collections.abc import Awaitable, Callable
 
-from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.claims.exchange import Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Unit, drafts_of
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.jobs.settle import settle
 from euterpe.stores.sql.jobs.submit import submit_plain
 from euterpe.stores.sql.program import Program

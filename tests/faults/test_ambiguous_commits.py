@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from euterpe.model.batch import Draft, new_ids
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Draft, new_ids
+from euterpe.model.submitting.submission import Submission
 from tests.faults.crew import until
 from tests.faults.history import check
 from tests.faults.proxy import Cut, proxied

@@ -14,10 +14,10 @@ from euterpe.model.bulk import Action, BulkOrder, OperationState
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.job_query import parse_query
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
-from euterpe.model.views import Search
+from euterpe.model.submitting.submission import Submission
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = 90

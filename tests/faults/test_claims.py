@@ -6,7 +6,7 @@ from collections import Counter
 
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.faults import actors
 from tests.faults.crew import Crew, together
 from tests.faults.history import check

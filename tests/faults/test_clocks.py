@@ -8,7 +8,7 @@ import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.faults import breakers
 from tests.faults.crew import Crew
 from tests.faults.history import check

@@ -5,7 +5,7 @@ from __future__ import annotations
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.faults import actors
 from tests.faults.crew import Crew, together
 from tests.faults.history import check

@@ -11,7 +11,7 @@ from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.history import check

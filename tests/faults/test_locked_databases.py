@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql import store as sql_store
 from euterpe.stores.sql.postgres import session
 from tests.faults.history import check

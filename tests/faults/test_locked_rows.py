@@ -9,13 +9,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.events.outbox import Delivery, OutboxEvent
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Unit, drafts_of
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore

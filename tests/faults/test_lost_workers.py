@@ -8,7 +8,7 @@ from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.job import Claim
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors
 from tests.faults.crew import Crew, until

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from euterpe.model.errors import SchemaMismatch
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.migrations import migrations
 from tests.faults import actors, breakers
 from tests.faults.crew import Crew, together

@@ -13,7 +13,7 @@ import pytest
 
 from euterpe import Queue
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.cancellation.cutting import When, cut_off

@@ -15,7 +15,7 @@ from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.state import TERMINAL
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql import store as sql_store
 from euterpe.stores.sql.postgres import engine
 from euterpe.stores.sql.store import SqlStore

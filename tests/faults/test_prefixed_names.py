@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.migrations import PREFIXED, migrations
 from euterpe.stores.sql.statements import TABLES
 from tests.conformance.acts import take

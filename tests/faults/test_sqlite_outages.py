@@ -9,7 +9,7 @@ import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import StoreUnavailable
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors, breakers
 from tests.faults.crew import Crew

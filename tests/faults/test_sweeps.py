@@ -8,7 +8,7 @@ from typing import Any
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.store import SqlStore
 from tests.faults import actors

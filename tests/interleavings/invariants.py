@@ -8,10 +8,10 @@ from typing import Any
 
 import asyncpg
 
-from euterpe.model.batch import Receipt
 from euterpe.model.claims.exchange import HeartbeatReply
 from euterpe.model.dependency import Dependency, end_of_dependent
 from euterpe.model.state import INITIAL, MOVES, TERMINAL, State
+from euterpe.model.submitting.batch import Receipt
 from tests.interleavings.driver import Actor
 from tests.interleavings.scenario import World
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from euterpe.model.batch import Parent, Unit, drafts_of
-from euterpe.model.changes import Changes
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.dependency import Dependency
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.state import State
-from euterpe.model.submission import DAY_US, Submission
+from euterpe.model.submitting.batch import Parent, Unit, drafts_of
+from euterpe.model.submitting.changes import Changes
+from euterpe.model.submitting.submission import DAY_US, Submission
 from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import exchange, heartbeat, late_dependencies, settle, submit
 from euterpe.stores.sql.maintenance import operator, sweep

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import asyncpg
 
-from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.dependency import Dependency
@@ -17,7 +16,8 @@ from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.job import Claim
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Unit, drafts_of
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.clock import FrozenClock

@@ -15,7 +15,7 @@ import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import InvalidInput, StoreUnavailable
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.program import MakeProgram, Program, one
 from euterpe.stores.sql.sqlite import library
 from euterpe.stores.sql.sqlite.libsql import LibsqlEngine, LibsqlSession, fetch
@@ -185,7 +185,7 @@ async def test_a_lock_that_is_never_let_go_is_named(
 
 SUBMIT_AND_CLAIM = """
 import asyncio, sys
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
 from euterpe.stores.sql.store import SqlStore

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from euterpe.model.batch import new_ids
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import CommitUnknown, StoreUnavailable, UnknownDependency
-from euterpe.model.submission import LATEST_US, Submission
+from euterpe.model.submitting.batch import new_ids
+from euterpe.model.submitting.submission import LATEST_US, Submission
 from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
 from euterpe.stores.sql.store import SqlStore
 

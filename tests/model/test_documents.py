@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from euterpe.model.document import job_document, rfc3339, status_document
 from euterpe.model.events.event import event_of, has_event
 from euterpe.model.job import Lease, attempt_id, parse_attempt_id
+from euterpe.model.reading.document import job_document, rfc3339, status_document
 from euterpe.model.state import State
-from euterpe.model.submission import LATEST_US
+from euterpe.model.submitting.submission import LATEST_US
 from tests.model.samples import CREATED_US, JOB_ID, a_job
 
 CALLBACK = "https://receiver.example/hook"

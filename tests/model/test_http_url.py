@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from euterpe.egress.errors import EgressRefused
 from euterpe.egress.target import parse_url
 from euterpe.model.errors import InvalidInput
-from euterpe.model.readable import origin_of
-from euterpe.model.submission import Submission, check
+from euterpe.model.reading.readable import origin_of
+from euterpe.model.submitting.submission import Submission, check
 from euterpe.model.urls.http_url import BadUrl, parse_http_url
 
 MALFORMED = [

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from euterpe.model.errors import InvalidInput
-from euterpe.model.job_query import QUERY_LIMIT, SCAN_LIMIT, joined, parse_query, query_text
+from euterpe.model.reading.job_query import QUERY_LIMIT, SCAN_LIMIT, joined, parse_query, query_text
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 
 NOW = 1_767_225_600_000_000
 HOUR = 3_600_000_000

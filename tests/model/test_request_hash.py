@@ -11,8 +11,8 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.state import TRANSCODE_STAGES
-from euterpe.model.submission import Submission, idempotency_scope, request_hash
-from euterpe.model.unique import Unique
+from euterpe.model.submitting.submission import Submission, idempotency_scope, request_hash
+from euterpe.model.submitting.unique import Unique
 
 BASE = Submission(type="t", tags={"a": "1", "b": "2"}, depends_on=("x", "y"))
 

@@ -13,7 +13,7 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.errors import DependencyLimit, InvalidInput, PayloadTooLarge, UnknownDependency
 from euterpe.model.failures.retry import DEFAULT_RETRY
 from euterpe.model.state import TRANSCODE_STAGES
-from euterpe.model.submission import (
+from euterpe.model.submitting.submission import (
     EXECUTION_TIMEOUT_US,
     IDEMPOTENCY_WINDOW_US,
     LATEST_US,

@@ -16,7 +16,7 @@ from euterpe.model.claims.outcome import Outcome, Success
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings
 from euterpe.webhook.policy import DeliveryPolicy
 from euterpe.webhook.signing import new_secret

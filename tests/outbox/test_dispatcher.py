@@ -16,7 +16,7 @@ from euterpe.egress.target import EgressPolicy
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.submission import LOCAL_REQUESTER
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets
 from euterpe.webhook.dispatcher import Dispatcher
 from euterpe.webhook.settings import OpenedSecrets

@@ -11,7 +11,7 @@ from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.webhook import endpoints as endpoints_module
 from euterpe.webhook.endpoints import Admission, Endpoints
 from euterpe.webhook.fairness import FairClaims

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from euterpe.backends.keychain import key_file_of, keyring_for
-from euterpe.model.submission import LOCAL_REQUESTER
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.ports import Capability
 from euterpe.queue.queue import Queue, core_of
 from euterpe.stores.sql.accounts.secrets import WebhookSecrets

@@ -11,11 +11,11 @@ from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.failures.retry import RetryPolicy
-from euterpe.model.job_query import parse_query
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.views import Search
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
-from euterpe.model.views import Search
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 import apsw
 
 from euterpe.backends.dashboard import dashboard_reads
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.statements import numbered
 from euterpe.stores.sql.store import SqlStore
 from tests.faults.stores import opened, sqlite_path

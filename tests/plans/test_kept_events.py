@@ -7,7 +7,7 @@ import time
 import apsw
 
 from euterpe.model.state import State
-from euterpe.model.submission import DAY_US
+from euterpe.model.submitting.submission import DAY_US
 from euterpe.stores.sql.maintenance import sweep
 from euterpe.stores.sql.statements import numbered
 from euterpe.stores.sql.store import SqlStore

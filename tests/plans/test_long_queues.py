@@ -6,8 +6,8 @@ import time
 
 import apsw
 
-from euterpe.model.submission import Submission
-from euterpe.model.why import AHEAD_LIMIT
+from euterpe.model.reading.why import AHEAD_LIMIT
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.statements import numbered
 from euterpe.stores.sql.store import SqlStore
 from tests.faults.stores import opened, sqlite_path

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.plans.history import add_history, analyze

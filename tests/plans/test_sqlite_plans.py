@@ -12,7 +12,7 @@ import pytest
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.retention import Retention
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import Clock
 from euterpe.stores.sql.jobs import claim as claiming
 from euterpe.stores.sql.program import Each, Row, Statement

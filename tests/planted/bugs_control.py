@@ -24,7 +24,13 @@ CONTROL_BUGS = (
     ),
     Bug(
         "a_return_is_taken_for_a_commit",
-        (Edit("worker/completions.py", "if await self._is_committed(claim):", "if isinstance(outcome, Success):"),),
+        (
+            Edit(
+                "worker/reporting/completions.py",
+                "if await self._is_committed(claim):",
+                "if isinstance(outcome, Success):",
+            ),
+        ),
         f"{OWN}::test_what_was_not_committed_is_settled_the_ordinary_way[sqlite]",
         ("2", "not awaited", "TimeoutError"),
     ),

@@ -37,7 +37,7 @@ HOOK_BUGS = (
         "middleware_that_forgets_the_handler_completes_the_job",
         (
             Edit(
-                "worker/hooks.py",
+                "worker/handling/hooks.py",
                 "    if not was_called:\n",
                 "    if not was_called and not value:\n        return value\n    if not was_called:\n",
             ),
@@ -49,7 +49,9 @@ HOOK_BUGS = (
         "a_submit_whose_error_middleware_swallowed_looks_stored",
         (
             Edit(
-                "queue/submit_middleware.py", "        if self._error is not None:\n            raise self._error\n", ""
+                "queue/submitting/submit_middleware.py",
+                "        if self._error is not None:\n            raise self._error\n",
+                "",
             ),
         ),
         f"{HOOKS}::test_submit_middleware_that_refuses_forgets_or_swallows_stores_nothing_in_silence",
@@ -69,7 +71,13 @@ HOOK_BUGS = (
     ),
     Bug(
         "a_result_that_is_gone_is_handed_on_as_null",
-        (Edit("model/references.py", "            raise LookupError(place)\n", "            return b'null'\n"),),
+        (
+            Edit(
+                "model/submitting/references.py",
+                "            raise LookupError(place)\n",
+                "            return b'null'\n",
+            ),
+        ),
         "tests/conformance/test_results_flow.py::test_a_result_that_retention_removed_ends_the_job_and_says_which[sqlite]",
         "AssertionError",
     ),

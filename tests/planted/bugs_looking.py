@@ -29,7 +29,7 @@ LOOKING_BUGS = (
     ),
     Bug(
         "a_key_counts_as_full_when_it_has_a_free_slot",
-        (Edit("model/why.py", "found.blocker_count >= limit", "found.blocker_count >= 1"),),
+        (Edit("model/reading/why.py", "found.blocker_count >= limit", "found.blocker_count >= 1"),),
         f"{_WHY}::test_a_full_concurrency_key_names_who_holds_it[sqlite]",
         "Reason.NEXT",
     ),
@@ -92,7 +92,7 @@ LOOKING_BUGS = (
         "a_wrong_word_is_taken_for_text",
         (
             Edit(
-                "model/job_query.py",
+                "model/reading/job_query.py",
                 "if not word.key:",
                 "if word.key not in _READERS and not word.key.startswith('tag.'):",
             ),
@@ -102,7 +102,7 @@ LOOKING_BUGS = (
     ),
     Bug(
         "a_query_text_forgets_to_escape_quotes",
-        (Edit("model/job_query.py", """.replace('"', '\\\\"')""", ""),),
+        (Edit("model/reading/job_query.py", """.replace('"', '\\\\"')""", ""),),
         "tests/model/test_job_query.py::test_the_text_of_a_search_asks_for_the_same",
         "InvalidInput",
     ),

@@ -10,7 +10,7 @@ _PREFETCHING = "tests/outbox/test_prefetching.py"
 OUTBOX_BUGS = (
     Bug(
         "a_checkpoint_that_is_no_json_spoils_the_answer_over_http",
-        (Edit("model/readable.py", '        found.append("checkpoint")\n', "        pass\n"),),
+        (Edit("model/reading/readable.py", '        found.append("checkpoint")\n', "        pass\n"),),
         "tests/conformance/test_unprocessable_rows.py"
         "::test_a_checkpoint_that_is_no_json_does_not_spoil_an_answer_over_http[sqlite-claim-j{]",
         "",

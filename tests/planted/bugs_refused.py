@@ -83,7 +83,7 @@ REFUSAL_BUGS = (
     ),
     Bug(
         "the_writer_of_news_dies_of_a_foreign_error",
-        (Edit("worker/progress.py", "except Exception as refused:", "except ValueError as refused:"),),
+        (Edit("worker/reporting/progress.py", "except Exception as refused:", "except ValueError as refused:"),),
         "tests/worker_units/test_news.py"
         "::test_an_error_that_nobody_expected_is_raised_where_it_is_awaited_and_the_line_goes_on",
         ("CancelledError", "TimeoutError"),

@@ -10,7 +10,7 @@ _BACKOFFS = "tests/conformance/test_custom_backoffs.py"
 ROW_BUGS = (
     Bug(
         "submit_takes_any_callback_that_begins_like_a_url",
-        (Edit("model/submission.py", "        parse_http_url(str(url))\n", "        str(url)\n"),),
+        (Edit("model/submitting/submission.py", "        parse_http_url(str(url))\n", "        str(url)\n"),),
         "tests/model/test_http_url.py::test_a_malformed_callback_is_refused_at_submit_by_the_name_of_its_field",
         "DID NOT RAISE",
     ),
@@ -46,7 +46,7 @@ ROW_BUGS = (
     ),
     Bug(
         "unreadable_tags_stop_every_event_of_a_batch",
-        (Edit("model/document.py", '"tags": tags_of(job)', '"tags": job.tags'),),
+        (Edit("model/reading/document.py", '"tags": tags_of(job)', '"tags": job.tags'),),
         f"{_ROWS}::test_a_settle_of_a_batch_is_not_stopped_by_a_row_that_was_spoilt_while_it_ran",
         "UnprocessableRow",
     ),
@@ -83,7 +83,7 @@ ROW_BUGS = (
     ),
     Bug(
         "a_running_job_changes_its_priority",
-        (Edit("model/changes.py", "job.state not in WAITING", "job.state is None"),),
+        (Edit("model/submitting/changes.py", "job.state not in WAITING", "job.state is None"),),
         "tests/conformance/test_updating.py::test_the_priority_changes_only_while_the_job_waits",
         "DID NOT RAISE",
     ),
@@ -95,7 +95,7 @@ ROW_BUGS = (
     ),
     Bug(
         "ids_begin_with_what_they_have_in_common",
-        (Edit("model/batch.py", '        f"{noise[i : i + 8]}-', '        f"{noise[:8]}-'),),
+        (Edit("model/submitting/batch.py", '        f"{noise[i : i + 8]}-', '        f"{noise[:8]}-'),),
         "tests/conformance/test_submitting.py::test_the_system_gives_every_job_a_version_4_uuid",
         "the first bits are no clock",
     ),

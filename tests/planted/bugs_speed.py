@@ -40,7 +40,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "what_waits_begins_in_the_order_of_its_claims",
-        (Edit("worker/prefetch.py", "heappush(self._line, ready)", "self._line.append(ready)"),),
+        (Edit("worker/claiming/prefetch.py", "heappush(self._line, ready)", "self._line.append(ready)"),),
         "tests/worker_units/test_pace.py::test_the_most_urgent_is_next_and_the_oldest_among_those",
         "assert 5 == 9",
     ),

@@ -60,7 +60,7 @@ WINDOW_BUGS = (
         "the_window_is_part_of_the_request",
         (
             Edit(
-                "model/submission.py",
+                "model/submitting/submission.py",
                 "        submission.concurrency_limit,\n    ]",
                 "        submission.concurrency_limit,\n        submission.idempotency_window_us,\n    ]",
             ),

@@ -66,7 +66,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_settle_overtakes_a_spawn",
-        (Edit("worker/reporter.py", "else await spawns.over()", "else None"),),
+        (Edit("worker/reporting/reporter.py", "else await spawns.over()", "else None"),),
         f"{SPAWNS}::test_a_spawn_that_nobody_awaits_is_stored_before_its_parent_is_settled[sqlite]",
         "assert 0 == (1 * 5)",
     ),
@@ -116,7 +116,7 @@ WORKER_BUGS = (
         "a_failed_attempt_is_a_span_that_completed",
         (
             Edit(
-                "worker/telemetry.py",
+                "worker/reporting/telemetry.py",
                 'return "released" if failure.unfit else str(failure.category)',
                 'return "completed"',
             ),

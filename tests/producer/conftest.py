@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from euterpe import Queue
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
 from euterpe.ports import Capability, RateLimit, Store
 from euterpe.producer.globs import Globs
 from euterpe.producer.jobs import PriorityByExtension, file_jobs

@@ -19,11 +19,11 @@ from euterpe import testing
 from euterpe.model.errors import EuterpeError, InvalidInput, PermanentError, TemporaryError, Unsupported
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
-from euterpe.queue.submit_middleware import NewJob
+from euterpe.queue.submitting.submit_middleware import NewJob
 from euterpe.worker.context import NO_STATE, Context
-from euterpe.worker.handlers import Handlers
-from euterpe.worker.hooks import AttemptHooks, Hooks
-from euterpe.worker.signature import injected
+from euterpe.worker.handling.handlers import Handlers
+from euterpe.worker.handling.hooks import AttemptHooks, Hooks
+from euterpe.worker.handling.signature import injected
 from tests.examples.test_docs import python_blocks
 from tests.worker.inline import AT_ONCE, working
 
@@ -129,7 +129,7 @@ async def test_a_lifespan_that_fails_keeps_the_worker_from_starting(unopened: Qu
 async def test_a_lifespan_that_fails_at_its_end_says_so(
     unopened: Queue, patient: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.worker.lifespan.CLOSE_S", 0.05)
+    monkeypatch.setattr("euterpe.worker.handling.lifespan.CLOSE_S", 0.05)
 
     @unopened.job("nothing")
     async def nothing() -> None: ...

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import InvalidInput, PayloadTooLarge
-from euterpe.model.submission import PAYLOAD_LIMIT, Submission
+from euterpe.model.submitting.submission import PAYLOAD_LIMIT, Submission
 from euterpe.queue.definition.job_type import submission_of_call
 from euterpe.queue.queue import Queue, core_of, submitter_of
 

@@ -11,8 +11,8 @@ from euterpe import testing
 from euterpe.model.errors import InvalidInput
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
-from euterpe.queue.references import PREVIOUS, result_of
-from euterpe.queue.workflow import Workflow
+from euterpe.queue.submitting.references import PREVIOUS, result_of
+from euterpe.queue.submitting.workflow import Workflow
 from euterpe.worker.context import Context
 from tests.worker.inline import working
 

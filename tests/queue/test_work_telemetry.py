@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.observe.metrics import Metrics
 from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context

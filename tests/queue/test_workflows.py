@@ -109,7 +109,7 @@ def chain_of(flow: Any, step: Any, length: int) -> None:
 
 async def test_a_cycle_is_refused_and_nothing_is_stored(queue: Queue, step: JobType[..., str]) -> None:
     """The API cannot say one; a hand-made graph can."""
-    from euterpe.model.batch import Draft, new_ids
+    from euterpe.model.submitting.batch import Draft, new_ids
 
     one, two = new_ids(2)
     drafts = [

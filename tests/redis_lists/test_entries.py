@@ -12,7 +12,7 @@ import redis
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import InvalidInput, StaleLease
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.redis_lists.settings import ListSettings, settings_from, with_settings
 from euterpe.stores.redis_lists.store import RedisListStore
 from tests.conformance.acts import complete, end, fail, failure, submit, take, take_one

@@ -117,8 +117,8 @@ async def _submit_until(over: asyncio.Event, queue: euterpe.Queue, known: set[st
 @pytest.mark.parametrize("at", ["before the answer", "after the answer"])
 async def test_a_submit_whose_answer_was_lost_can_be_repeated(redis_url: str, at: str) -> None:
     """The client sends a command again after a broken connection; ids are ours, so the second finds the first."""
-    from euterpe.model.batch import Unit, drafts_of
-    from euterpe.model.submission import Submission
+    from euterpe.model.submitting.batch import Unit, drafts_of
+    from euterpe.model.submitting.submission import Submission
 
     store = RedisListStore(redis_url)
     await store.open()

@@ -8,12 +8,12 @@ import pytest
 import redis
 
 from euterpe.backends.database import database_of
-from euterpe.model.batch import Unit, drafts_of
-from euterpe.model.changes import Changes
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import Unsupported
-from euterpe.model.submission import PAYLOAD_CEILING, Submission
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
+from euterpe.model.submitting.batch import Unit, drafts_of
+from euterpe.model.submitting.changes import Changes
+from euterpe.model.submitting.submission import PAYLOAD_CEILING, Submission
 from euterpe.ports import Capability
 from euterpe.stores.redis_lists.store import LACKING, RedisListStore
 from tests.conformance.acts import CALLBACK, job, submit

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from euterpe.model.batch import drafts_of
 from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
@@ -16,7 +15,8 @@ from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import Lease
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import drafts_of
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore

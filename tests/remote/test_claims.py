@@ -15,7 +15,7 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.remote.store import HttpStore
 from tests.remote.conftest import Remote
 

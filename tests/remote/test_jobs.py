@@ -10,7 +10,6 @@ import pytest
 
 from euterpe import Queue
 from euterpe.backends.engines import connect
-from euterpe.model.batch import Draft, new_ids
 from euterpe.model.errors import (
     CommitUnknown,
     DependencyCycle,
@@ -26,7 +25,8 @@ from euterpe.model.errors import (
 )
 from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Draft, new_ids
+from euterpe.model.submitting.submission import Submission
 from euterpe.queue.queue import core_of, submitter_of
 from euterpe.stores.remote.store import AccessRefused, HttpStore, with_token
 from tests.remote.conftest import Remote, make_key

@@ -16,7 +16,7 @@ from euterpe.model.errors import EuterpeError, PayloadTooLarge
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.server.http.limits import Limits
 from euterpe.stores.remote.session import ControlPlaneSession
 from euterpe.stores.remote.store import HttpStore

@@ -12,7 +12,7 @@ import pytest
 
 from euterpe.backends.engines import connect
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.server.plane import PlaneProcess, anonymous, lease_of, plane_process, running_plane
 
 JOBS = 300

@@ -12,8 +12,8 @@ from euterpe.model.bulk import Action, BulkOrder
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.events.outbox import Delivery
-from euterpe.model.submission import Submission
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
+from euterpe.model.submitting.submission import Submission
 from tests.server.plane import Plane, anonymous, running_plane
 
 OWNER: Final = "owner"

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from euterpe.model.reading.views import Change
 from euterpe.model.state import State
-from euterpe.model.views import Change
 from euterpe.server.http.limits import Limits
 from euterpe.server.routes import events
 from tests.server.plane import Plane, anonymous, claim_one, lease_of, running_plane

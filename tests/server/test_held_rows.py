@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import split_url
 from tests.server.plane import Plane, claim_one, lease_of
 

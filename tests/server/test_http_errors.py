@@ -20,7 +20,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from euterpe import HTTPError, Queue
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.worker.failures import failure_of
 from tests.server.plane import Plane, claim_one, lease_of
 

@@ -10,8 +10,8 @@ import httpx
 import msgspec
 import pytest
 
-from euterpe.model.batch import new_ids
 from euterpe.model.retention import Retention
+from euterpe.model.submitting.batch import new_ids
 from euterpe.wire import jobs as wire_jobs
 from tests.server.plane import Plane, claim_one, lease_of
 

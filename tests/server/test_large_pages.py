@@ -6,8 +6,8 @@ import asyncio
 
 import httpx
 
-from euterpe.model.submission import Submission
-from euterpe.model.views import PAGE_BYTES, Search
+from euterpe.model.reading.views import PAGE_BYTES, Search
+from euterpe.model.submitting.submission import Submission
 from tests.server.plane import Plane, anonymous, claim_one, lease_of, plane_process, running_plane
 from tests.server.rawclient import memory_mb
 

@@ -15,7 +15,7 @@ from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.remote.store import AccessRefused
 from tests.server.plane import Plane
 

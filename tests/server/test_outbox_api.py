@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import httpx
 
-from euterpe.model.batch import new_ids
 from euterpe.model.events.outbox import Delivery
+from euterpe.model.submitting.batch import new_ids
 from euterpe.wire import jobs
 from tests.server.plane import Plane
 from tests.server.test_jobs_api import exact

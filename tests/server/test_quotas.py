@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from euterpe.model.submission import Submission
-from euterpe.model.views import Usage
+from euterpe.model.reading.views import Usage
+from euterpe.model.submitting.submission import Submission
 from euterpe.server.http.limits import Limits
 from euterpe.server.http.problems import Refusal
 from euterpe.server.quotas import Quota, Quotas

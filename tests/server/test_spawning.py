@@ -9,7 +9,7 @@ import pytest
 
 from euterpe.model.dependency import Dependency
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.conformance.clock import FrozenClock
 from tests.server.plane import Plane, claim_one, lease_of, running_plane
 

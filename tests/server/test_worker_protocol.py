@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.server.batcher import Batcher
 from euterpe.server.http.limits import Limits

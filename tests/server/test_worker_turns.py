@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.server.plane import Plane
 
 TURN = "/internal/worker/turn"

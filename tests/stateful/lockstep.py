@@ -20,10 +20,10 @@ import msgspec
 import psycopg
 import pytest
 
-from euterpe.model import batch
 from euterpe.model.events.event import Event, event_of
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.job import JobRow
+from euterpe.model.submitting import batch
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import effects
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url

@@ -11,7 +11,7 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.failures.retry import RetryPolicy
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from tests.stateful.oracle_job import SECOND, OracleJob, Said
 
 STEADY = RetryPolicy(Backoff(jitter=0.0))

@@ -14,7 +14,7 @@ from euterpe.model.claims.outcome import Failed
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.store import SqlStore
 from euterpe.tui.app import TopApp

@@ -12,7 +12,7 @@ import redis
 
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from tests.server.plane import Plane, claim_one, lease_of, running_plane
 from tests.servers.process import free_port

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from euterpe.wakeups.postgres_notify import NotifyWakeups

@@ -24,7 +24,7 @@ import pytest
 import euterpe
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
-from euterpe.worker.prefetch import Pace
+from euterpe.worker.claiming.prefetch import Pace
 from tests.worker.inline import work_on
 
 FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER") or tempfile.mkdtemp())

@@ -9,7 +9,7 @@ import pytest
 
 from euterpe.model.claims.exchange import Advance
 from euterpe.model.job import Claim
-from euterpe.worker.progress import NewsLine
+from euterpe.worker.reporting.progress import NewsLine
 
 NEWS = Advance(cast(Claim, None), progress=10.0)
 

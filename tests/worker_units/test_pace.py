@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from euterpe.model.job import Claim, Lease
-from euterpe.worker.prefetch import AHEAD_LIMIT, AHEAD_S, SHORT_S, WINDOW_S, Pace, ReadyBuffer, ReadyJob
+from euterpe.worker.claiming.prefetch import AHEAD_LIMIT, AHEAD_S, SHORT_S, WINDOW_S, Pace, ReadyBuffer, ReadyJob
 from tests.model.samples import a_job
 
 

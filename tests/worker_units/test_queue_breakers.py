@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
-from euterpe.worker.breaker import EMPTY_PAUSE_US, QueueBreakers, SharedCircuits
-from euterpe.worker.telemetry import Silent
+from euterpe.worker.claiming.breaker import EMPTY_PAUSE_US, QueueBreakers, SharedCircuits
+from euterpe.worker.reporting.telemetry import Silent
 
 POLICY = BreakerPolicy(min_samples=4, window_us=1_000_000, cooldown_us=300_000)
 ALL = ClaimRequest(worker_id="w", limit=10, queues=("mail", "default"))

@@ -12,9 +12,9 @@ from euterpe.model.bulk import Action, BulkOrder, OperationState
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.job_query import parse_query
+from euterpe.model.reading.job_query import parse_query
 from euterpe.model.retention import Swept
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.stores.remote.store import RemoteSweeps
 from euterpe.wakeups.local import LocalWakeups

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.extras import needing
-from euterpe.model.submission import PAYLOAD_LIMIT
+from euterpe.model.submitting.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock, Store, Wakeups
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.runtime.shutdown import CLOSE_S, ShutdownDeadline

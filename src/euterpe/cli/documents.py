@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from euterpe.model.accounts import KeyRecord
-from euterpe.model.document import job_document, rfc3339
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.job import AttemptRow, JobRow, read_error
-from euterpe.model.views import StoreStats
+from euterpe.model.reading.document import job_document, rfc3339
+from euterpe.model.reading.views import StoreStats
 
 
 def attempt_document(attempt: AttemptRow) -> dict[str, Any]:

@@ -51,8 +51,10 @@ COMMANDS = {
     "resume": LazyCommand(
         "euterpe.cli.commands.operate:resume", "Let workers claim a paused queue or job type again.", OPERATE
     ),
-    "cron": LazyCommand("euterpe.cli.commands.cron:cron", "List, pause, resume, edit and run crons.", OPERATE),
-    "rates": LazyCommand("euterpe.cli.commands.rates:rates", "List, set and remove the rates of keys.", OPERATE),
+    "cron": LazyCommand("euterpe.cli.commands.steering.cron:cron", "List, pause, resume, edit and run crons.", OPERATE),
+    "rates": LazyCommand(
+        "euterpe.cli.commands.steering.rates:rates", "List, set and remove the rates of keys.", OPERATE
+    ),
     "doctor": LazyCommand(
         "euterpe.cli.commands.doctor:doctor",
         "Look the queue over: what is wrong, and what to do next.",
@@ -66,10 +68,16 @@ COMMANDS = {
     ),
     "migrate": LazyCommand("euterpe.cli.commands.operate:migrate", "Bring the database's schema up to date.", OPERATE),
     "keys": LazyCommand(
-        "euterpe.cli.commands.keys:keys", "Create, list, rotate and revoke API keys and webhook secrets.", WEBHOOKS
+        "euterpe.cli.commands.webhooks.keys:keys",
+        "Create, list, rotate and revoke API keys and webhook secrets.",
+        WEBHOOKS,
     ),
-    "outbox": LazyCommand("euterpe.cli.commands.outbox:outbox", "List webhook events and send them again.", WEBHOOKS),
-    "kek": LazyCommand("euterpe.cli.commands.kek:kek", "Show key-encryption keys and rewrap secrets.", WEBHOOKS),
+    "outbox": LazyCommand(
+        "euterpe.cli.commands.webhooks.outbox:outbox", "List webhook events and send them again.", WEBHOOKS
+    ),
+    "kek": LazyCommand(
+        "euterpe.cli.commands.webhooks.kek:kek", "Show key-encryption keys and rewrap secrets.", WEBHOOKS
+    ),
 }
 
 

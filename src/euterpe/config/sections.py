@@ -29,7 +29,7 @@ from euterpe.config.kinds import (
 )
 from euterpe.config.settings import Section, setting
 from euterpe.model.duration import SECOND_US
-from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, PAYLOAD_CEILING, PAYLOAD_LIMIT
+from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, PAYLOAD_CEILING, PAYLOAD_LIMIT
 
 MINUTE_US = 60 * SECOND_US
 HOUR_US = 60 * MINUTE_US

@@ -9,8 +9,8 @@ from euterpe.dashboard.parts.masking import edited_payload
 from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput, JobNotFound
-from euterpe.model.replay import replay_of
 from euterpe.model.state import State
+from euterpe.model.submitting.replay import replay_of
 from euterpe.ports import Store, Wakeups
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.routes.submissions import job_id_of

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.document import rfc3339
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow
+from euterpe.model.reading.document import rfc3339
+from euterpe.model.reading.views import Search
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.views import Search
 
 COUNTED: Final = 10_000
 """Jobs of a query are counted up to here; behind it the answer is "more than"."""

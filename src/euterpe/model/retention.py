@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.submission import DAY_US
+from euterpe.model.submitting.submission import DAY_US
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):

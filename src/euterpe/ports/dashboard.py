@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from euterpe.model.accounts import StoredKey
-from euterpe.model.overview import EventPage, Neighbours, Overview, Workers
+from euterpe.model.reading.overview import EventPage, Neighbours, Overview, Workers
 
 
 class Sessions(Protocol):

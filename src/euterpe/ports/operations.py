@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from euterpe.model.bulk import BulkOperation, BulkOrder, JobCount
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
 
 
 class BulkOperations(Protocol):

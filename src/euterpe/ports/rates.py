@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from euterpe.model.rate import KeyRate, Rate
-from euterpe.model.submission import LOCAL_REQUESTER
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 
 
 class KeyRates(Protocol):

@@ -8,7 +8,7 @@ from typing import Protocol
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.worker_reports import News, Renewed, TokenHeartbeat, TokenReply, TokenReport
 from euterpe.model.job import Claim
-from euterpe.model.views import Change, Usage
+from euterpe.model.reading.views import Change, Usage
 
 
 class ServingStore(Protocol):

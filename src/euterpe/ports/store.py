@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from euterpe.model.batch import Draft, Receipt, Unit
-from euterpe.model.changes import Changes
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, JobRow, Lease
-from euterpe.model.replayed import Replayed
+from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.reading.why import Explanation
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
-from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
-from euterpe.model.why import Explanation
+from euterpe.model.submitting.batch import Draft, Receipt, Unit
+from euterpe.model.submitting.changes import Changes
+from euterpe.model.submitting.replayed import Replayed
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports.claims import Claims
 from euterpe.ports.completions import CallerCompletions
 from euterpe.ports.crons import CronStore

@@ -11,7 +11,7 @@ import msgspec
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import Priority, parse_priority
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.producer.tree import FoundFile
 
 HIGH: Final = "high"

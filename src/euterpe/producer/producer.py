@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.errors import IdempotencyConflict, InvalidInput
-from euterpe.model.submission import LONGEST_US, Submission
+from euterpe.model.submitting.submission import LONGEST_US, Submission
 from euterpe.ports import RateLimit, Store
 from euterpe.producer.pacing import Unlimited
 from euterpe.producer.settling import SettlingFiles

@@ -13,24 +13,24 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from euterpe.backends.engines import Backend, connect
-from euterpe.model.batch import Receipt
 from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import State
-from euterpe.model.submission import PAYLOAD_CEILING, Submission
+from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.submission import PAYLOAD_CEILING, Submission
 from euterpe.ports import Clock, Store, Wakeups
 from euterpe.queue.definition.cron import Cron
 from euterpe.queue.definition.job_type import Definition
 from euterpe.queue.handle import JobHandle, handle_of_row
 from euterpe.queue.result_wait import Watching
-from euterpe.queue.submit_middleware import SubmitMiddleware, submit_through
+from euterpe.queue.submitting.submit_middleware import SubmitMiddleware, submit_through
 from euterpe.runtime.shutdown import ShutdownDeadline
-from euterpe.worker.breaker import SharedCircuits
-from euterpe.worker.handlers import Handlers
-from euterpe.worker.hooks import Hooks
+from euterpe.worker.claiming.breaker import SharedCircuits
+from euterpe.worker.handling.handlers import Handlers
+from euterpe.worker.handling.hooks import Hooks
 
 
 class QueueCore:

@@ -6,8 +6,8 @@ from types import NoneType
 from typing import Any
 
 from euterpe.model.errors import InvalidInput
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 
 
 def search_of(

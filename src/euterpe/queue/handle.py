@@ -8,17 +8,17 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from euterpe.model.document import rfc3339
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import JobFailed, StoreUnavailable, UnprocessableRow
 from euterpe.model.failures.job_error import error_of
 from euterpe.model.job import JobRow
-from euterpe.model.references import ResultSource
+from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import TERMINAL, State
+from euterpe.model.submitting.references import ResultSource
 from euterpe.queue.job import Job, Progress, job_of
 from euterpe.queue.ports import JobSource
 from euterpe.runtime.wait import happens_within
-from euterpe.worker.json_types import converted
+from euterpe.worker.handling.json_types import converted
 
 R = TypeVar("R")
 

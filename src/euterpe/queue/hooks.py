@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from euterpe.model.errors import InvalidInput
 from euterpe.queue.core import QueueCore
-from euterpe.queue.submit_middleware import NewJob
+from euterpe.queue.submitting.submit_middleware import NewJob
 from euterpe.worker.context import Context
-from euterpe.worker.hooks import name_of
-from euterpe.worker.lifespan import lifespan_of
+from euterpe.worker.handling.hooks import name_of
+from euterpe.worker.handling.lifespan import lifespan_of
 
 MakesLifespan = TypeVar(
     "MakesLifespan", bound=Callable[[], AsyncIterator[Any]] | Callable[[], AbstractAsyncContextManager[Any]]

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from euterpe.model.batch import Draft
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Draft
+from euterpe.model.submitting.submission import Submission
 
 
 class JobSource(Protocol):

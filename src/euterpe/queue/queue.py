@@ -12,22 +12,22 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.duration import DurationLike
 from euterpe.model.errors import InvalidInput
 from euterpe.model.state import State
-from euterpe.model.submission import PAYLOAD_LIMIT
+from euterpe.model.submitting.submission import PAYLOAD_LIMIT
 from euterpe.ports import Capability, Clock
 from euterpe.queue.core import QueueCore
 from euterpe.queue.criteria import pause_target, search_of
-from euterpe.queue.crons import Crons
 from euterpe.queue.definition.cron import Cron, add_cron
 from euterpe.queue.definition.job_type import Call, CronDecorator, JobDecorator, JobType, after_previous, register
 from euterpe.queue.definition.options import Options, Updates, changes_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.hooks import QueueHooks
 from euterpe.queue.job import Attempt, Job, Page, Stats, attempt_of, job_of, jobs_of
-from euterpe.queue.rates import Rates
-from euterpe.queue.submitter import Submitter
+from euterpe.queue.steering.crons import Crons
+from euterpe.queue.steering.rates import Rates
+from euterpe.queue.submitting.submitter import Submitter
+from euterpe.queue.submitting.workflow import Workflow
 from euterpe.queue.sync import SyncQueue
 from euterpe.queue.worker import Worker, WorkerOptions
-from euterpe.queue.workflow import Workflow
 from euterpe.worker.context import Context
 
 P = ParamSpec("P")

@@ -21,12 +21,12 @@ from euterpe.model.state import State
 from euterpe.ports import Capability, CronStore, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
 from euterpe.queue.definition.cron_clock import keep_time
-from euterpe.queue.submitter import Submitter
+from euterpe.queue.submitting.submitter import Submitter
 from euterpe.webhook.service import WebhookService
 from euterpe.worker.attempt import AttemptRun
+from euterpe.worker.handling.lifespan import opened
 from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.identity import worker_id
-from euterpe.worker.lifespan import opened
 from euterpe.worker.maintenance import PROMOTE_S, Sweeper
 from euterpe.worker.worker import WorkerLoop, WorkerSettings
 

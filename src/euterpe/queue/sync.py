@@ -15,7 +15,7 @@ from euterpe.queue.definition.job_type import Call
 from euterpe.queue.definition.options import Options, Updates
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.job import Attempt, Job, Page, Stats
-from euterpe.queue.submitter import Submitter
+from euterpe.queue.submitting.submitter import Submitter
 
 T = TypeVar("T")
 Answers = Callable[..., Coroutine[Any, Any, T]]

@@ -15,9 +15,9 @@ from typing import Any, Final, TypedDict
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.ports import Telemetry
-from euterpe.queue.circuit_breaker import CircuitBreakerOptions, breaker_policy_of
 from euterpe.queue.run import Controls, ServiceOptions, run_worker
-from euterpe.queue.submitter import Submitter
+from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions, breaker_policy_of
+from euterpe.queue.submitting.submitter import Submitter
 from euterpe.worker.identity import next_worker_id
 from euterpe.worker.worker import WorkerSettings
 

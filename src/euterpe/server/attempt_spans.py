@@ -10,7 +10,7 @@ from euterpe.model.job import Claim, attempt_id
 from euterpe.ports import Span, Trace
 from euterpe.server.http.asgi import Request
 from euterpe.wire.worker import OWN_SPANS
-from euterpe.worker.telemetry import outcome_name
+from euterpe.worker.reporting.telemetry import outcome_name
 
 OPEN_LIMIT: Final = 10_000
 

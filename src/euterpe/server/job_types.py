@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 
 
 class DeclaredType(Protocol):

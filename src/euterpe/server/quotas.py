@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.submission import Submission
-from euterpe.model.views import Usage
+from euterpe.model.reading.views import Usage
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import ServingStore
 from euterpe.server.http.problems import Refusal
 

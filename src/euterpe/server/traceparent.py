@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.submission import TAGS_LIMIT, TRACE_TAG, Submission
+from euterpe.model.submitting.submission import TAGS_LIMIT, TRACE_TAG, Submission
 from euterpe.server.http.asgi import Request
 
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)

@@ -17,7 +17,7 @@ from euterpe.backends.rate_limits import shared_rate_limit
 from euterpe.config import Config
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.retry import RetryPolicy
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import RateLimit
 from euterpe.producer.globs import Globs
 from euterpe.producer.jobs import PriorityByExtension, file_jobs, level_of

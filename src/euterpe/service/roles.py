@@ -32,9 +32,9 @@ from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import Capability, MessageTransport, Trace
-from euterpe.queue.circuit_breaker import CircuitBreakerOptions
 from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.run import ServiceOptions
+from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions
 from euterpe.queue.worker import Worker, WorkerOptions
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
 from euterpe.service.bootstrap import FirstKey, welcome

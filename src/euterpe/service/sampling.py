@@ -7,8 +7,8 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from euterpe.model.reading.views import QueueDepth
 from euterpe.model.state import State
-from euterpe.model.views import QueueDepth
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import Capability, Store
 from euterpe.runtime.outage import Outage

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.state import TRANSCODE_STAGES
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.transcode.batch import BatchProblem, outputs_for
 from euterpe.transcode.schema.locations import LocalDestination, LocalSource
 from euterpe.transcode.schema.outputs import Output

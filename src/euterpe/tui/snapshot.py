@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from euterpe.model.job import JobRow
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 from euterpe.ports import Capability, Store
 
 RUNNING_SHOWN: Final = 100

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from euterpe.model.bulk import COUNTED, Skipped
 from euterpe.model.failures.group import GROUPS_LIMIT
-from euterpe.model.job_query import QUERY_LIMIT
+from euterpe.model.reading.job_query import QUERY_LIMIT
 from euterpe.wire.jobs import PAGE_LIMIT, Timestamp, Whose
 
 Query = Annotated[str, Meta(min_length=1, max_length=QUERY_LIMIT, description="As in `state:failed type:report.*`")]

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from euterpe.model.job_query import QUERY_LIMIT
-from euterpe.model.submission import KEY_LIMIT, MAX_ATTEMPTS_LIMIT, NAME_LIMIT, TAGS_LIMIT, URL_LIMIT
-from euterpe.model.why import AHEAD_LIMIT, Reason
+from euterpe.model.reading.job_query import QUERY_LIMIT
+from euterpe.model.reading.why import AHEAD_LIMIT, Reason
+from euterpe.model.submitting.submission import KEY_LIMIT, MAX_ATTEMPTS_LIMIT, NAME_LIMIT, TAGS_LIMIT, URL_LIMIT
 
 StateName = Literal[
     "pending", "scheduled", "delayed", "running", "retrying", "completed", "failed", "dead_letter", "cancelled"

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
-from euterpe.model.submission import NAME_LIMIT
+from euterpe.model.submitting.submission import NAME_LIMIT
 from euterpe.wire.jobs import BATCH_LIMIT, Accepted, BatchJobBody, Duration, Key, StateName, Timestamp
 
 WorkerId = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]

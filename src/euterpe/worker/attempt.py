@@ -23,7 +23,7 @@ from euterpe.model.job import Claim
 from euterpe.observe.log_context import running_job
 from euterpe.worker.context import Context
 from euterpe.worker.failures import BadPayload, UnstorableResult, failure_of
-from euterpe.worker.handlers import Handler, encode_result
+from euterpe.worker.handling.handlers import Handler, encode_result
 
 LAST_NEWS_S: Final = 5.0
 """How long an interrupted attempt waits for its last news to be written."""

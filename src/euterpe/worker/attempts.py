@@ -14,19 +14,19 @@ from typing import Final
 
 from euterpe.model.claims.outcome import Cancelled, Outcome, Released
 from euterpe.model.job import Claim, Lease
-from euterpe.model.submission import OVERRUN_US
+from euterpe.model.submitting.submission import OVERRUN_US
 from euterpe.ports import Trace
 from euterpe.worker.attempt import Around, AttemptRun, HandlerInterruption, Means
-from euterpe.worker.breaker import QueueBreakers
+from euterpe.worker.claiming.breaker import QueueBreakers
+from euterpe.worker.claiming.prefetch import AHEAD_LIMIT, PATIENCE_S, ReadyBuffer, ReadyJob
 from euterpe.worker.context import Context
 from euterpe.worker.execution.processes import Processes
 from euterpe.worker.execution.threads import Threads
-from euterpe.worker.handlers import Handlers
+from euterpe.worker.handling.handlers import Handlers
 from euterpe.worker.heartbeat.lease_table import LeaseTable
-from euterpe.worker.job_log import job_keys
-from euterpe.worker.prefetch import AHEAD_LIMIT, PATIENCE_S, ReadyBuffer, ReadyJob
-from euterpe.worker.reporter import WorkerReporter
-from euterpe.worker.telemetry import outcome_name
+from euterpe.worker.reporting.job_log import job_keys
+from euterpe.worker.reporting.reporter import WorkerReporter
+from euterpe.worker.reporting.telemetry import outcome_name
 
 log = logging.getLogger("euterpe.worker")
 

@@ -19,7 +19,7 @@ from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, Pe
 from euterpe.model.job import Claim
 from euterpe.model.rate import LARGEST_BURST
 from euterpe.model.state import check_advance
-from euterpe.model.submission import RESULT_LIMIT, Submission
+from euterpe.model.submitting.submission import RESULT_LIMIT, Submission
 
 T = TypeVar("T")
 

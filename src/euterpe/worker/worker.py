@@ -21,25 +21,25 @@ from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
-from euterpe.model.submission import RESULT_LIMIT
+from euterpe.model.submitting.submission import RESULT_LIMIT
 from euterpe.ports import CallerCompletions, Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import RunningAttempts, leases_of
-from euterpe.worker.breaker import QueueBreakers, SharedCircuits
 from euterpe.worker.cancel_watch import CancelWatch
-from euterpe.worker.claim_plan import LANES, ClaimPlan
-from euterpe.worker.completions import HandlerCompletions
+from euterpe.worker.claiming.breaker import QueueBreakers, SharedCircuits
+from euterpe.worker.claiming.claim_plan import LANES, ClaimPlan
+from euterpe.worker.claiming.prefetch import Pace
 from euterpe.worker.context import NO_STATE
-from euterpe.worker.handlers import Handlers
+from euterpe.worker.handling.handlers import Handlers
+from euterpe.worker.handling.hooks import AttemptHooks
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
-from euterpe.worker.hooks import AttemptHooks
-from euterpe.worker.job_log import job_keys, report_end, report_starts
-from euterpe.worker.prefetch import Pace
-from euterpe.worker.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
-from euterpe.worker.telemetry import Silent, tell_claims, tell_completed, tell_settled
+from euterpe.worker.reporting.completions import HandlerCompletions
+from euterpe.worker.reporting.job_log import job_keys, report_end, report_starts
+from euterpe.worker.reporting.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
+from euterpe.worker.reporting.telemetry import Silent, tell_claims, tell_completed, tell_settled
 
 log = logging.getLogger("euterpe.worker")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from euterpe.model.job import Claim
-from euterpe.model.submission import LOCAL_REQUESTER
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.stores.sql.store import SqlStore
 from euterpe.transcode.credentials.repository import CredentialStore
 from euterpe.transcode.schema.locations import (

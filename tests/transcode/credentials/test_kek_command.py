@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from euterpe.cli.commands.kek import kek
+from euterpe.cli.commands.webhooks.kek import kek
 from euterpe.cli.session import CliSession
 from euterpe.crypto import Keyring
 from euterpe.stores.sql.sqlite.engine import SqliteEngine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 from euterpe.transcode.shared_work import KEPT_US, SharedResult, SharedWorkStore
 from euterpe.transcode.storage.ports import UploadAttempt

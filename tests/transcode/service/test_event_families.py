@@ -15,7 +15,7 @@ from euterpe.model.events.names import family_of
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.state import TRANSCODE_STAGES, State
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.store import SqlStore
 from tests.sql_stores import sql
 

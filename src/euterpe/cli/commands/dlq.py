@@ -16,10 +16,10 @@ from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.output import confirm, note, print_json, say, shown_json
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, JOB_ID
-from euterpe.model.batch import Receipt
 from euterpe.model.job import JobRow
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
+from euterpe.model.submitting.batch import Receipt
 
 PAGE = 200
 

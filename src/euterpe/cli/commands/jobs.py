@@ -16,14 +16,14 @@ from euterpe.cli.output import age, confirm, note, print_fields, print_json, pri
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID, PAIR
 from euterpe.model.bulk import Action
-from euterpe.model.changes import Changes
-from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import EuterpeError, UnprocessableRow
 from euterpe.model.job import AttemptRow, JobRow, read_error
-from euterpe.model.job_query import joined, parse_query
 from euterpe.model.priority import PRIORITY_NAMES, parse_priority
+from euterpe.model.reading.document import job_document, rfc3339
+from euterpe.model.reading.job_query import joined, parse_query
+from euterpe.model.reading.views import Search, SearchPage
 from euterpe.model.state import State
-from euterpe.model.views import Search, SearchPage
+from euterpe.model.submitting.changes import Changes
 
 STATES = click.Choice([str(state) for state in State])
 

@@ -13,10 +13,10 @@ from euterpe.cli.output import note, print_json, print_table, say, span
 from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
 from euterpe.cli.values import NAMES
 from euterpe.config import redact_url
-from euterpe.model.document import job_document
 from euterpe.model.job import JobRow
+from euterpe.model.reading.document import job_document
+from euterpe.model.reading.views import StoreStats
 from euterpe.model.state import State
-from euterpe.model.views import StoreStats
 
 SHOWN = (State.SCHEDULED, State.RUNNING, State.RETRYING, State.DELAYED, State.PENDING)
 ENDED = (State.COMPLETED, State.FAILED, State.DEAD_LETTER, State.CANCELLED)

@@ -14,9 +14,9 @@ from euterpe.cli.commands.jobs import print_job
 from euterpe.cli.output import note, print_json, say
 from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
 from euterpe.cli.values import DURATION, INSTANT, JOB_ID, JSON, PAIR
-from euterpe.model.document import job_document
 from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.document import job_document
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.queue import Queue, core_of

@@ -16,9 +16,9 @@ from euterpe.dashboard.serving import Form, NoQuery, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.bulk import Action, BulkOperation, BulkOrder, JobCount, OperationState
 from euterpe.model.errors import InvalidInput
-from euterpe.model.job_query import parse_query
-from euterpe.model.overview import Count
-from euterpe.model.views import Search
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.overview import Count
+from euterpe.model.reading.views import Search
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.http.problems import Refusal

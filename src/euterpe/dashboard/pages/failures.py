@@ -18,11 +18,11 @@ from euterpe.dashboard.parts.words import counted, moment
 from euterpe.dashboard.serving import NoQuery, PageServing, to_sign_in
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.bulk import Action
-from euterpe.model.document import rfc3339, status_document
 from euterpe.model.failures.group import FailureGroup, FailureGroups
-from euterpe.model.job_query import parse_query
-from euterpe.model.overview import Count
-from euterpe.model.views import Search
+from euterpe.model.reading.document import rfc3339, status_document
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.overview import Count
+from euterpe.model.reading.views import Search
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Header, Request, Stream
 

@@ -18,13 +18,13 @@ from euterpe.dashboard.parts.masking import masked_text
 from euterpe.dashboard.parts.tree import json_tree
 from euterpe.dashboard.parts.words import duration, moment, short_id, shown_url, state_mark
 from euterpe.dashboard.sign_in import Visitor
-from euterpe.model.document import tags_of
 from euterpe.model.errors import JobNotFound
 from euterpe.model.job import AttemptRow, JobRow
-from euterpe.model.overview import GraphNode, Neighbours
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.document import tags_of
+from euterpe.model.reading.overview import GraphNode, Neighbours
+from euterpe.model.reading.why import Explanation
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.why import Explanation
 from euterpe.ports import DashboardReads, Store
 from euterpe.server.http.asgi import Request
 from euterpe.server.routes.submissions import job_id_of

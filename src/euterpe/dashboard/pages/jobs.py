@@ -15,10 +15,10 @@ from euterpe.dashboard.parts.words import GLYPHS, duration, moment, short_id, st
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow
-from euterpe.model.job_query import joined as joined_search
-from euterpe.model.job_query import parse_query, words_of
+from euterpe.model.reading.job_query import joined as joined_search
+from euterpe.model.reading.job_query import parse_query, words_of
+from euterpe.model.reading.views import Search, SearchPage
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.views import Search, SearchPage
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Request
 

@@ -16,11 +16,11 @@ from euterpe.dashboard.parts.words import GLYPHS, counted, duration, moment, num
 from euterpe.dashboard.serving import NoQuery
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.failures.group import FailureGroups
-from euterpe.model.job_query import query_text
-from euterpe.model.overview import Backlog, Count, Overview
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.job_query import query_text
+from euterpe.model.reading.overview import Backlog, Count, Overview
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 from euterpe.ports import DashboardReads, Store
 from euterpe.server.http.asgi import Request
 

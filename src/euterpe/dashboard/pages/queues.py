@@ -17,8 +17,8 @@ from euterpe.dashboard.parts.words import duration, moment, number, short_id
 from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput
-from euterpe.model.overview import Backlog, Running, Workers
-from euterpe.model.views import Search
+from euterpe.model.reading.overview import Backlog, Running, Workers
+from euterpe.model.reading.views import Search
 from euterpe.ports import DashboardReads, Store, Wakeups
 from euterpe.server.http.asgi import Answer, Request
 

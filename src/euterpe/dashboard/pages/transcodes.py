@@ -14,8 +14,8 @@ from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import moment, state_mark
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.job import JobRow
+from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.views import Search
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Request
 

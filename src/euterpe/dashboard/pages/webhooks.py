@@ -19,7 +19,7 @@ from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import JobNotFound
 from euterpe.model.events.outbox import DeliveryRecord, OutboxEvent
-from euterpe.model.overview import EventPage
+from euterpe.model.reading.overview import EventPage
 from euterpe.ports import OUTBOX_CHANNEL, DashboardReads, Store, Wakeups
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.routes.submissions import job_id_of

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Html
 from euterpe.dashboard.parts.words import duration, number
-from euterpe.model.overview import WINDOW_S, EndsSeries
+from euterpe.model.reading.overview import WINDOW_S, EndsSeries
 from euterpe.model.state import State
 
 BARS: Final = 60

@@ -8,7 +8,7 @@ from typing import Final
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Html
 from euterpe.dashboard.parts.words import GLYPHS, short_id, state_words
-from euterpe.model.overview import GraphNode
+from euterpe.model.reading.overview import GraphNode
 
 WIDTH: Final = 164
 HEIGHT: Final = 40

@@ -6,8 +6,8 @@ from typing import Final
 
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html
-from euterpe.model.document import rfc3339
-from euterpe.model.overview import Count
+from euterpe.model.reading.document import rfc3339
+from euterpe.model.reading.overview import Count
 from euterpe.model.state import State
 
 SECOND_US: Final = 1_000_000

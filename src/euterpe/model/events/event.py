@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.document import rfc3339, status_document
 from euterpe.model.events.names import family_of, has_event_in
 from euterpe.model.job import JobRow
-from euterpe.model.readable import is_json, origin_of
+from euterpe.model.reading.document import rfc3339, status_document
+from euterpe.model.reading.readable import is_json, origin_of
+from euterpe.model.reading.status_report import status_report
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.status_report import status_report
 
 PAYLOAD_VERSION: Final = 1
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.document import rfc3339
+from euterpe.model.reading.document import rfc3339
 
 GROUPS_LOOKED_AT: Final = 1_000
 """Fingerprints that one question looks at. More than that means that messages hold something that is not replaced."""

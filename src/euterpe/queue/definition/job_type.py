@@ -10,13 +10,13 @@ import msgspec
 
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.references import ReferenceBook, has_references, put_previous
-from euterpe.model.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
+from euterpe.model.submitting.references import ReferenceBook, has_references, put_previous
+from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
 from euterpe.queue.definition.options import NAMES, Options, depending_on, encode_payload, submission_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.ports import SubmitsCalls
 from euterpe.worker.context import Context
-from euterpe.worker.handlers import Handler, Handlers, handler_of
+from euterpe.worker.handling.handlers import Handler, Handlers, handler_of
 
 P = ParamSpec("P")
 R = TypeVar("R")

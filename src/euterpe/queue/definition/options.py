@@ -9,18 +9,18 @@ from typing import Any, Final, TypedDict
 
 from msgspec import UNSET
 
-from euterpe.model.changes import Changes
 from euterpe.model.dependency import Dependency, parse_dependency
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.backoff import Backoff, CustomDelay
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.priority import Priority, parse_priority
-from euterpe.model.references import ReferenceBook
-from euterpe.model.submission import Submission
-from euterpe.model.unique import Unique, parse_unique
+from euterpe.model.submitting.changes import Changes
+from euterpe.model.submitting.references import ReferenceBook
+from euterpe.model.submitting.submission import Submission
+from euterpe.model.submitting.unique import Unique, parse_unique
 from euterpe.queue.definition.backoffs import parse_backoff
-from euterpe.worker.json_types import to_json_with_references
+from euterpe.worker.handling.json_types import to_json_with_references
 
 
 class Options(TypedDict, total=False):

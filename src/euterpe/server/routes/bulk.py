@@ -6,8 +6,8 @@ import msgspec
 
 from euterpe.model.bulk import Action, BulkOrder, operation_document
 from euterpe.model.failures.group import group_document
-from euterpe.model.job_query import parse_query
-from euterpe.model.views import Search
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.views import Search
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.routes.jobs import REPLAYED, key_header, whose_jobs

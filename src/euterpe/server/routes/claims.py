@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.document import rfc3339
 from euterpe.model.job import Claim
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.document import rfc3339
 from euterpe.ports import Address
 from euterpe.wire.worker import ClaimedJob, OneClaimed, StreamRef
 

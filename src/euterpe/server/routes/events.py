@@ -17,10 +17,10 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.document import rfc3339
 from euterpe.model.errors import EuterpeError
+from euterpe.model.reading.document import rfc3339
+from euterpe.model.reading.views import Change
 from euterpe.model.state import TERMINAL, status
-from euterpe.model.views import Change
 from euterpe.ports import ServingStore
 from euterpe.server.http.asgi import Request, Stream
 from euterpe.server.http.problems import Refusal

@@ -9,15 +9,15 @@ import msgspec
 from msgspec import UNSET
 
 from euterpe.model.accounts import Scope
-from euterpe.model.changes import Changes
-from euterpe.model.document import job_document, rfc3339
 from euterpe.model.errors import JobNotFound
 from euterpe.model.job import AttemptRow, JobRow, read_error
-from euterpe.model.job_query import joined, parse_query
 from euterpe.model.priority import parse_priority
+from euterpe.model.reading.document import job_document, rfc3339
+from euterpe.model.reading.job_query import joined, parse_query
+from euterpe.model.reading.views import Search, StoreStats
 from euterpe.model.state import State
-from euterpe.model.submission import KEY_LIMIT
-from euterpe.model.views import Search, StoreStats
+from euterpe.model.submitting.changes import Changes
+from euterpe.model.submitting.submission import KEY_LIMIT
 from euterpe.ports import Store, Wakeups
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import Refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from euterpe.model.accounts import Scope
-from euterpe.model.batch import as_stored
+from euterpe.model.submitting.batch import as_stored
 from euterpe.ports import Store, Wakeups
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.http.problems import Refusal

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from euterpe.model.document import rfc3339
 from euterpe.model.errors import JobNotFound
 from euterpe.model.events.outbox import DeliveryRecord, OutboxEvent
+from euterpe.model.reading.document import rfc3339
 from euterpe.ports import OutboxStore
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.routes.jobs import whose_jobs

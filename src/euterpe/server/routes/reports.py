@@ -17,7 +17,7 @@ from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category, Failure, category_of_status
 from euterpe.model.job import parse_attempt_id
-from euterpe.model.submission import RESULT_LIMIT
+from euterpe.model.submitting.submission import RESULT_LIMIT
 from euterpe.server.http.decoding import canonical_json
 from euterpe.server.http.problems import Refusal, pointer_of
 from euterpe.server.routes.submissions import bytes_of

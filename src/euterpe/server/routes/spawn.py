@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.batch import Parent, Receipt, Unit
 from euterpe.model.claims.worker_reports import hash_token
 from euterpe.model.errors import JobNotFound, StaleLease
 from euterpe.model.job import parse_attempt_id
+from euterpe.model.submitting.batch import Parent, Receipt, Unit
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.http.problems import refused_lease

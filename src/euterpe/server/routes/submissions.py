@@ -9,15 +9,15 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from euterpe.model.batch import Draft, new_ids
 from euterpe.model.dependency import Dependency
 from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.priority import parse_priority
-from euterpe.model.submission import Submission, check
-from euterpe.model.unique import Unique
+from euterpe.model.submitting.batch import Draft, new_ids
+from euterpe.model.submitting.submission import Submission, check
+from euterpe.model.submitting.unique import Unique
 from euterpe.server.http.decoding import opaque_json
 from euterpe.server.http.problems import Refusal, pointer_of, refusal_of
 from euterpe.server.job_types import UNDECLARED, JobTypes

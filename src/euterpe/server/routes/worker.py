@@ -16,9 +16,9 @@ import msgspec
 
 from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.worker_reports import REFUSED, News, Renewed, TokenHeartbeat, TokenReply, TokenReport
-from euterpe.model.document import rfc3339
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
+from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import State
 from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, ServingStore, Telemetry, Trace, Wakeups
 from euterpe.server.attempt_spans import AttemptSpans
@@ -45,8 +45,8 @@ from euterpe.wire.worker import (
     TurnBody,
     Wanted,
 )
-from euterpe.worker.job_log import report_attempt
-from euterpe.worker.telemetry import reason_of
+from euterpe.worker.reporting.job_log import report_attempt
+from euterpe.worker.reporting.telemetry import reason_of
 
 COMPLETED: Final = msgspec.json.encode(CompleteAnswer(ok=True, ack=True))
 _NOTHING: Final = Answer(200, msgspec.json.encode(NothingClaimed()))

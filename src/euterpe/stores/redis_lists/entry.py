@@ -13,7 +13,7 @@ from euterpe.model.failures.retry import RetryPolicy, retry_to_wire
 from euterpe.model.job import AttemptRow, JobRow
 from euterpe.model.priority import PRIORITY_NAMES, Priority
 from euterpe.model.state import CLAIMED, State
-from euterpe.model.submission import (
+from euterpe.model.submitting.submission import (
     EXECUTION_TIMEOUT_US,
     LOCAL_REQUESTER,
     TRACE_TAG,

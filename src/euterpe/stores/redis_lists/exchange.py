@@ -13,7 +13,7 @@ from euterpe.model.claims.outcome import Settlement, stages_unfinished, unproces
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State, check_advance
-from euterpe.model.submission import EXECUTION_TIMEOUT_US, LIFETIME_US, OVERRUN_US, VISIBILITY_US
+from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, LIFETIME_US, OVERRUN_US, VISIBILITY_US
 from euterpe.ports import Clock
 from euterpe.stores.redis_lists.entry import ForeignJobs, Rows
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken

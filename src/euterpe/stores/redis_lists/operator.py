@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.changes import Changes, changed
 from euterpe.model.claims.outcome import Settlement, taken_away
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned, StoreUnavailable, Unsupported
 from euterpe.model.job import AttemptRow, JobRow
-from euterpe.model.replay import replay_of
 from euterpe.model.state import TERMINAL, By, State, check_move
-from euterpe.model.submission import Submission, check_name
+from euterpe.model.submitting.changes import Changes, changed
+from euterpe.model.submitting.replay import replay_of
+from euterpe.model.submitting.submission import Submission, check_name
 from euterpe.stores.redis_lists.entry import SEPARATOR, Rows, attempt_rows, changed_entry
 from euterpe.stores.redis_lists.exchange import ListTurns
 from euterpe.stores.redis_lists.scripts import RedisScripts

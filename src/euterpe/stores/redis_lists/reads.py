@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.job import JobRow
+from euterpe.model.reading.views import QueueDepth, StoreStats
+from euterpe.model.reading.why import AHEAD_LIMIT, Explanation, Situation, explain
 from euterpe.model.state import LIVE, State
-from euterpe.model.views import QueueDepth, StoreStats
-from euterpe.model.why import AHEAD_LIMIT, Explanation, Situation, explain
 from euterpe.stores.redis_lists.entry import SEPARATOR, Rows, read_entry
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts
 from euterpe.stores.redis_lists.settings import ListSettings

@@ -23,7 +23,7 @@ from euterpe.model.failures.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
 from euterpe.model.job import JobRow
 from euterpe.model.retention import KEEP, Retention, Swept
 from euterpe.model.state import TERMINAL, By, State
-from euterpe.model.submission import KEY_KEPT_AFTER_END_US
+from euterpe.model.submitting.submission import KEY_KEPT_AFTER_END_US
 from euterpe.ports import Telemetry
 from euterpe.stores.redis_lists.entry import read_entry
 from euterpe.stores.redis_lists.exchange import ListTurns

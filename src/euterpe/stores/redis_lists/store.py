@@ -8,16 +8,18 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
-from euterpe.model.changes import Changes, check_changes
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
-from euterpe.model.replayed import REPLAY_KEY, Replayed
+from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.reading.why import Explanation
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submission import (
+from euterpe.model.submitting.batch import Draft, Parent, Receipt, Unit, drafts_of
+from euterpe.model.submitting.changes import Changes, check_changes
+from euterpe.model.submitting.replayed import REPLAY_KEY, Replayed
+from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
     PAYLOAD_CEILING,
     PAYLOAD_LIMIT,
@@ -26,8 +28,6 @@ from euterpe.model.submission import (
     check,
     check_key,
 )
-from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
-from euterpe.model.why import Explanation
 from euterpe.ports import (
     EVERYTHING,
     BulkOperations,

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.batch import Draft, Receipt, Unit
-from euterpe.model.document import rfc3339
 from euterpe.model.errors import (
     EuterpeError,
     IdempotencyConflict,
@@ -20,8 +18,10 @@ from euterpe.model.errors import (
     Unsupported,
 )
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import State
-from euterpe.model.submission import (
+from euterpe.model.submitting.batch import Draft, Receipt, Unit
+from euterpe.model.submitting.submission import (
     EXECUTION_TIMEOUT_US,
     LOCAL_REQUESTER,
     VISIBILITY_US,

@@ -14,11 +14,11 @@ from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease, parse_attempt_id
-from euterpe.model.job_query import query_text
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.job_query import query_text
+from euterpe.model.reading.views import Search
 from euterpe.model.state import PLAIN_STAGES, State
-from euterpe.model.submission import EXECUTION_TIMEOUT_US, NAME_LIMIT, VISIBILITY_US, Submission
-from euterpe.model.views import Search
+from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, NAME_LIMIT, VISIBILITY_US, Submission
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

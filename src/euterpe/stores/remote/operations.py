@@ -6,12 +6,12 @@ from datetime import datetime
 
 import msgspec
 
-from euterpe.model.batch import as_stored
 from euterpe.model.bulk import Action, BulkOperation, BulkOrder, JobCount, OperationState
 from euterpe.model.errors import JobNotFound
 from euterpe.model.failures.group import FailureGroup, FailureGroups
-from euterpe.model.job_query import query_text
-from euterpe.model.views import Search
+from euterpe.model.reading.job_query import query_text
+from euterpe.model.reading.views import Search
+from euterpe.model.submitting.batch import as_stored
 from euterpe.stores.remote.documents import microseconds
 from euterpe.stores.remote.session import ControlPlaneSession, Subject, whose
 

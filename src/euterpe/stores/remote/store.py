@@ -14,21 +14,28 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from euterpe.model.batch import Draft, Receipt, Unit, as_stored, drafts_of
 from euterpe.model.bulk import BulkProgress
-from euterpe.model.changes import Changes, check_changes
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
-from euterpe.model.document import rfc3339
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.priority import PRIORITY_NAMES
-from euterpe.model.replayed import Replayed
+from euterpe.model.reading.document import rfc3339
+from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.reading.why import Explanation
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, LOCAL_REQUESTER, PAYLOAD_LIMIT, Submission, check, check_key
-from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
-from euterpe.model.why import Explanation
+from euterpe.model.submitting.batch import Draft, Receipt, Unit, as_stored, drafts_of
+from euterpe.model.submitting.changes import Changes, check_changes
+from euterpe.model.submitting.replayed import Replayed
+from euterpe.model.submitting.submission import (
+    IDEMPOTENCY_WINDOW_US,
+    LOCAL_REQUESTER,
+    PAYLOAD_LIMIT,
+    Submission,
+    check,
+    check_key,
+)
 from euterpe.ports import CANCEL_CHANNEL, Capability, CronStore, KeyRates, OutboxStore, ServingStore, Telemetry, Wakeups
 from euterpe.stores.remote.documents import (
     AttemptReply,

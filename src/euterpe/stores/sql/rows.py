@@ -11,7 +11,7 @@ import msgspec
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import JobRow
 from euterpe.model.state import CLAIMED, State
-from euterpe.model.submission import OVERRUN_US
+from euterpe.model.submitting.submission import OVERRUN_US
 from euterpe.stores.sql.program import Row
 
 _STATES = {str(state): state for state in State}

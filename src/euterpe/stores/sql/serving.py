@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from euterpe.model.views import Change, Usage
+from euterpe.model.reading.views import Change, Usage
 from euterpe.stores.sql.reads.changes import changes
 from euterpe.stores.sql.reads.usage import usage
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore

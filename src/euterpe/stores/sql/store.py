@@ -11,8 +11,6 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.batch import Draft, Parent, Receipt, Unit, drafts_of
-from euterpe.model.changes import Changes, check_changes
 from euterpe.model.claims.exchange import (
     COMPLETED,
     LEASE_TTL_US,
@@ -29,9 +27,13 @@ from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, Stor
 from euterpe.model.failures.failure import Category
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
-from euterpe.model.replayed import Replayed
+from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.reading.why import Explanation
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submission import (
+from euterpe.model.submitting.batch import Draft, Parent, Receipt, Unit, drafts_of
+from euterpe.model.submitting.changes import Changes, check_changes
+from euterpe.model.submitting.replayed import Replayed
+from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
     PAYLOAD_CEILING,
     PAYLOAD_LIMIT,
@@ -40,8 +42,6 @@ from euterpe.model.submission import (
     check,
     check_key,
 )
-from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
-from euterpe.model.why import Explanation
 from euterpe.ports import (
     CANCEL_CHANNEL,
     EVERYTHING,

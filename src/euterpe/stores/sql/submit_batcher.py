@@ -12,8 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from euterpe.model.batch import Unit
 from euterpe.model.errors import CommitUnknown, DataRejected, SchemaMismatch, StoreUnavailable
+from euterpe.model.submitting.batch import Unit
 from euterpe.stores.sql.jobs.submit import Answer
 
 GROUP_LIMIT: Final = 1000

@@ -12,8 +12,8 @@ import msgspec
 from euterpe.backends.database import database_of
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import Scope
-from euterpe.model.batch import Draft, Receipt, new_ids
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, JobNotFound
+from euterpe.model.submitting.batch import Draft, Receipt, new_ids
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import FieldError, Refusal

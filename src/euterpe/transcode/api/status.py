@@ -8,8 +8,8 @@ import msgspec
 
 from euterpe.model.errors import JobNotFound
 from euterpe.model.job import JobRow, read_error
+from euterpe.model.reading.status_report import status_report
 from euterpe.model.state import TERMINAL
-from euterpe.model.status_report import status_report
 from euterpe.ports import Store
 from euterpe.transcode.credentials.repository import CredentialStore, StoredCredentials
 from euterpe.transcode.estimate import RunHistory

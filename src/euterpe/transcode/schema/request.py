@@ -19,7 +19,7 @@ from euterpe.egress.target import EgressPolicy, check_url
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import parse_priority
 from euterpe.model.state import TRANSCODE_STAGES
-from euterpe.model.submission import PAYLOAD_LIMIT, Submission, check
+from euterpe.model.submitting.submission import PAYLOAD_LIMIT, Submission, check
 from euterpe.transcode.schema.checking import names_of, read_outputs
 from euterpe.transcode.schema.location_rules import read_locations
 from euterpe.transcode.schema.locations import (

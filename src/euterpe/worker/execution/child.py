@@ -24,7 +24,7 @@ import msgspec
 from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError, Unsupported
 from euterpe.model.job import Claim
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.worker.context import NO_STATE, Context, Sent
 from euterpe.worker.execution.pipe import (
     FromChild,
@@ -41,7 +41,7 @@ from euterpe.worker.execution.pipe import (
     to_line,
 )
 from euterpe.worker.failures import failure_of
-from euterpe.worker.handlers import Handler, encode_result, handler_of
+from euterpe.worker.handling.handlers import Handler, encode_result, handler_of
 
 ENDED_WITH_THE_WORKER = 113
 Stream = Any

@@ -8,7 +8,7 @@ import msgspec
 
 from euterpe.model.failures.failure import Failure
 from euterpe.model.job import Claim
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.submission import Submission
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 """Far above any payload, result or checkpoint that is let through, even in base64."""

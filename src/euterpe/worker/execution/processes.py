@@ -39,7 +39,7 @@ from euterpe.worker.execution.pipe import (
     to_line,
 )
 from euterpe.worker.failures import HandlerFailed
-from euterpe.worker.handlers import Handler
+from euterpe.worker.handling.handlers import Handler
 
 IDLE_LIMIT: Final = max(2, os.cpu_count() or 1)
 """Children kept for the next job of their type; more would only hold memory."""

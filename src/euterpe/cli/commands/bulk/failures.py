@@ -15,7 +15,7 @@ from euterpe.cli.session import CliSession, database_options, json_option, yes_o
 from euterpe.model.bulk import Action
 from euterpe.model.failures.fingerprint import FINGERPRINT
 from euterpe.model.failures.group import group_document
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
 
 PAGE: Final = 200
 

@@ -21,8 +21,8 @@ from euterpe.cli.output import confirm, note, print_json, say
 from euterpe.cli.session import CliSession
 from euterpe.model.bulk import Action, BulkOperation, BulkOrder, JobCount, OperationState, operation_document
 from euterpe.model.errors import CommitUnknown
-from euterpe.model.job_query import parse_query
-from euterpe.model.submission import LOCAL_REQUESTER
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.ports import OUTBOX_CHANNEL
 
 LOOK_AGAIN_S: Final = 0.2

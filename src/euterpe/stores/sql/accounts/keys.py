@@ -23,7 +23,7 @@ from euterpe.model.accounts import (
     parse_scopes,
 )
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submission import LOCAL_REQUESTER, LONGEST_US
+from euterpe.model.submitting.submission import LOCAL_REQUESTER, LONGEST_US
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
 

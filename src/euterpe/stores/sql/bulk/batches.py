@@ -10,16 +10,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from euterpe.model.batch import Unit, drafts_of
 from euterpe.model.bulk import Action, BulkOperation, BulkProgress, OperationState, Skipped, watches_moves, why_skipped
 from euterpe.model.claims.outcome import taken_away
 from euterpe.model.errors import EuterpeError, IllegalTransition, UnprocessableRow
 from euterpe.model.job import JobRow
-from euterpe.model.job_query import parse_query
-from euterpe.model.replay import replay_of
+from euterpe.model.reading.job_query import parse_query
+from euterpe.model.reading.views import Search
 from euterpe.model.state import By, State, check_move
-from euterpe.model.submission import IDEMPOTENCY_WINDOW_US, Submission, check
-from euterpe.model.views import Search
+from euterpe.model.submitting.batch import Unit, drafts_of
+from euterpe.model.submitting.replay import replay_of
+from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, Submission, check
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.effects import insert_events

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, JobCount, check_order
 from euterpe.model.errors import DataRejected, InvalidInput
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
 from euterpe.ports import Telemetry
 from euterpe.stores.sql.bulk import batches, orders
 from euterpe.stores.sql.engine import Engine, LockTimeout

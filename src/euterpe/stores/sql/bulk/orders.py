@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.batch import as_stored, new_ids
 from euterpe.model.bulk import BulkOperation, BulkOrder, JobCount, OperationState
 from euterpe.model.errors import IdempotencyConflict, IllegalTransition, InvalidInput, JobNotFound
-from euterpe.model.job_query import parse_query, query_text
+from euterpe.model.reading.job_query import parse_query, query_text
+from euterpe.model.submitting.batch import as_stored, new_ids
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.reads.scan import newest_place
 

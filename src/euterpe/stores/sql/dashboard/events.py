@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from euterpe.model.events.outbox import OutboxEvent
-from euterpe.model.overview import LOOKED_AT, EventPage
+from euterpe.model.reading.overview import LOOKED_AT, EventPage
 from euterpe.stores.sql.program import Program, one
 
 EVENT_STATES: Final = ("scheduled", "running", "retrying", "completed", "dead_letter")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from euterpe.model.overview import GraphNode
+from euterpe.model.reading.overview import GraphNode
 from euterpe.model.state import State
 from euterpe.stores.sql.program import Program, Row, one
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from euterpe.model.events.outbox import OutboxEvent
-from euterpe.model.overview import (
+from euterpe.model.reading.overview import (
     COUNTED,
     LOOKED_AT,
     OWN_LOOKED_AT,

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from euterpe.model.batch import new_ids
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest
 from euterpe.model.events.event import event_of, has_event
 from euterpe.model.events.names import has_event_in
 from euterpe.model.failures.failure import Category, Failure, unprocessable
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
+from euterpe.model.submitting.batch import new_ids
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import Moved, jobs_from, moved_from
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from euterpe.model.claims.exchange import Advance, HeartbeatReply
 from euterpe.model.job import JobRow, Lease
-from euterpe.model.readable import unreadable_columns
+from euterpe.model.reading.readable import unreadable_columns
 from euterpe.model.state import State, check_advance
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.program import Program, each, one

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from euterpe.model.batch import Draft, Parent, Unit, as_stored
 from euterpe.model.dependency import (
     Dependency,
     check_breadth,
@@ -21,6 +20,7 @@ from euterpe.model.errors import DependencyLimit, EuterpeError, InvalidInput, St
 from euterpe.model.job import JobRow
 from euterpe.model.priority import inherit
 from euterpe.model.state import TERMINAL, State
+from euterpe.model.submitting.batch import Draft, Parent, Unit, as_stored
 from euterpe.stores.sql.jobs.effects import dependency_error
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from euterpe.model.claims.outcome import Settlement
 from euterpe.model.job import JobRow
 from euterpe.model.rate import KeyRate, Rate
-from euterpe.model.submission import LOCAL_REQUESTER
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import URGENCY, limit_key, limit_key_of

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from euterpe.model.batch import Draft, Receipt, Unit
-from euterpe.model.document import rfc3339
 from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.submission import (
+from euterpe.model.submitting.batch import Draft, Receipt, Unit
+from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
     KEY_KEPT_AFTER_END_US,
     Submission,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from euterpe.model.batch import Draft
-from euterpe.model.submission import Submission
+from euterpe.model.submitting.batch import Draft
+from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.program import One, Program, one
 from euterpe.stores.sql.statements import Family
 

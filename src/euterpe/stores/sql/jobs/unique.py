@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from euterpe.model.batch import Draft, Receipt, Unit
-from euterpe.model.document import rfc3339
 from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import WAITING
-from euterpe.model.submission import idempotency_scope
-from euterpe.model.unique import Unique
+from euterpe.model.submitting.batch import Draft, Receipt, Unit
+from euterpe.model.submitting.submission import idempotency_scope
+from euterpe.model.submitting.unique import Unique
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import jobs_from
 

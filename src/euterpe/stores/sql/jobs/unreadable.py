@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from euterpe.model.claims.outcome import unprocessable_row
 from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Claim
-from euterpe.model.readable import columns_not_json, unreadable_columns
+from euterpe.model.reading.readable import columns_not_json, unreadable_columns
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
 from euterpe.stores.sql.jobs.settle import settle

@@ -18,8 +18,8 @@ from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import EuterpeError
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, JobRow
-from euterpe.model.references import has_references, resolved
-from euterpe.model.submission import PAYLOAD_CEILING
+from euterpe.model.submitting.references import has_references, resolved
+from euterpe.model.submitting.submission import PAYLOAD_CEILING
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports, log_ends
 from euterpe.stores.sql.jobs.settle import settle

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from euterpe.model.batch import as_stored
-from euterpe.model.changes import Changes, changed
 from euterpe.model.claims.outcome import taken_away
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound, JobPruned
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
-from euterpe.model.submission import check_name
+from euterpe.model.submitting.batch import as_stored
+from euterpe.model.submitting.changes import Changes, changed
+from euterpe.model.submitting.submission import check_name
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs.effects import apply_effects, insert_events
 from euterpe.stores.sql.program import Program, Row, one

@@ -11,15 +11,15 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.batch import Draft, Receipt, Unit, new_ids
 from euterpe.model.dependency import MAX_EDGES, Dependency, in_order
 from euterpe.model.errors import DependencyLimit, EuterpeError, IllegalTransition
 from euterpe.model.job import JobRow
-from euterpe.model.references import has_references
-from euterpe.model.replay import replay_of
-from euterpe.model.replayed import REPLAY_KEY, Replayed
 from euterpe.model.state import TERMINAL, By, State, check_move
-from euterpe.model.submission import Submission, check, idempotency_scope
+from euterpe.model.submitting.batch import Draft, Receipt, Unit, new_ids
+from euterpe.model.submitting.references import has_references
+from euterpe.model.submitting.replay import replay_of
+from euterpe.model.submitting.replayed import REPLAY_KEY, Replayed
+from euterpe.model.submitting.submission import Submission, check, idempotency_scope
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.jobs.submit import submit
 from euterpe.stores.sql.maintenance.operator import hold

@@ -8,7 +8,7 @@ from random import Random
 from euterpe.model.claims.outcome import Failed, Released, exhausted, settle, taken_away
 from euterpe.model.failures.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
 from euterpe.model.state import By, State
-from euterpe.model.submission import KEY_KEPT_AFTER_END_US
+from euterpe.model.submitting.submission import KEY_KEPT_AFTER_END_US
 from euterpe.stores.sql.jobs import settle as jobs_settle
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from

@@ -11,7 +11,7 @@ import msgspec
 from euterpe.model.bulk import BulkProgress
 from euterpe.model.retention import KEEP, Retention, Swept
 from euterpe.model.state import State
-from euterpe.model.submission import KEY_KEPT_AFTER_END_US
+from euterpe.model.submitting.submission import KEY_KEPT_AFTER_END_US
 from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import late_dependencies, rates

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from euterpe.model.batch import as_stored
 from euterpe.model.errors import JobNotFound
 from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
+from euterpe.model.submitting.batch import as_stored
 from euterpe.stores.sql.program import Program, each, one
 
 _BODY: Final = OutboxEvent.__struct_fields__.index("body")

@@ -13,7 +13,7 @@ import asyncpg
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 

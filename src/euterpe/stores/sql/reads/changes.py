@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from euterpe.model.reading.views import Change
 from euterpe.model.state import State
-from euterpe.model.views import Change
 from euterpe.stores.sql.program import Program, Row, one
 
 NEWEST_OF_A_STATE: Final = 500

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from euterpe.model.batch import as_stored
 from euterpe.model.state import State
+from euterpe.model.submitting.batch import as_stored
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, one
 

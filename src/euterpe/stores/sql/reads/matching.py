@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from euterpe.model.bulk import COUNTED, LOOKED_AT, JobCount
-from euterpe.model.job_query import SCAN_LIMIT
-from euterpe.model.views import PAGE_BYTES, Search
+from euterpe.model.reading.job_query import SCAN_LIMIT
+from euterpe.model.reading.views import PAGE_BYTES, Search
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.reads.scan import NEWEST, Stretch, places_of_id, stretch_of
 from euterpe.stores.sql.reads.search import check_search, criteria

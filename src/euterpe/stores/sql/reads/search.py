@@ -10,9 +10,9 @@ import msgspec
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import AttemptRow, JobRow
+from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.state import State
-from euterpe.model.submission import KEY_LIMIT, NAME_LIMIT, check_text
-from euterpe.model.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.submitting.submission import KEY_LIMIT, NAME_LIMIT, check_text
 from euterpe.stores.sql.maintenance.operator import found, possible_id
 from euterpe.stores.sql.program import One, Program, one
 from euterpe.stores.sql.reads.scan import ALL_STATES, NEWEST, Stretch, places_of_id, stretch_of

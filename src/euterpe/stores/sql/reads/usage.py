@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from euterpe.model.views import Usage
+from euterpe.model.reading.views import Usage
 from euterpe.stores.sql.program import Program, one
 
 

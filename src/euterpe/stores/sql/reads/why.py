@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from euterpe.model.errors import UnprocessableRow
+from euterpe.model.reading.why import AHEAD_LIMIT, BLOCKERS_NAMED, Blocker, Explanation, Situation, explain
 from euterpe.model.state import State
-from euterpe.model.why import AHEAD_LIMIT, BLOCKERS_NAMED, Blocker, Explanation, Situation, explain
 from euterpe.stores.sql.maintenance.operator import missing, possible_id
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.rows import limit_key

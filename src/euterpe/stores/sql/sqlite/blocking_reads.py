@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from euterpe.model.job import JobRow
-from euterpe.model.views import Search
+from euterpe.model.reading.views import Search
 from euterpe.stores.sql.program import run_sync
 from euterpe.stores.sql.reads.search import search
 from euterpe.stores.sql.sqlite.engine import SqliteEngine, system_clock

@@ -1,0 +1,1 @@
+"""What is changed while workers run."""

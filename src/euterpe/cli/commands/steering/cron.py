@@ -1,0 +1,147 @@
+"""`euterpe cron`: crons as data."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import click
+
+from euterpe.backends.engines import Backend
+from euterpe.cli.apps import load_queue
+from euterpe.cli.output import note, print_json, print_table, say
+from euterpe.cli.session import CliSession, database_options, json_option
+from euterpe.model.cron import CronRow
+from euterpe.model.errors import InvalidInput
+from euterpe.queue.definition.cron import check_times
+from euterpe.queue.queue import Queue
+from euterpe.queue.steering.crons import CronJob, cron_job
+
+
+@click.group()
+def cron() -> None:
+    """List, pause, resume, edit and run crons. Workers declare theirs when they start."""
+
+
+@cron.command("list")
+@json_option
+@database_options
+@click.pass_obj
+def list_(session: CliSession, as_json: bool) -> None:
+    """Show all crons with their last and next ticks."""
+    now = datetime.now(UTC)
+    found = [cron_job(row, now) for row in session.ask(_rows)]
+    if as_json:
+        print_json({"crons": [_document(each) for each in found]})
+    elif not found:
+        note("No worker has declared a cron yet.")
+    else:
+        rows = [
+            [c.name, c.expression, c.tz, c.missed, _state(c), _time(c.last_tick), _time(c.next_tick)] for c in found
+        ]
+        print_table(("name", "expression", "zone", "missed", "state", "last", "next"), rows, flexible="name")
+
+
+@cron.command()
+@click.argument("name")
+@database_options
+@click.pass_obj
+def pause(session: CliSession, name: str) -> None:
+    """Submit no more ticks of NAME."""
+    _check(name, session.ask(lambda backend: backend.store.crons.pause(name)))
+    say(f"paused {name}; workers know within ten seconds")
+
+
+@cron.command()
+@click.argument("name")
+@database_options
+@click.pass_obj
+def resume(session: CliSession, name: str) -> None:
+    """Go on with NAME from now; the ticks of the pause are not made up for."""
+    _check(name, session.ask(lambda backend: backend.store.crons.resume(name)))
+    say(f"resumed {name}; workers know within ten seconds")
+
+
+@cron.command()
+@click.argument("name")
+@click.argument("expression")
+@click.option("--tz", help="The time zone; default: as it is.")
+@database_options
+@click.pass_obj
+def edit(session: CliSession, name: str, expression: str, tz: str | None) -> None:
+    """Give NAME another EXPRESSION, until the code itself says something else."""
+
+    async def act(backend: Backend) -> bool:
+        row = next((row for row in await _rows(backend) if row.name == name), None)
+        zone = tz or (row.tz if row is not None else "UTC")
+        check_times(expression, zone)
+        return await backend.store.crons.edit(name, expression, zone)
+
+    _check(name, session.ask(act))
+    say(f"{name}: {expression}; workers know within ten seconds")
+
+
+@cron.command()
+@click.argument("name")
+@database_options
+@click.pass_obj
+def forget(session: CliSession, name: str) -> None:
+    """Drop the row of a cron that no code declares any more."""
+    _check(name, session.ask(lambda backend: backend.store.crons.forget(name)))
+    say(f"forgot {name}")
+
+
+@cron.command()
+@click.argument("name")
+@click.option("--app", required=True, metavar="MODULE:QUEUE", help="Your queue, which declares it.")
+@click.option("--since", type=click.DateTime(), help="Every tick since then (UTC) instead of one now.")
+@click.option("--until", type=click.DateTime(), help="With --since: up to then (UTC); default: now.")
+def run(name: str, app: str, since: datetime | None, until: datetime | None) -> None:
+    """Submit NAME now, or the ticks of a time: what was submitted before is not doubled."""
+    submitted = asyncio.run(_run(load_queue(app), name, since, until))
+    fresh = sum(not replayed for _, replayed in submitted)
+    say(f"{fresh} submitted, {len(submitted) - fresh} were there already")
+    for job_id, replayed in submitted:
+        if not replayed:
+            say(job_id)
+
+
+async def _run(queue: Queue, name: str, since: datetime | None, until: datetime | None) -> list[tuple[str, bool]]:
+    async with queue:
+        jobs = await queue.crons.run(name, since=_utc(since), until=_utc(until))
+        return [(job.id, job.replayed) for job in jobs]
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    return None if time is None else time.replace(tzinfo=UTC)
+
+
+async def _rows(backend: Backend) -> list[CronRow]:
+    return await backend.store.crons.list()
+
+
+def _check(name: str, found: bool) -> None:
+    if not found:
+        raise InvalidInput("name", f"there is no cron {name!r}; `euterpe cron list` names them")
+
+
+def _state(found: CronJob) -> str:
+    return "paused" if found.paused else "edited" if found.edited else "on"
+
+
+def _time(time: datetime | None) -> str:
+    return "-" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def _document(found: CronJob) -> dict[str, object]:
+    return {
+        "name": found.name,
+        "type": found.type,
+        "expression": found.expression,
+        "tz": found.tz,
+        "missed": found.missed,
+        "paused": found.paused,
+        "edited": found.edited,
+        "last_tick": None if found.last_tick is None else found.last_tick.isoformat(),
+        "next_tick": None if found.next_tick is None else found.next_tick.isoformat(),
+    }

@@ -1,0 +1,1 @@
+"""Keys, secrets and webhook events."""

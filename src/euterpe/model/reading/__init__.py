@@ -1,0 +1,1 @@
+"""Jobs as people and programs see them: documents, queries, pages."""

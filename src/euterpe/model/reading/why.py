@@ -1,0 +1,253 @@
+"""Why a job is where it is: one true sentence about its situation, for people and for programs.
+
+The store reads the situation in at most three index reads; which sentence it makes is decided here, without I/O.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from euterpe.model.duration import SECOND_US, format_duration
+from euterpe.model.job import read_error
+from euterpe.model.reading.document import rfc3339
+from euterpe.model.state import TERMINAL, State
+
+AHEAD_LIMIT: Final = 1_000
+"""Jobs ahead are counted up to here: nobody needs to know which of a million one is."""
+BLOCKERS_NAMED: Final = 3
+
+
+class Reason(StrEnum):
+    """What keeps a job from running, or what became of it."""
+
+    LIFETIME_OVER = "lifetime_over"
+    DEPENDENCY = "dependency"
+    DELAYED = "delayed"
+    BACKOFF = "backoff"
+    DUE = "due"
+    QUEUE_PAUSED = "queue_paused"
+    TYPE_PAUSED = "type_paused"
+    CONCURRENCY_KEY = "concurrency_key"
+    PARKED = "parked"
+    POSITION = "position"
+    NEXT = "next"
+    RUNNING = "running"
+    LEASE_EXPIRED = "lease_expired"
+    CANCEL_REQUESTED = "cancel_requested"
+    ENDED = "ended"
+
+
+class Blocker(msgspec.Struct, frozen=True):
+    """A job that another one waits for."""
+
+    job_id: str
+    type: str
+    state: str
+    worker_id: str | None
+
+
+class Situation(msgspec.Struct, frozen=True):
+    """A job without what is large, and what is around it, field for field in the order of `situation.sql`."""
+
+    job_id: str
+    requester_id: str
+    queue: str
+    type: str
+    state: State
+    priority: int
+    seq: int
+    attempt_count: int
+    max_attempts: int
+    run_at: int
+    expires_at: int
+    started_at: int | None
+    completed_at: int | None
+    lease_expires_at: int | None
+    worker_id: str | None
+    cancel_requested: bool
+    pending_dependencies: int
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    parked: bool
+    error: str | None
+    queue_paused: bool
+    type_paused: bool
+    now: int
+    ahead: int = 0
+    """Counted up to AHEAD_LIMIT + 1."""
+    blockers: tuple[Blocker, ...] = ()
+    """Unfinished dependencies of a pending job; running jobs of the key of a scheduled one. The first few."""
+    blocker_count: int = 0
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """`until`: when this reason ends by itself, if that is known. `ahead` is None unless the job stands in line."""
+
+    job_id: str
+    state: str
+    reason: Reason
+    sentence: str
+    until: str | None = None
+    ahead: int | None = None
+    blocked_by: tuple[Blocker, ...] = ()
+
+
+def explain(found: Situation) -> Explanation:
+    """The first thing that is in the way, in the order in which a claim would meet it."""
+    if found.state in TERMINAL:
+        return _say(found, Reason.ENDED, _end(found))
+    if found.state is State.RUNNING:
+        return _running(found)
+    if found.expires_at <= found.now:
+        return _say(
+            found,
+            Reason.LIFETIME_OVER,
+            f"Its lifetime ended {_at(found, found.expires_at)}; the next sweep moves it to the dead letters.",
+        )
+    if found.state is State.PENDING:
+        return _pending(found)
+    if found.state in (State.DELAYED, State.RETRYING):
+        return _not_due(found)
+    return _scheduled(found)
+
+
+def _running(found: Situation) -> Explanation:
+    until = found.lease_expires_at or found.now
+    if until < found.now:
+        told = f"Its lease ran out {_at(found, until)}: worker {found.worker_id} does not renew it any more; "
+        return _say(found, Reason.LEASE_EXPIRED, told + "the next sweep takes the job back.")
+    attempt = f"attempt {found.attempt_count} of {found.max_attempts}"
+    where = f"on worker {found.worker_id} since {_moment(found.started_at)}"
+    if found.cancel_requested:
+        told = f"It was asked to stop and still runs, {attempt}, {where}."
+        return _say(found, Reason.CANCEL_REQUESTED, told)
+    return _say(found, Reason.RUNNING, f"It is running, {attempt}, {where}.")
+
+
+def _pending(found: Situation) -> Explanation:
+    waits = f"It waits for {_count(found.pending_dependencies, 'job')} to end"
+    if found.blockers:
+        first = found.blockers[0]
+        waits += f", among them {first.type} {first.job_id}, which is {first.state}"
+        if found.pending_dependencies == 1:
+            waits = f"It waits for {first.type} {first.job_id} to end, which is {first.state}"
+    return _say(found, Reason.DEPENDENCY, waits + ".", blocked_by=found.blockers)
+
+
+def _not_due(found: Situation) -> Explanation:
+    if found.run_at <= found.now:
+        told = f"It was due {_at(found, found.run_at)}; the next sweep puts it into queue {found.queue!r}."
+        return _say(found, Reason.DUE, told)
+    if found.state is State.DELAYED:
+        told = f"It is delayed until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."
+        return _say(found, Reason.DELAYED, told, until=found.run_at)
+    told = (
+        f"Attempt {found.attempt_count} of {found.max_attempts} ended badly{_because(found)}; "
+        f"the next one waits for its backoff until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."
+    )
+    return _say(found, Reason.BACKOFF, told, until=found.run_at)
+
+
+def _scheduled(found: Situation) -> Explanation:
+    if found.queue_paused:
+        told = f"Queue {found.queue!r} is paused; `euterpe resume --queue {found.queue}` lets workers claim from it."
+        return _say(found, Reason.QUEUE_PAUSED, told)
+    if found.type_paused:
+        told = f"Job type {found.type!r} is paused; `euterpe resume --type {found.type}` lets workers claim it."
+        return _say(found, Reason.TYPE_PAUSED, told)
+    limit = found.concurrency_limit
+    if found.concurrency_key is not None and limit is not None and found.blocker_count >= limit:
+        return _key_is_full(found, limit)
+    if found.parked and limit is None:
+        told = f"The rate of key {found.concurrency_key!r} is spent; the job starts when there is a token for it."
+        return _say(found, Reason.PARKED, told)
+    if found.parked:
+        told = f"Concurrency key {found.concurrency_key!r} has a free slot; the next sweep lets the job be claimed."
+        return _say(found, Reason.PARKED, told)
+    return _in_line(found)
+
+
+def _key_is_full(found: Situation, limit: int) -> Explanation:
+    names = ", ".join(f"{b.type} {b.job_id} on worker {b.worker_id}" for b in found.blockers)
+    more = found.blocker_count - len(found.blockers)
+    if more > 0:
+        names += f" and {_count(more, 'more')}"
+    told = f"Concurrency key {found.concurrency_key!r} lets {limit} run at once, and that many do: {names}."
+    return _say(found, Reason.CONCURRENCY_KEY, told, blocked_by=found.blockers)
+
+
+def _in_line(found: Situation) -> Explanation:
+    if found.ahead > AHEAD_LIMIT:
+        told = f"More than {AHEAD_LIMIT:,} jobs are ahead of it in queue {found.queue!r}."
+        return _say(found, Reason.POSITION, told, ahead=found.ahead)
+    if found.ahead:
+        verb = "is" if found.ahead == 1 else "are"
+        told = f"{_count(found.ahead, 'job')} {verb} ahead of it in queue {found.queue!r}."
+        return _say(found, Reason.POSITION, told, ahead=found.ahead)
+    told = (
+        f"It is next in queue {found.queue!r}: the first free worker that takes from this queue "
+        f"and knows type {found.type!r} claims it."
+    )
+    return _say(found, Reason.NEXT, told, ahead=0)
+
+
+def _end(found: Situation) -> str:
+    attempts = _count(found.attempt_count, "attempt")
+    at = _at(found, found.completed_at)
+    match found.state:
+        case State.COMPLETED:
+            return f"It completed {at}, after {attempts}."
+        case State.CANCELLED:
+            return f"It was cancelled {at}{_because(found)}."
+        case State.FAILED:
+            return f"It failed {at}, after {attempts}{_because(found)}; a retry runs it again."
+        case _:
+            return f"It went to the dead letters {at}, after {attempts}{_because(found)}; a retry runs it as a new job."
+
+
+def _say(
+    found: Situation,
+    reason: Reason,
+    sentence: str,
+    *,
+    until: int | None = None,
+    ahead: int | None = None,
+    blocked_by: tuple[Blocker, ...] = (),
+) -> Explanation:
+    return Explanation(found.job_id, str(found.state), reason, sentence, rfc3339(until), ahead, blocked_by)
+
+
+def _because(found: Situation) -> str:
+    if found.error is None:
+        return ""
+    error = read_error(found.error)
+    return f" ({error.get('code')}: {error.get('message')})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 or noun == "more" else "s")
+
+
+def _moment(at_us: int | None) -> str:
+    told = rfc3339(at_us)
+    return "an unknown time" if told is None else told[:19].replace("T", " ") + " UTC"
+
+
+def _at(found: Situation, at_us: int | None) -> str:
+    if at_us is None:
+        return "at an unknown time"
+    return f"at {_moment(at_us)}, {_span(found.now - at_us)} ago"
+
+
+def _span(duration_us: int) -> str:
+    """In its two largest units: nobody reads the milliseconds of a day."""
+    if duration_us < SECOND_US:
+        return "less than a second"
+    for unit_us in (86_400 * SECOND_US, 3_600 * SECOND_US, 60 * SECOND_US):
+        if duration_us >= unit_us:
+            smaller_us = unit_us // (24 if unit_us > 3_600 * SECOND_US else 60)
+            return format_duration(duration_us // smaller_us * smaller_us)
+    return format_duration(duration_us // SECOND_US * SECOND_US)

@@ -1,0 +1,1 @@
+"""What goes into a queue: submissions, batches, references, replays."""

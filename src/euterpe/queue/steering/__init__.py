@@ -1,0 +1,1 @@
+"""What operators change while workers run."""

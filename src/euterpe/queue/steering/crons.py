@@ -1,0 +1,138 @@
+"""Crons as data, as a developer or an operator steers them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from euterpe.model.cron import CronRow
+from euterpe.model.errors import InvalidInput
+from euterpe.queue.definition.cron import Cron, check_times, tick_after, ticks_between
+from euterpe.queue.definition.cron_clock import MOST_MISSED, tick_options
+from euterpe.queue.handle import JobHandle
+from euterpe.queue.submitting.submitter import Submitter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronJob:
+    """A cron as it is in effect. `edited`: an operator gave it other times than the code. `next_tick` is None while it
+    is paused."""
+
+    name: str
+    type: str
+    expression: str
+    tz: str
+    missed: str
+    paused: bool
+    edited: bool
+    last_tick: datetime | None
+    next_tick: datetime | None
+
+
+class Crons:
+    """The crons of a queue's database. A worker declares its own at its start, and hears of changes within ten seconds.
+
+    Example:
+        for cron in await queue.crons.list():
+            print(cron.name, cron.next_tick)
+    """
+
+    def __init__(self, submitter: Submitter) -> None:
+        self._submitter = submitter
+        self._core = submitter.core
+
+    async def list(self) -> list[CronJob]:
+        """All crons that workers of this database have declared.
+
+        Example:
+            crons = await queue.crons.list()
+        """
+        return [cron_job(row, datetime.now(UTC)) for row in await self._core.store.crons.list()]
+
+    async def pause(self, name: str) -> None:
+        """Submit no more ticks of it. Raises InvalidInput where there is no such cron.
+
+        Example:
+            await queue.crons.pause("report.render 0 3 * * *")
+        """
+        _check(name, await self._core.store.crons.pause(name))
+
+    async def resume(self, name: str) -> None:
+        """Go on from now; the ticks of the pause are not made up for. Raises InvalidInput where there is no such cron.
+
+        Example:
+            await queue.crons.resume("report.render 0 3 * * *")
+        """
+        _check(name, await self._core.store.crons.resume(name))
+
+    async def edit(self, name: str, expression: str, *, tz: str | None = None) -> None:
+        """Other times for it, until the code itself says something else. Raises InvalidInput for times that cannot be,
+        and where there is no such cron.
+
+        Example:
+            await queue.crons.edit("report.render:nightly", "0 4 * * *")
+        """
+        store = self._core.store.crons
+        row = next((row for row in await store.list() if row.name == name), None)
+        zone = tz or (row.tz if row is not None else "UTC")
+        check_times(expression, zone)
+        _check(name, await store.edit(name, expression, zone))
+
+    async def forget(self, name: str) -> None:
+        """Drop the row of a cron that no code declares any more. Raises InvalidInput where there is none.
+
+        Example:
+            await queue.crons.forget("report.render:old")
+        """
+        _check(name, await self._core.store.crons.forget(name))
+
+    async def run(
+        self, name: str, *, since: datetime | None = None, until: datetime | None = None
+    ) -> Sequence[JobHandle[Any]]:
+        """Submit it now; with `since`, every tick from then until `until` (now) instead. A tick that was submitted
+        before is found by its key and not doubled, as long as the key is remembered. Raises InvalidInput where this
+        queue object declares no such cron, and for more than a thousand ticks.
+
+        Example:
+            await queue.crons.run("report.render:nightly", since=datetime(2026, 11, 1, tzinfo=UTC))
+        """
+        cron = self._declared(name)
+        now = datetime.now(UTC)
+        if since is None:
+            return [await self._submit(cron, f"cron:{cron.identity[1]}:by-hand:{now.isoformat()}")]
+        row = next((row for row in await self._core.store.crons.list() if row.name == name), cron.as_declared())
+        ticks = ticks_between(row.expression, row.tz, since, until or now, MOST_MISSED + 1)
+        if len(ticks) > MOST_MISSED:
+            raise InvalidInput("since", f"there are more than {MOST_MISSED} ticks since then; give an `until`")
+        return [await self._submit(cron, cron.key(tick)) for tick in ticks]
+
+    async def _submit(self, cron: Cron, key: str) -> JobHandle[Any]:
+        return await self._submitter.submit_call(cron.call, None, tick_options(cron, key))
+
+    def _declared(self, name: str) -> Cron:
+        for cron in self._core.crons:
+            if cron.full_name == name:
+                return cron
+        known = ", ".join(repr(cron.full_name) for cron in self._core.crons) or "none"
+        raise InvalidInput("name", f"this queue declares no cron {name!r}; it has {known}")
+
+
+def cron_job(row: CronRow, now: datetime) -> CronJob:
+    return CronJob(
+        name=row.name,
+        type=row.type,
+        expression=row.expression,
+        tz=row.tz,
+        missed=row.missed,
+        paused=row.paused,
+        edited=(row.expression, row.tz) != (row.declared_expression, row.declared_tz),
+        last_tick=None if row.last_tick is None else datetime.fromtimestamp(row.last_tick / 1e6, UTC),
+        next_tick=None if row.paused else tick_after(row.expression, row.tz, now),
+    )
+
+
+def _check(name: str, found: bool) -> None:
+    if not found:
+        raise InvalidInput("name", f"there is no cron {name!r}; `euterpe cron list` names them")

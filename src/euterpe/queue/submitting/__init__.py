@@ -1,0 +1,1 @@
+"""From a call in the user's code to a stored job."""

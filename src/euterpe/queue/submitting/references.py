@@ -1,0 +1,27 @@
+"""Words for the results of other jobs, where a type checker looks at the arguments."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from euterpe.model.submitting.references import Previous
+from euterpe.queue.handle import JobHandle
+from euterpe.queue.submitting.workflow import WorkflowNode
+
+R = TypeVar("R")
+
+PREVIOUS: Final[Any] = Previous()
+"""In an argument of a chain's step: what the step before returned. In `then` of a fan-out: a list of what all of them
+returned, in order."""
+
+
+def result_of(job: JobHandle[R] | WorkflowNode[R]) -> R:
+    """The job itself, typed as its result: what an argument of another job takes in its place.
+
+    Example:
+        rows = await extract.submit(day="mon")
+        await load.submit(rows=euterpe.result_of(rows))
+    """
+    stands_for: Any = job
+    typed: R = stands_for
+    return typed

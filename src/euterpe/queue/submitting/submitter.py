@@ -1,0 +1,136 @@
+"""From what a user says to what is stored: calls and payloads become checked submissions, and those become jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from euterpe.model.errors import InvalidInput
+from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of
+from euterpe.model.submitting.references import ReferenceBook
+from euterpe.model.submitting.submission import Submission, check, check_key, check_payload
+from euterpe.queue.core import QueueCore
+from euterpe.queue.definition.job_type import Call, JobType, are_uniform, payload_of, submission_of_call, with_window
+from euterpe.queue.definition.options import Options, depending_on, encode_payload, submission_of
+from euterpe.queue.handle import JobHandle
+from euterpe.queue.submitting.submit_middleware import submit_through, submit_through_blocking
+
+
+class Submitter:
+    """Checks and stores the submissions of one queue."""
+
+    def __init__(self, core: QueueCore) -> None:
+        self.core = core
+
+    # --- store --------------------------------------------------------------------------------------
+
+    async def submit_call(self, call: Call[Any], connection: Any, options: Mapping[str, Any]) -> JobHandle[Any]:
+        """What `render.submit(...)` comes down to."""
+        return (await self.store(self.make_single(call, None, options), connection))[0]
+
+    async def store(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
+        core = self.core
+        if unit.key is not None:
+            check_key(unit.key)
+        if core.submit_middleware:
+            receipts = await self._store_through(unit, connection)
+        elif connection is None:
+            receipts = await core.store.submit_unit(unit)
+        else:
+            receipts = await core.store.submit_unit_on(unit, connection, core.channel)
+        return [core.handle_of(receipt) for receipt in receipts]
+
+    async def _store_through(self, unit: Unit, connection: Any) -> list[Receipt]:
+        core = self.core
+
+        async def store(submissions: Sequence[Submission]) -> list[Receipt]:
+            checked = _with_submissions(unit, submissions)
+            if connection is None:
+                return await core.store.submit_unit(checked)
+            return await core.store.submit_unit_on(checked, connection, core.channel)
+
+        said = [draft.submission for draft in unit.drafts]
+        return await submit_through(core.submit_middleware, said, core.payload_limit, store)
+
+    async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: Any) -> list[JobHandle[Any]]:
+        return await self.store(Unit(tuple(drafts), key=key), connection) if drafts else []
+
+    def store_blocking(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
+        """Into the transaction of a blocking connection, from code that cannot await."""
+        core = self.core
+
+        def store(submissions: Sequence[Submission]) -> list[Receipt]:
+            return core.store.submit_unit_on_sync(_with_submissions(unit, submissions), connection, core.channel)
+
+        said = [draft.submission for draft in unit.drafts]
+        if core.submit_middleware:
+            receipts = submit_through_blocking(core.submit_middleware, said, core.payload_limit, store)
+        else:
+            receipts = store(said)
+        return [core.handle_of(receipt) for receipt in receipts]
+
+    # --- check --------------------------------------------------------------------------------------
+
+    def call_of(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """(call or type name, payload): what `make_submission` takes."""
+        if isinstance(what, Call):
+            if args or kwargs:
+                raise InvalidInput("arguments", "are already part of the call made by with_args")
+            return what, None
+        if isinstance(what, JobType):
+            return what.with_args(*args, **kwargs), None
+        if isinstance(what, str):
+            if len(args) > 1 or (args and kwargs):
+                raise InvalidInput("arguments", f"of {what!r}: give one payload, or named arguments")
+            return what, (args[0] if args else kwargs)
+        raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
+
+    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission:
+        """A checked submission of a call, a job type without arguments, or a type name with a payload."""
+        core = self.core
+        if isinstance(what, JobType):
+            what = what.with_args()
+        if isinstance(what, Call):
+            if payload is not None:
+                raise InvalidInput("payload", "is already part of the call made by with_args")
+            return submission_of_call(what, options, core.payload_limit)
+        if not isinstance(what, str):
+            raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
+        definition = core.definitions.get(what)
+        book = ReferenceBook()
+        encode = encode_payload if definition is None else definition.encode_payload
+        encoded, form = encode(payload, book)
+        if book.ids:
+            options = depending_on(options, book.ids)
+        defaults: Options = with_window(core, {}) if definition is None else definition.defaults
+        submission = submission_of(what, encoded, form, {**defaults, **options})
+        check(submission, core.payload_limit)
+        return submission
+
+    def make_single(self, what: Any, payload: Any, options: Mapping[str, Any]) -> Unit:
+        return Unit(drafts_of([self.make_submission(what, payload, **options)]))
+
+    def make_unit(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Unit:
+        rest = dict(options)
+        key = rest.pop("idempotency_key", None)
+        return Unit(drafts_of(list(self._submissions(calls, rest))), key=key)
+
+    def _submissions(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Iterator[Submission]:
+        """What is said of one call is read and checked once for all that follow and are like it."""
+        known: tuple[Call[Any], Submission] | None = None
+        for call in calls:
+            if isinstance(call, Call) and known is not None and are_uniform(call, known[0]):
+                payload = payload_of(call)
+                check_payload(payload, self.core.payload_limit)
+                yield known[1].with_payload(payload)
+                continue
+            submission = self.make_submission(*(call if isinstance(call, tuple) else (call, None)), **options)
+            known = (call, submission) if isinstance(call, Call) else None
+            yield submission
+
+
+def _with_submissions(unit: Unit, submissions: Sequence[Submission]) -> Unit:
+    drafts = tuple(Draft(draft.id, said) for draft, said in zip(unit.drafts, submissions, strict=True))
+    return msgspec.structs.replace(unit, drafts=drafts)

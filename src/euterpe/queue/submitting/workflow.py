@@ -1,0 +1,205 @@
+"""A DAG of jobs: built in memory, stored whole when the block ends, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Generic, TypeVar, overload
+
+import msgspec
+
+from euterpe.model.dependency import Dependency
+from euterpe.model.duration import DurationLike
+from euterpe.model.errors import InvalidInput
+from euterpe.model.submitting.batch import Draft, new_ids
+from euterpe.model.submitting.references import ResultSource
+from euterpe.queue.definition.job_type import Call, JobType
+from euterpe.queue.definition.options import Options, dependency_id
+from euterpe.queue.handle import JobHandle
+from euterpe.queue.ports import StoresDrafts
+
+R = TypeVar("R")
+# ruff: noqa: SLF001  # nodes and included workflows are this room's own
+
+
+class WorkflowNode(ResultSource, Generic[R]):
+    """A job of a workflow, as `flow.add` returns it. `type` is its job type's name; the `id` is there from the start,
+    the `handle` once the workflow is stored. In an argument of another job it stands for its result.
+
+    Example:
+        async with queue.workflow() as flow:
+            a = flow.add(extract, day="mon")
+        print(a.id, await a.result("1m"))
+    """
+
+    __slots__ = ("_draft_id", "_handle", "type")
+
+    def __init__(self, draft_id: str, job_type: str) -> None:
+        self._draft_id = draft_id
+        self.type = job_type
+        self._handle: JobHandle[R] | None = None
+
+    @property
+    def id(self) -> str:
+        """Of the stored job. A workflow that an idempotency key found again has the ids of the first time."""
+        return self._draft_id if self._handle is None else self._handle.id
+
+    @property
+    def handle(self) -> JobHandle[R]:
+        """The stored job's handle. Raises InvalidInput before the workflow is stored."""
+        if self._handle is None:
+            raise InvalidInput("workflow", "is not stored yet; ask for its jobs after its `async with` block")
+        return self._handle
+
+    def __repr__(self) -> str:
+        return f"<workflow node {self.type} {self.id}>"
+
+    async def result(self, timeout: DurationLike | None = None) -> R:
+        """What its handler returned; like `JobHandle.result`.
+
+        Example:
+            rows = await a.result("1m")
+        """
+        return await self.handle.result(timeout)
+
+
+class Workflow:
+    """Jobs that wait for each other, made by `queue.workflow()` and stored whole at the end of the block, or not at
+    all. `nodes` are its jobs in the order in which they were added.
+
+    Example:
+        async with queue.workflow() as flow:
+            a = flow.add(extract, day="mon")
+            b = flow.add(load, rows=a)  # waits for a, and gets what it returned
+    """
+
+    def __init__(
+        self, submitter: StoresDrafts, options: Mapping[str, Any], key: str | None, connection: Any = None
+    ) -> None:
+        self._submitter = submitter
+        self._options = options
+        self._key = key
+        self._connection = connection
+        self._drafts: list[Draft] = []
+        self._stored = 0
+        self.nodes: list[WorkflowNode[Any]] = []
+
+    @overload
+    def add(
+        self,
+        what: JobType[..., R] | Call[R],
+        /,
+        *args: Any,
+        after: Iterable[Any] = (),
+        after_any: Iterable[Any] = (),
+        options: Options | None = None,
+        **kwargs: Any,
+    ) -> WorkflowNode[R]: ...
+
+    @overload
+    def add(
+        self,
+        what: str,
+        /,
+        *args: Any,
+        after: Iterable[Any] = (),
+        after_any: Iterable[Any] = (),
+        options: Options | None = None,
+        **kwargs: Any,
+    ) -> WorkflowNode[Any]: ...
+
+    def add(
+        self,
+        what: Any,
+        /,
+        *args: Any,
+        after: Iterable[Any] = (),
+        after_any: Iterable[Any] = (),
+        options: Options | None = None,
+        **kwargs: Any,
+    ) -> WorkflowNode[Any]:
+        """Add a job: a job type with its arguments, a call made by `with_args` (whose arguments a type checker knows),
+        or a type's name with its payload.
+
+        A node or a handle in an argument, also inside a list, stands for its result: the job waits for it and gets what
+        it returned. `after`: jobs that must all have completed before it starts; nodes, handles or ids, stored earlier
+        or in this workflow. `after_any`: likewise, but one of them is enough. `options`: as for `queue.submit`.
+        Jobs can be added to a stored workflow too, while it runs: `await flow.store()` stores what is new.
+        Raises InvalidInput for an argument or option that does not fit.
+
+        Example:
+            total = flow.add(summary, parts=[a, b], after=[c], options={"priority": "high"})
+        """
+        if self._stored and self._key is not None:
+            raise InvalidInput("workflow", "is stored under its idempotency key; add to it by a workflow of its own")
+        call = self._submitter.call_of(what, args, kwargs)
+        merged: dict[str, Any] = {**self._options, **(options or {})}
+        self._wait_for(merged, list(after), list(after_any))
+        submission = self._submitter.make_submission(*call, **merged)
+        (draft_id,) = new_ids(1)
+        self._drafts.append(Draft(draft_id, submission))
+        node: WorkflowNode[Any] = WorkflowNode(draft_id, submission.type)
+        self.nodes.append(node)
+        return node
+
+    def include(self, part: Workflow, *, after: Iterable[Any] = ()) -> list[WorkflowNode[Any]]:
+        """Take over the jobs of another workflow that is not stored: a sub-workflow. `after`: jobs that must all have
+        completed before its first ones start. Returns its last nodes, those that none of its jobs waits for; they can
+        stand in `after`, and in an argument for the list of their results. The other workflow is empty afterwards.
+        Raises InvalidInput for a workflow that is stored already.
+
+        Example:
+            ends = flow.include(make_part(queue.workflow(), day="mon"), after=[a])
+            flow.add(summary, parts=ends)
+        """
+        if part is self or part._stored:
+            raise InvalidInput("workflow", "that is included must be another one, and not stored yet")
+        own = {draft.id for draft in part._drafts}
+        first = tuple(dict.fromkeys(dependency_id(item) for item in after))
+        for draft in part._drafts:
+            said = draft.submission
+            if first and not own.intersection(said.depends_on):
+                if said.depends_on and said.dependency is Dependency.AFTER_ANY:
+                    raise InvalidInput("after", f"cannot be said of {said.type}, which waits for any of its jobs")
+                # Behind its own: references in the payload count from the first one.
+                said = msgspec.structs.replace(said, depends_on=tuple(dict.fromkeys((*said.depends_on, *first))))
+            self._drafts.append(Draft(draft.id, said))
+        awaited = {job_id for draft in part._drafts for job_id in draft.submission.depends_on}
+        ends = [node for node in part.nodes if node.id not in awaited]
+        self.nodes += part.nodes
+        part._drafts, part.nodes = [], []
+        return ends
+
+    def _wait_for(self, merged: dict[str, Any], all_of: list[Any], any_of: list[Any]) -> None:
+        if all_of and any_of:
+            raise InvalidInput("after_any", "a job waits for all (after) or for any (after_any), not both")
+        if all_of or any_of:
+            if merged.get("depends_on") is not None:
+                raise InvalidInput("depends_on", "is said by after and after_any in a workflow")
+            merged["depends_on"] = all_of or any_of
+            merged.setdefault("dependency", Dependency.AFTER if all_of else Dependency.AFTER_ANY)
+
+    async def __aenter__(self) -> Workflow:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.store()
+
+    async def store(self) -> None:
+        """Store what is not stored yet, whole. The `async with` block does this at its end, unless an exception leaves
+        it.
+
+        Raises DependencyCycle, UnknownDependency or DependencyLimit; then nothing was stored.
+
+        Example:
+            await flow.store()
+        """
+        fresh = self._drafts[self._stored :]
+        handles = await self._submitter.store_drafts(fresh, self._key, self._connection)
+        nodes = self.nodes[self._stored : self._stored + len(fresh)]
+        self._stored += len(fresh)
+        for node, handle in zip(nodes, handles, strict=True):
+            node._handle = handle

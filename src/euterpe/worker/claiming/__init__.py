@@ -1,0 +1,1 @@
+"""Which jobs a worker takes, and when."""

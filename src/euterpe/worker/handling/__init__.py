@@ -1,0 +1,1 @@
+"""The user's handlers: their signatures, hooks and lifespans."""

@@ -1,0 +1,113 @@
+"""What a worker can run: job types by name, each with its function and how to call it.
+
+Arguments are checked by msgspec against the function's own signature, at submit and again before the call, so a
+wrong argument fails where it was written and never deep inside a handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from euterpe.model.errors import InvalidInput
+from euterpe.model.job import JobRow
+from euterpe.model.submitting.references import ReferenceBook
+from euterpe.worker.failures import BadPayload, UnstorableResult, text_of
+from euterpe.worker.handling.json_types import to_json
+from euterpe.worker.handling.signature import Signature, read_signature
+
+Mode = Literal["async", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One job type."""
+
+    type: str
+    function: Callable[..., Any]
+    mode: Mode
+    signature: Signature
+    timeout_us: int | None = None
+
+    @property
+    def takes_context(self) -> bool:
+        return self.signature.takes_context
+
+    @property
+    def returns(self) -> Any:
+        return self.signature.returns
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], book: ReferenceBook | None = None) -> bytes:
+        """The payload of a call; InvalidInput names the argument that does not fit."""
+        return self.signature.encode(self.type, args, kwargs, book)
+
+    def has_argument(self, name: str) -> bool:
+        return self.signature.has_argument(name)
+
+    def arguments_of(self, job: JobRow) -> dict[str, Any]:
+        """The keyword arguments of a stored call. BadPayload: it does not fit this version of the handler."""
+        try:
+            if job.payload_format == "bytes":
+                return self.signature.take_bytes(job.payload)
+            return self.signature.decode(job.payload)
+        except Exception as error:  # any type of the user's may refuse in its own way
+            raise BadPayload(f"the payload does not fit {self.type}: {text_of(error)}") from error
+
+
+@dataclass(slots=True)
+class Handlers:
+    """The registry of one queue."""
+
+    by_type: dict[str, Handler] = field(default_factory=dict)
+    types: tuple[str, ...] = ()
+
+    def add(self, handler: Handler) -> None:
+        known = self.by_type.get(handler.type)
+        if known is not None and not _same_function(known.function, handler.function):
+            raise InvalidInput("type", f"{handler.type!r} is already the name of {known.function.__qualname__}")
+        self.by_type[handler.type] = handler
+        self.types = tuple(self.by_type)
+
+    def __getitem__(self, job_type: str) -> Handler:
+        return self.by_type[job_type]
+
+
+def handler_of(
+    job_type: str, function: Callable[..., Any], *, process: bool = False, timeout_us: int | None = None
+) -> Handler:
+    """Read a function: does it take the context, what are its arguments, how must it be run."""
+    signature = read_signature(job_type, function)
+    if signature.is_async and process:
+        raise InvalidInput("process", f"{function.__qualname__} is async; a process handler is a plain `def`")
+    if process and "<" in function.__qualname__:
+        raise InvalidInput(
+            "process", f"{function.__qualname__} cannot be imported by another process; define it at the module's top"
+        )
+    if process and signature.injected:
+        raise InvalidInput(
+            "process",
+            f"{function.__qualname__} asks for {next(iter(signature.injected))}; no lifespan reaches a process",
+        )
+    mode: Mode = "async" if signature.is_async else "process" if process else "thread"
+    return Handler(job_type, function, mode, signature, timeout_us)
+
+
+def encode_result(handler: Handler, value: Any, limit: int) -> bytes:
+    """A result as JSON; too large or not encodable is a permanent failure of the job, told by its error."""
+    try:
+        encoded = to_json(value)
+    except Exception as error:  # a type of the user's may refuse in its own way
+        raise UnstorableResult(f"{handler.type} returned what JSON cannot carry: {text_of(error)}") from error
+    if len(encoded) > limit:
+        raise UnstorableResult(
+            f"{handler.type} returned {len(encoded)} bytes; the limit is {limit}. Store it elsewhere, return where"
+        )
+    return encoded
+
+
+def _same_function(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    """The same object, or the same definition loaded twice (a reloaded module, a notebook's cell run again)."""
+    if one is other:
+        return True
+    return "<" not in one.__qualname__ and (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)

@@ -1,0 +1,1 @@
+"""What a worker and its attempts tell: the store, the log, the metrics."""
