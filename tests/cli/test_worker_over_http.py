@@ -75,5 +75,5 @@ def test_what_needs_the_database_itself_says_so_on_an_http_queue(bare_shell: She
     complaint = bare_shell.refused(
         f"--role={role}", "--app", "app:queue", code=1, ENGINE_URL="http://:ek_secret@127.0.0.1:1"
     )
-    assert "only --role=worker runs on it" in complaint
+    assert "only --role=worker and --role=producer run on it" in complaint
     assert "ek_secret" not in complaint

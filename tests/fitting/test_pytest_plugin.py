@@ -12,6 +12,7 @@ import pytest
 
 import euterpe
 from euterpe import testing
+from euterpe.queue.queue import core_of
 
 SHOP = """
 import euterpe
@@ -26,6 +27,7 @@ async def sign_up(to: str) -> None:
 """
 TESTS = """
 from euterpe import testing
+from euterpe.queue.queue import core_of
 from shop import queue, sign_up, welcome
 
 async def test_async(euterpe_queue):
@@ -86,7 +88,8 @@ async def test_code_with_its_own_transaction_is_tested_on_the_users_own_postgres
     users_own = await asyncpg.connect(postgres_url)
     try:
         async with testing.queue(queue, on=postgres_url):
-            (schema,) = await schemas(users_own)
+            schema = core_of(queue).backend_url.rpartition("schema=")[2]
+            assert schema in await schemas(users_own)
             unfinished = users_own.transaction()
             await unfinished.start()
             await confirm.options(connection=users_own).submit(order=1)

@@ -182,8 +182,8 @@ BUGS = (
                 "stores/sql/store.py",
                 "        return (await self.exchange([], request))[1]\n",
                 "        claims = (await self.exchange([], request))[1]\n"
-                "        from euterpe.stores.sql.jobs.effects import tell\n"
-                "        await self.engine.write(lambda: tell([claim.job for claim in claims]))\n"
+                "        from euterpe.stores.sql.jobs.effects import insert_events\n"
+                "        await self.engine.write(lambda: insert_events([claim.job for claim in claims]))\n"
                 "        return claims\n",
             ),
         ),

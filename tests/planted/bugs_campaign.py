@@ -30,7 +30,13 @@ CAMPAIGN_BUGS = (
     ),
     Bug(
         "a_wrong_password_is_waited_for",
-        (Edit("stores/sql/postgres/errors.py", 'frozenset({LOST_CLASS, "53"', 'frozenset({LOST_CLASS, "28", "53"'),),
+        (
+            Edit(
+                "stores/sql/postgres/errors.py",
+                'return StoreUnavailable(f"Postgres refuses the login',
+                'return ServerNotReady(f"Postgres refuses the login',
+            ),
+        ),
         f"{_NOT_READY}::test_only_what_may_pass_by_itself_is_waited_for[InvalidPasswordError-bool]",
         "is False",
     ),

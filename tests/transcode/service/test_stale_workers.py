@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from euterpe.transcode.handler import job, uploading
+from euterpe.worker.cancel_watch import CancelWatch
 from tests.transcode.service.studio import Studio
 
 
 class Frozen:
-    """The first attempt stops at `place` until it is thawed; its lease is long, so no heartbeat tells it anything."""
+    """The first attempt stops at `place` until it is thawed. Its lease is long, so no heartbeat tells it anything, and
+    its worker is deaf to cancels."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -36,6 +38,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> Frozen:
             made.over.set()
 
     monkeypatch.setattr(job._Attempt, "run", watched)
+    monkeypatch.setattr(CancelWatch, "wake", lambda _watch: None)
     return made
 
 

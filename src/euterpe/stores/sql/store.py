@@ -391,7 +391,12 @@ class SqlStore:
     async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
         """Change priority (while it waits), tags, correlation id or callback URL; type and payload never change."""
         check_changes(changes)
-        return await self.engine.write(lambda: operator.update(job_id, requester_id, changes))
+
+        def program() -> Program[JobRow]:
+            job = yield from operator.update(job_id, requester_id, changes)
+            return (yield from reads_search.with_dependencies([job]))[0]
+
+        return await self.engine.write(program)
 
     def _hint_of_events(self) -> None:
         """There may be events for whoever delivers them: of this job, or of those that depended on it."""
