@@ -53,13 +53,7 @@ BY = {
     "unpark": {"inbox_jobs_parked", "inbox_jobs_pkey"},
     "waiting_dependents": {"job_dependencies_depends_on", "job_dependencies_pkey", "inbox_jobs_pkey"},
     "next_event_due": {"job_outbox_events_due"},
-    # By job, of the few events of one job, where the table has no statistics yet.
-    "claim_events": {
-        "job_outbox_events_due",
-        "job_outbox_events_order",
-        "job_outbox_events_job",
-        "job_outbox_events_pkey",
-    },
+    "claim_events": {"job_outbox_events_due", "job_outbox_events_order", "job_outbox_events_pkey"},
     "settle_event": {"job_outbox_events_pkey"},
     "heartbeat_event": {"job_outbox_events_pkey"},
     "scan_edge": {"inbox_jobs_state"},
