@@ -138,7 +138,7 @@ MEDIA_BUGS = (
     Bug(
         "a_cancel_is_heard_too_late",
         (Edit("transcode/media/encode.py", "            await asyncio.sleep(0)", "            pass"),),
-        f"{_PROCESS}::test_wherever_an_encode_is_cancelled_nothing_is_left",
+        f"{_PROCESS}::test_a_cancel_at_the_last_word_of_an_encode_leaves_nothing",
         "assert listed(workdir) == []",
     ),
     Bug(

@@ -299,6 +299,29 @@ async def test_wherever_an_encode_is_cancelled_nothing_is_left(
     raise AssertionError("it never came to its end")
 
 
+async def test_a_cancel_at_the_last_word_of_an_encode_leaves_nothing(
+    media: Media, workdir: Path, tools: Tools, limits: MediaLimits
+) -> None:
+    """It comes when all is made and nothing is handed over yet."""
+    outputs, _ = read_outputs(AUDIO)
+    source = media.tagged("mp3.mp3", "-c:a", "libmp3lame")
+
+    async def cancelled_at_the_end() -> None:
+        own = asyncio.current_task()
+        assert own is not None
+
+        def note(progress: MediaProgress) -> None:
+            if progress.percent == 100:
+                own.cancel()
+
+        await encode(source, outputs, workdir, tools=tools, limits=limits, on_progress=note)
+
+    task = asyncio.create_task(cancelled_at_the_end())
+    await asyncio.wait({task})
+    assert listed(workdir) == []
+    assert task.cancelled()
+
+
 async def _cancelled_at(
     number: int, source: Path, outputs: Sequence[Output], workdir: Path, tools: Tools, limits: MediaLimits
 ) -> None:

@@ -21,6 +21,8 @@ from euterpe.transcode.storage.s3.sigv4 import EMPTY_SHA256, SignableRequest, en
 T = TypeVar("T")
 Query = Sequence[tuple[str, str]]
 NOTHING: Final[Mapping[str, str]] = {}
+EXPIRIES_LIMIT: Final = 3
+"""Refreshes for one request. A slow part may see several short-lived credentials run out before its turn comes."""
 
 
 class S3Client:
@@ -64,7 +66,7 @@ class S3Client:
         """One request; raises StorageError for a status that is not expected."""
         if isinstance(body, bytes):
             size, sha256 = len(body), hashlib.sha256(body).hexdigest()
-        renewed_from: int | None = None
+        renewals = 0
         while True:
             current = await self._credentials.keys(self._scope)
             request = self._request(method, key, query, headers, sha256 or EMPTY_SHA256)
@@ -81,14 +83,15 @@ class S3Client:
             error = self.http.refusal(self.place(key), answer)
             if not may_renew:
                 raise error
-            renewed_from = await self._renewed(error, current, renewed_from)
+            await self._renew(error, current, renewals)
+            renewals += 1
 
     @asynccontextmanager
     async def stream(
         self, method: str, key: str, headers: Mapping[str, str], expect: frozenset[int]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A request whose answer is read piece by piece. Raises StorageError for a status that is not expected."""
-        renewed_from: int | None = None
+        renewals = 0
         while True:
             current = await self._credentials.keys(self._scope)
             request = self._request(method, key, (), headers, EMPTY_SHA256)
@@ -98,20 +101,20 @@ class S3Client:
                     return
                 answer = StorageResponse(response.status, response.headers, await small_body(response))
             error = self.http.refusal(self.place(key), answer)
-            renewed_from = await self._renewed(error, current, renewed_from)
+            await self._renew(error, current, renewals)
+            renewals += 1
 
-    async def _renewed(self, error: StorageError, current: Versioned, renewed_from: int | None) -> int:
-        """The version that was refused, once there is a newer one."""
+    async def _renew(self, error: StorageError, current: Versioned, renewals: int) -> None:
+        """Returns once there are newer credentials than those that were refused."""
         if not error.asks_for_credentials:
             raise error
-        if renewed_from is not None:
-            raise access_denied(error)
         reason: Reason = "denied" if error.http_status == 403 else "expired"
+        if renewals >= (1 if reason == "denied" else EXPIRIES_LIMIT):
+            raise access_denied(error)
         try:
             await self._credentials.renew(self._scope, current.version, reason)
         except StorageError as failed:
             raise failed from error
-        return current.version
 
     def _request(self, method: str, key: str, query: Query, headers: Mapping[str, str], sha256: str) -> SignableRequest:
         path = f"/{encoded(self.bucket)}/{encoded(key, keep='/')}"
