@@ -162,49 +162,101 @@ async def run_role(
         core.store.telemetry = metrics
         if not remote:
             keep_as_said(config, queue)
-        parts = Parts(stop)
         trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
-        greeting, port, link = FirstKey(), None, None
-        media = None
-        if transcodes and (role.serves or role.works):
-            media = await stack.enter_async_context(transcoding(config, queue, metrics, works=role.works))
-            if media is not None:
-                parts.start_helper(media.tidy_forever())
-        if role.serves:
-            greeting = await welcome(core.backend_url, core.store, os.environ)
-            port, link = await parts.start_api_and_dashboard(config, queue, tuning, metrics, trace, media, greeting)
-        elif tuning.metrics_socket is not None:
-            health = Health(metrics.render, core.store.ping, stop.draining, AllowedHosts("localhost", ()))
-            await stack.enter_async_context(health.serving_at(tuning.metrics_socket))
-        elif tuning.metrics_port:
-            port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
-        if role.works:
-            parts.start(_work(config, queue, tuning, stop, metrics, trace))
-            log.info(
-                "working on jobs of %d types, %d at a time",
-                len(core.handlers.types),
-                tuning.concurrency,
-                extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
-            )
-        elif not remote:
-            parts.start_helper(
-                sweep_forever(core.store.sweeps, core.wakeups, metrics, config.worker.sweep_interval_us / 1e6)
-            )
-        if role.produces and files_are_produced(config):
-            parts.start(_producing(config, queue, stop))
-        if Capability.OUTBOX in core.store.capabilities:
-            parts.start(deliver(config, queue, metrics, stop))
-        if not remote:
-            interval_s = config.observability.queue_sample_interval_us / 1e6
-            parts.start_helper(sample_forever(core.store, metrics, interval_s))
-        if tuning.recycling is not None:
-            parts.start_helper(recycle(tuning.recycling, metrics.ended, stop.draining.set))
-        types = core.handlers.types if role.works else ()
-        sample = await media.make_sample() if media is not None and role.serves and role.works else None
-        ready(Started(role, queue.url, port, greeting, types, sample, link))
-        await parts.until_done()
+        system = System(role, config, queue, tuning, stop, metrics, trace, stack)
+        ready(await system.start(transcodes=transcodes))
+        await system.parts.until_done()
         core.shutdown.set_in(CLOSE_S - WRITE_S)
     log.info("stopped")
+
+
+class System:
+    """The parts of one role in this process, and what they are made from. What it opens, `stack` closes."""
+
+    def __init__(
+        self,
+        role: Role,
+        config: Config,
+        queue: Queue,
+        tuning: Tuning,
+        stop: Stop,
+        metrics: Metrics,
+        trace: Trace | None,
+        stack: AsyncExitStack,
+    ) -> None:
+        self.parts = Parts(stop)
+        self._role = role
+        self._config = config
+        self._queue = queue
+        self._core = core_of(queue)
+        self._tuning = tuning
+        self._stop = stop
+        self._metrics = metrics
+        self._trace = trace
+        self._stack = stack
+
+    async def start(self, *, transcodes: bool) -> Started:
+        role = self._role
+        media = await self._start_transcoding() if transcodes and (role.serves or role.works) else None
+        greeting, port, link = await self._start_listening(media)
+        self._start_work()
+        self._start_helpers()
+        types = self._core.handlers.types if role.works else ()
+        sample = await media.make_sample() if media is not None and role.serves and role.works else None
+        return Started(role, self._queue.url, port, greeting, types, sample, link)
+
+    async def _start_transcoding(self) -> TranscodingPart | None:
+        media = await self._stack.enter_async_context(
+            transcoding(self._config, self._queue, self._metrics, works=self._role.works)
+        )
+        if media is not None:
+            self.parts.start_helper(media.tidy_forever())
+        return media
+
+    async def _start_listening(self, media: TranscodingPart | None) -> tuple[FirstKey, int | None, str | None]:
+        """The API, or health and metrics alone: the first key, the port, and the link into the dashboard."""
+        config, tuning, metrics, stop = self._config, self._tuning, self._metrics, self._stop
+        if self._role.serves:
+            greeting = await welcome(self._core.backend_url, self._core.store, os.environ)
+            port, link = await self.parts.start_api_and_dashboard(
+                config, self._queue, tuning, metrics, self._trace, media, greeting
+            )
+            return greeting, port, link
+        if tuning.metrics_socket is not None:
+            health = Health(metrics.render, self._core.store.ping, stop.draining, AllowedHosts("localhost", ()))
+            await self._stack.enter_async_context(health.serving_at(tuning.metrics_socket))
+        elif tuning.metrics_port:
+            health_port = await _listen_for_health(self._stack, config, self._queue, tuning, stop, metrics)
+            return FirstKey(), health_port, None
+        return FirstKey(), None, None
+
+    def _start_work(self) -> None:
+        """What has work in hand, and ends by itself once it has drained."""
+        config, queue, metrics, stop = self._config, self._queue, self._metrics, self._stop
+        if self._role.works:
+            self.parts.start(_work(config, queue, self._tuning, stop, metrics, self._trace))
+            log.info(
+                "working on jobs of %d types, %d at a time",
+                len(self._core.handlers.types),
+                self._tuning.concurrency,
+                extra={"worker_id": worker_id(os.environ), "queue": ",".join(self._tuning.queues)},
+            )
+        if self._role.produces and files_are_produced(config):
+            self.parts.start(_producing(config, queue, stop))
+        if Capability.OUTBOX in self._core.store.capabilities:
+            self.parts.start(deliver(config, queue, metrics, stop))
+
+    def _start_helpers(self) -> None:
+        """What goes on until the others are done."""
+        config, store, metrics = self._config, self._core.store, self._metrics
+        if not is_control_plane(self._queue.url):
+            if not self._role.works:
+                sweep_interval_s = config.worker.sweep_interval_us / 1e6
+                self.parts.start_helper(sweep_forever(store.sweeps, self._core.wakeups, metrics, sweep_interval_s))
+            sample_interval_s = config.observability.queue_sample_interval_us / 1e6
+            self.parts.start_helper(sample_forever(store, metrics, sample_interval_s))
+        if self._tuning.recycling is not None:
+            self.parts.start_helper(recycle(self._tuning.recycling, metrics.ended, self._stop.draining.set))
 
 
 def without_lacking_parts(role: Role, capabilities: frozenset[Capability]) -> Role:
