@@ -6,14 +6,13 @@ samples) goes on until they are done. When one fails, the rest drains, and that 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from euterpe.backends.engines import (
     connect,
@@ -26,7 +25,7 @@ from euterpe.backends.engines import (
 )
 from euterpe.backends.rights import check_rights
 from euterpe.config import Config
-from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.errors import InvalidInput
 from euterpe.model.retention import Retention
 from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
@@ -40,6 +39,7 @@ from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
 from euterpe.service.bootstrap import FirstKey, welcome
 from euterpe.service.health import Health
 from euterpe.service.outbox import deliver
+from euterpe.service.parts import CannotStart, Part, Parts, port_taken
 from euterpe.service.producing import files_are_produced, job_maker, produce, tree_of
 from euterpe.service.readiness import until_ready
 from euterpe.service.recycling import Recycling, recycle
@@ -50,13 +50,6 @@ from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import sweep_forever
 
 log: Final = logging.getLogger("euterpe.system")
-
-API_GRACE_S: Final = 10.0
-Part = Coroutine[Any, Any, None]
-
-
-class CannotStart(EuterpeError):
-    """A part of the system could not start. The process exits with 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,10 +210,11 @@ class System:
         """The API, or health and metrics alone: the first key, the port, and the link into the dashboard."""
         config, tuning, metrics, stop = self._config, self._tuning, self._metrics, self._stop
         if self._role.serves:
+            from euterpe.service.api import ApiPart  # A worker does without its packages.
+
             greeting = await welcome(self._core.backend_url, self._core.store, os.environ)
-            port, link = await self.parts.start_api_and_dashboard(
-                config, self._queue, tuning, metrics, self._trace, media, greeting
-            )
+            api = ApiPart(config, self._queue, metrics, self._trace, stop, tuning.grace_us / 1e6)
+            port, link = await api.start(self.parts, media, greeting)
             return greeting, port, link
         if tuning.metrics_socket is not None:
             health = Health(metrics.render, self._core.store.ping, stop.draining, AllowedHosts("localhost", ()))
@@ -302,127 +296,6 @@ def keep_as_said(config: Config, queue: Queue) -> None:
     store.key_window_us = said.idempotency_us
 
 
-class Parts:
-    """The tasks of a running system. Parts that work end by themselves; helpers are ended after them."""
-
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-        self._working: set[asyncio.Task[None]] = set()
-        self._helpers: set[asyncio.Task[None]] = set()
-
-    def start(self, part: Part) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(part)
-        self._working.add(task)
-        return task
-
-    def start_helper(self, part: Part) -> None:
-        self._helpers.add(asyncio.get_running_loop().create_task(part))
-
-    async def start_api_and_dashboard(
-        self,
-        config: Config,
-        queue: Queue,
-        tuning: Tuning,
-        metrics: Metrics,
-        trace: Trace | None,
-        media: TranscodingPart | None,
-        greeting: FirstKey,
-    ) -> tuple[int, str | None]:
-        """The port, and where somebody at this machine is let into the dashboard."""
-        from euterpe.service.dashboard import dashboard_of, one_time_link
-
-        local_root = None if media is None else config.transcode.local_root
-        dashboard = dashboard_of(queue, metrics, self._stop.draining, local_root)
-        port = await self.start_api(config, queue, tuning, metrics, trace, media, dashboard.routes)
-        return port, one_time_link(dashboard, config.api.host, greeting)
-
-    async def start_api(
-        self,
-        config: Config,
-        queue: Queue,
-        tuning: Tuning,
-        metrics: Metrics,
-        trace: Trace | None,
-        media: TranscodingPart | None,
-        pages: Callable[[], Sequence[Any]],
-    ) -> int:
-        """Start the API and wait until it listens; the port it got, should the configuration say 0."""
-        from euterpe.backends.accounts import api_keys
-        from euterpe.server.app import create_app
-        from euterpe.server.http.connections import ConnectionLimits, OpenConnections
-        from euterpe.server.http.limits import Limits
-        from euterpe.server.http.serving import serve
-        from euterpe.server.quotas import Quota
-
-        core = core_of(queue)
-        app = create_app(
-            core.store,
-            api_keys(core.store),
-            metrics_render=metrics.render,
-            telemetry=metrics,
-            trace=trace,
-            job_types=core.definitions,
-            more_routes=lambda quotas: [*pages(), *(() if media is None else media.routes(quotas))],
-            limits=Limits(
-                max_body_bytes=config.api.max_body_bytes,
-                rate_per_s=config.api.rate_limit,
-                rate_burst=config.api.rate_burst,
-                requester_rate_per_s=config.quotas.requests,
-                quota=Quota(
-                    waiting_jobs=config.quotas.waiting_jobs,
-                    waiting_bytes=config.quotas.waiting_bytes,
-                    idempotency_keys=config.quotas.idempotency_keys,
-                ),
-                lease_ttl_us=config.worker.heartbeat_ttl_us,
-            ),
-        )
-        host, wanted = config.api.host, config.api.port
-        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        serving = self.start(
-            serve(
-                app,
-                host,
-                wanted,
-                stop=self._stop.draining,
-                started=listening.set_result,
-                grace_s=min(API_GRACE_S, tuning.grace_us / 1e6),
-                at_once=self._stop.at_once,
-                connections=OpenConnections(ConnectionLimits(max_connections=config.api.max_connections)),
-                allowed_hosts=config.api.allowed_hosts,
-            )
-        )
-        await asyncio.wait({listening, cast(asyncio.Future[Any], serving)}, return_when=asyncio.FIRST_COMPLETED)
-        if listening.done():
-            return listening.result()
-        self._working.clear()
-        try:
-            await serving
-        except OSError as error:
-            raise _taken("API", host, wanted, error, "API_PORT") from error
-        raise CannotStart("the API ended before it had begun")
-
-    async def until_done(self) -> None:
-        """Until every working part has ended. A part that fails makes the others drain, and is raised at the end."""
-        everything = self._working | self._helpers
-        failure: BaseException | None = None
-        while self._working:
-            done, everything = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
-            ended_by_itself = bool(self._working & done)
-            self._working -= done
-            for task in done:
-                error = None if task.cancelled() else task.exception()
-                if error is not None:
-                    failure = failure or error
-                    log.error("a part of the system failed", exc_info=error)
-            if failure is not None or ended_by_itself:
-                self._stop.draining.set()
-        for helper in self._helpers:
-            helper.cancel()
-        await asyncio.gather(*self._helpers, return_exceptions=True)
-        if failure is not None:
-            raise failure
-
-
 async def _work(
     config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics, trace: Trace | None
 ) -> None:
@@ -481,11 +354,6 @@ async def _listen_for_health(
         return await stack.enter_async_context(health.serving(host, port))
     except OSError as error:
         if tuning.metrics_needed:
-            raise _taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
+            raise port_taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
         log.warning("the metrics port is taken: this worker serves no metrics", extra={"host": host, "port": port})
         return None
-
-
-def _taken(what: str, host: str, port: int, error: OSError, variable: str) -> CannotStart:
-    reason = (error.strerror or str(error)).lower()
-    return CannotStart(f"the {what} cannot listen on {host}:{port} ({reason}); choose another port with {variable}")
