@@ -33,6 +33,11 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     def total(self) -> int:
         return self.limit + self.prefetch
 
+    @property
+    def is_answerable(self) -> bool:
+        """Whether any job can be the answer to it."""
+        return self.limit >= 1 and bool(self.queues) and self.types != ()
+
     def after(self, taken: int) -> ClaimRequest:
         """What is left to ask for when so many were taken."""
         over = max(0, taken - self.limit)
