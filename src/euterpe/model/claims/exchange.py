@@ -27,7 +27,6 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ("default",)
     types: tuple[str, ...] | None = None
     lease_ttl_us: int = LEASE_TTL_US
-    with_tokens: bool = False
 
     @property
     def total(self) -> int:

@@ -145,8 +145,6 @@ class RedisListStore(LimitedStore):
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        if request.with_tokens:
-            self.refuse("give lease tokens")
         return (await self._turns.take((), (), request))[1] if request.is_answerable else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
@@ -167,8 +165,6 @@ class RedisListStore(LimitedStore):
     async def exchange(
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
-        if request is not None and request.with_tokens:
-            self.refuse("give lease tokens")
         settlements = [decide(f.claim.job, f.outcome, self._rng) for f in finished]
         claims: list[Claim] = []
         states: list[State | None] = []
