@@ -134,14 +134,14 @@ async def test_a_job_past_its_lifetime_is_not_claimed(store: SqlStore, clock: Fr
     assert await take(store) == []
 
 
-@needs(Capability.CHOSEN_LEASE)
+@needs(Capability.SERVING)
 async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes(
     store: SqlStore, tables: Tables
 ) -> None:
     await store.submit_many([job() for _ in range(3)])
     plain = await take_one(store)
     assert plain.lease.token is None
-    sealed = await store.claim(ClaimRequest(worker_id="w1", limit=10, with_tokens=True))
+    sealed = await store.serving.claim_for(ClaimRequest(worker_id="w1", limit=10), ["w1"] * 10)
     tokens = [claim.lease.token for claim in sealed]
     assert all(token is not None and len(token) >= 43 for token in tokens)
     assert len(set(tokens)) == 2
@@ -152,10 +152,10 @@ async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes
         assert bytes(stored[claim.job.id]) == hashlib.sha256(claim.lease.token.encode()).digest()
 
 
-@needs(Capability.CHOSEN_LEASE)
+@needs(Capability.SERVING)
 async def test_a_new_claim_forgets_the_token_of_the_claim_before(store: SqlStore, tables: Tables) -> None:
     await submit(store)
-    [sealed] = await store.claim(ClaimRequest(worker_id="w1", limit=1, with_tokens=True))
+    [sealed] = await store.serving.claim_for(ClaimRequest(worker_id="w1", limit=1), ["w1"])
     await release(store, sealed)
     await take_one(store)
     [(token_hash,)] = await tables.run("SELECT lease_token_hash FROM inbox_jobs")

@@ -175,7 +175,7 @@ BUGS = (
         (
             Edit(
                 "stores/sql/jobs/claim.py",
-                "    if any(job.callback_url is not None for job in taken):\n        yield from insert_events(taken)\n",
+                "    if any(job.callback_url is not None for job in jobs):\n        yield from insert_events(jobs)\n",
                 "",
             ),
             Edit(

@@ -103,7 +103,7 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "a_key_of_the_configuration_is_read_by_nobody",
-        (Edit("service/roles.py", "rate_burst=config.api.rate_burst", "rate_burst=100"),),
+        (Edit("service/api.py", "rate_burst=config.api.rate_burst", "rate_burst=100"),),
         f"{WIRING}::test_every_key_of_the_configuration_is_read_or_waits_for_a_part",
         "api.rate_burst",
     ),

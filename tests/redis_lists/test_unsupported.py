@@ -8,7 +8,6 @@ import pytest
 import redis
 
 from euterpe.backends.database import database_of
-from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import Unsupported
 from euterpe.model.reading.views import Search
 from euterpe.model.submitting.batch import Unit, drafts_of
@@ -49,7 +48,6 @@ WAYS: list[tuple[Capability, Callable[[RedisListStore], Awaitable[object]]]] = [
     (Capability.BULK, lambda store: store.failure_groups()),
     (Capability.CALLER_TRANSACTION, lambda store: store.submit_unit_on(UNIT, object())),
     (Capability.SERVING, _serving),
-    (Capability.SERVING, lambda store: store.claim(ClaimRequest(worker_id="w", limit=1, with_tokens=True))),
 ]
 
 

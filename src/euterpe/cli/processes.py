@@ -18,7 +18,8 @@ from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.queue.queue import Queue
 from euterpe.service.health import Health
 from euterpe.service.merged_metrics import MergedMetrics
-from euterpe.service.roles import WORKER, CannotStart, Tuning
+from euterpe.service.parts import CannotStart
+from euterpe.service.roles import WORKER, Tuning
 from euterpe.service.signals import Stop
 from euterpe.service.supervisor import Supervisor
 

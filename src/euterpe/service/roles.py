@@ -6,14 +6,13 @@ samples) goes on until they are done. When one fails, the rest drains, and that 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from euterpe.backends.engines import (
     connect,
@@ -26,7 +25,7 @@ from euterpe.backends.engines import (
 )
 from euterpe.backends.rights import check_rights
 from euterpe.config import Config
-from euterpe.model.errors import EuterpeError, InvalidInput
+from euterpe.model.errors import InvalidInput
 from euterpe.model.retention import Retention
 from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
@@ -40,6 +39,7 @@ from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
 from euterpe.service.bootstrap import FirstKey, welcome
 from euterpe.service.health import Health
 from euterpe.service.outbox import deliver
+from euterpe.service.parts import CannotStart, Part, Parts, port_taken
 from euterpe.service.producing import files_are_produced, job_maker, produce, tree_of
 from euterpe.service.readiness import until_ready
 from euterpe.service.recycling import Recycling, recycle
@@ -50,13 +50,6 @@ from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import sweep_forever
 
 log: Final = logging.getLogger("euterpe.system")
-
-API_GRACE_S: Final = 10.0
-Part = Coroutine[Any, Any, None]
-
-
-class CannotStart(EuterpeError):
-    """A part of the system could not start. The process exits with 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,49 +155,102 @@ async def run_role(
         core.store.telemetry = metrics
         if not remote:
             keep_as_said(config, queue)
-        parts = Parts(stop)
         trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
-        greeting, port, link = FirstKey(), None, None
-        media = None
-        if transcodes and (role.serves or role.works):
-            media = await stack.enter_async_context(transcoding(config, queue, metrics, works=role.works))
-            if media is not None:
-                parts.start_helper(media.tidy_forever())
-        if role.serves:
-            greeting = await welcome(core.backend_url, core.store, os.environ)
-            port, link = await parts.start_api_and_dashboard(config, queue, tuning, metrics, trace, media, greeting)
-        elif tuning.metrics_socket is not None:
-            health = Health(metrics.render, core.store.ping, stop.draining, AllowedHosts("localhost", ()))
-            await stack.enter_async_context(health.serving_at(tuning.metrics_socket))
-        elif tuning.metrics_port:
-            port = await _listen_for_health(stack, config, queue, tuning, stop, metrics)
-        if role.works:
-            parts.start(_work(config, queue, tuning, stop, metrics, trace))
-            log.info(
-                "working on jobs of %d types, %d at a time",
-                len(core.handlers.types),
-                tuning.concurrency,
-                extra={"worker_id": worker_id(os.environ), "queue": ",".join(tuning.queues)},
-            )
-        elif not remote:
-            parts.start_helper(
-                sweep_forever(core.store.sweeps, core.wakeups, metrics, config.worker.sweep_interval_us / 1e6)
-            )
-        if role.produces and files_are_produced(config):
-            parts.start(_producing(config, queue, stop))
-        if Capability.OUTBOX in core.store.capabilities:
-            parts.start(deliver(config, queue, metrics, stop))
-        if not remote:
-            interval_s = config.observability.queue_sample_interval_us / 1e6
-            parts.start_helper(sample_forever(core.store, metrics, interval_s))
-        if tuning.recycling is not None:
-            parts.start_helper(recycle(tuning.recycling, metrics.ended, stop.draining.set))
-        types = core.handlers.types if role.works else ()
-        sample = await media.make_sample() if media is not None and role.serves and role.works else None
-        ready(Started(role, queue.url, port, greeting, types, sample, link))
-        await parts.until_done()
+        system = System(role, config, queue, tuning, stop, metrics, trace, stack)
+        ready(await system.start(transcodes=transcodes))
+        await system.parts.until_done()
         core.shutdown.set_in(CLOSE_S - WRITE_S)
     log.info("stopped")
+
+
+class System:
+    """The parts of one role in this process, and what they are made from. What it opens, `stack` closes."""
+
+    def __init__(
+        self,
+        role: Role,
+        config: Config,
+        queue: Queue,
+        tuning: Tuning,
+        stop: Stop,
+        metrics: Metrics,
+        trace: Trace | None,
+        stack: AsyncExitStack,
+    ) -> None:
+        self.parts = Parts(stop)
+        self._role = role
+        self._config = config
+        self._queue = queue
+        self._core = core_of(queue)
+        self._tuning = tuning
+        self._stop = stop
+        self._metrics = metrics
+        self._trace = trace
+        self._stack = stack
+
+    async def start(self, *, transcodes: bool) -> Started:
+        role = self._role
+        media = await self._start_transcoding() if transcodes and (role.serves or role.works) else None
+        greeting, port, link = await self._start_listening(media)
+        self._start_work()
+        self._start_helpers()
+        types = self._core.handlers.types if role.works else ()
+        sample = await media.make_sample() if media is not None and role.serves and role.works else None
+        return Started(role, self._queue.url, port, greeting, types, sample, link)
+
+    async def _start_transcoding(self) -> TranscodingPart | None:
+        media = await self._stack.enter_async_context(
+            transcoding(self._config, self._queue, self._metrics, works=self._role.works)
+        )
+        if media is not None:
+            self.parts.start_helper(media.tidy_forever())
+        return media
+
+    async def _start_listening(self, media: TranscodingPart | None) -> tuple[FirstKey, int | None, str | None]:
+        """The API, or health and metrics alone: the first key, the port, and the link into the dashboard."""
+        config, tuning, metrics, stop = self._config, self._tuning, self._metrics, self._stop
+        if self._role.serves:
+            from euterpe.service.api import ApiPart  # A worker does without its packages.
+
+            greeting = await welcome(self._core.backend_url, self._core.store, os.environ)
+            api = ApiPart(config, self._queue, metrics, self._trace, stop, tuning.grace_us / 1e6)
+            port, link = await api.start(self.parts, media, greeting)
+            return greeting, port, link
+        if tuning.metrics_socket is not None:
+            health = Health(metrics.render, self._core.store.ping, stop.draining, AllowedHosts("localhost", ()))
+            await self._stack.enter_async_context(health.serving_at(tuning.metrics_socket))
+        elif tuning.metrics_port:
+            health_port = await _listen_for_health(self._stack, config, self._queue, tuning, stop, metrics)
+            return FirstKey(), health_port, None
+        return FirstKey(), None, None
+
+    def _start_work(self) -> None:
+        """What has work in hand, and ends by itself once it has drained."""
+        config, queue, metrics, stop = self._config, self._queue, self._metrics, self._stop
+        if self._role.works:
+            self.parts.start(_work(config, queue, self._tuning, stop, metrics, self._trace))
+            log.info(
+                "working on jobs of %d types, %d at a time",
+                len(self._core.handlers.types),
+                self._tuning.concurrency,
+                extra={"worker_id": worker_id(os.environ), "queue": ",".join(self._tuning.queues)},
+            )
+        if self._role.produces and files_are_produced(config):
+            self.parts.start(_producing(config, queue, stop))
+        if Capability.OUTBOX in self._core.store.capabilities:
+            self.parts.start(deliver(config, queue, metrics, stop))
+
+    def _start_helpers(self) -> None:
+        """What goes on until the others are done."""
+        config, store, metrics = self._config, self._core.store, self._metrics
+        if not is_control_plane(self._queue.url):
+            if not self._role.works:
+                sweep_interval_s = config.worker.sweep_interval_us / 1e6
+                self.parts.start_helper(sweep_forever(store.sweeps, self._core.wakeups, metrics, sweep_interval_s))
+            sample_interval_s = config.observability.queue_sample_interval_us / 1e6
+            self.parts.start_helper(sample_forever(store, metrics, sample_interval_s))
+        if self._tuning.recycling is not None:
+            self.parts.start_helper(recycle(self._tuning.recycling, metrics.ended, self._stop.draining.set))
 
 
 def without_lacking_parts(role: Role, capabilities: frozenset[Capability]) -> Role:
@@ -248,127 +294,6 @@ def keep_as_said(config: Config, queue: Queue) -> None:
         tombstones_us=said.tombstones_us,
     )
     store.key_window_us = said.idempotency_us
-
-
-class Parts:
-    """The tasks of a running system. Parts that work end by themselves; helpers are ended after them."""
-
-    def __init__(self, stop: Stop) -> None:
-        self._stop = stop
-        self._working: set[asyncio.Task[None]] = set()
-        self._helpers: set[asyncio.Task[None]] = set()
-
-    def start(self, part: Part) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(part)
-        self._working.add(task)
-        return task
-
-    def start_helper(self, part: Part) -> None:
-        self._helpers.add(asyncio.get_running_loop().create_task(part))
-
-    async def start_api_and_dashboard(
-        self,
-        config: Config,
-        queue: Queue,
-        tuning: Tuning,
-        metrics: Metrics,
-        trace: Trace | None,
-        media: TranscodingPart | None,
-        greeting: FirstKey,
-    ) -> tuple[int, str | None]:
-        """The port, and where somebody at this machine is let into the dashboard."""
-        from euterpe.service.dashboard import dashboard_of, one_time_link
-
-        local_root = None if media is None else config.transcode.local_root
-        dashboard = dashboard_of(queue, metrics, self._stop.draining, local_root)
-        port = await self.start_api(config, queue, tuning, metrics, trace, media, dashboard.routes)
-        return port, one_time_link(dashboard, config.api.host, greeting)
-
-    async def start_api(
-        self,
-        config: Config,
-        queue: Queue,
-        tuning: Tuning,
-        metrics: Metrics,
-        trace: Trace | None,
-        media: TranscodingPart | None,
-        pages: Callable[[], Sequence[Any]],
-    ) -> int:
-        """Start the API and wait until it listens; the port it got, should the configuration say 0."""
-        from euterpe.backends.accounts import api_keys
-        from euterpe.server.app import create_app
-        from euterpe.server.http.connections import ConnectionLimits, OpenConnections
-        from euterpe.server.http.limits import Limits
-        from euterpe.server.http.serving import serve
-        from euterpe.server.quotas import Quota
-
-        core = core_of(queue)
-        app = create_app(
-            core.store,
-            api_keys(core.store),
-            metrics_render=metrics.render,
-            telemetry=metrics,
-            trace=trace,
-            job_types=core.definitions,
-            more_routes=lambda quotas: [*pages(), *(() if media is None else media.routes(quotas))],
-            limits=Limits(
-                max_body_bytes=config.api.max_body_bytes,
-                rate_per_s=config.api.rate_limit,
-                rate_burst=config.api.rate_burst,
-                requester_rate_per_s=config.quotas.requests,
-                quota=Quota(
-                    waiting_jobs=config.quotas.waiting_jobs,
-                    waiting_bytes=config.quotas.waiting_bytes,
-                    idempotency_keys=config.quotas.idempotency_keys,
-                ),
-                lease_ttl_us=config.worker.heartbeat_ttl_us,
-            ),
-        )
-        host, wanted = config.api.host, config.api.port
-        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        serving = self.start(
-            serve(
-                app,
-                host,
-                wanted,
-                stop=self._stop.draining,
-                started=listening.set_result,
-                grace_s=min(API_GRACE_S, tuning.grace_us / 1e6),
-                at_once=self._stop.at_once,
-                connections=OpenConnections(ConnectionLimits(max_connections=config.api.max_connections)),
-                allowed_hosts=config.api.allowed_hosts,
-            )
-        )
-        await asyncio.wait({listening, cast(asyncio.Future[Any], serving)}, return_when=asyncio.FIRST_COMPLETED)
-        if listening.done():
-            return listening.result()
-        self._working.clear()
-        try:
-            await serving
-        except OSError as error:
-            raise _taken("API", host, wanted, error, "API_PORT") from error
-        raise CannotStart("the API ended before it had begun")
-
-    async def until_done(self) -> None:
-        """Until every working part has ended. A part that fails makes the others drain, and is raised at the end."""
-        everything = self._working | self._helpers
-        failure: BaseException | None = None
-        while self._working:
-            done, everything = await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
-            ended_by_itself = bool(self._working & done)
-            self._working -= done
-            for task in done:
-                error = None if task.cancelled() else task.exception()
-                if error is not None:
-                    failure = failure or error
-                    log.error("a part of the system failed", exc_info=error)
-            if failure is not None or ended_by_itself:
-                self._stop.draining.set()
-        for helper in self._helpers:
-            helper.cancel()
-        await asyncio.gather(*self._helpers, return_exceptions=True)
-        if failure is not None:
-            raise failure
 
 
 async def _work(
@@ -429,11 +354,6 @@ async def _listen_for_health(
         return await stack.enter_async_context(health.serving(host, port))
     except OSError as error:
         if tuning.metrics_needed:
-            raise _taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
+            raise port_taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
         log.warning("the metrics port is taken: this worker serves no metrics", extra={"host": host, "port": port})
         return None
-
-
-def _taken(what: str, host: str, port: int, error: OSError, variable: str) -> CannotStart:
-    reason = (error.strerror or str(error)).lower()
-    return CannotStart(f"the {what} cannot listen on {host}:{port} ({reason}); choose another port with {variable}")

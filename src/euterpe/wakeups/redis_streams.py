@@ -24,8 +24,9 @@ from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.ports import SIDE_CHANNELS
-from euterpe.redis.outage import TROUBLE, RedisOutage, heed_cancellation, is_nogroup
+from euterpe.redis.outage import TROUBLE, heed_cancellation, is_nogroup
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
+from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
 from euterpe.wakeups.local import LocalWakeups
 from euterpe.wakeups.stream_book import MessageBook
@@ -73,7 +74,7 @@ class StreamWakeups:
         self._visibility_s = visibility_s
         self._republish_s = republish_s
         self._local = LocalWakeups()
-        self._redis_away = RedisOutage()
+        self._outage = Outage(log, "the transport", server="Redis", expected=TROUBLE)
         self._unsent: deque[Note] = deque(maxlen=UNSENT_LIMIT)
         self._unsent_came = asyncio.Event()
         self._hinted: set[str] = set()
@@ -226,7 +227,7 @@ class StreamWakeups:
                 try:
                     await self._send_some()
                 except TROUBLE as error:
-                    await asyncio.sleep(self._redis_away.again(error))
+                    await asyncio.sleep(self._outage.pause_after(error))
 
     async def _send_some(self) -> None:
         async with self._sending:
@@ -244,7 +245,7 @@ class StreamWakeups:
         except BaseException:
             self._unsent.extendleft(reversed(notes[: UNSENT_LIMIT - len(self._unsent)]))
             raise
-        self._redis_away.over()
+        self._outage.over()
 
     # --- read -----------------------------------------------------------------------------------------
 
@@ -263,12 +264,12 @@ class StreamWakeups:
                 if is_nogroup(error):
                     await asyncio.sleep(random.uniform(0.01, 0.05))
                 else:
-                    await asyncio.sleep(self._redis_away.again(error))
+                    await asyncio.sleep(self._outage.pause_after(error))
 
     async def _read(self, queues: frozenset[str]) -> None:
         """Until these are no longer the queues to read, or Redis goes away."""
         streams = await self.messages.ensure_groups(queues)
-        self._redis_away.over()
+        self._outage.over()
         self._local.announce(queues)  # Whatever was said while nobody listened.
         if not streams:
             await asyncio.sleep(BLOCK_MS / 1000)
@@ -311,7 +312,7 @@ class StreamWakeups:
                 done = await self._look() if self._book or self._ended else 0
                 await self._do_chores()
             except TROUBLE as error:
-                await asyncio.sleep(latest_s if is_nogroup(error) else self._redis_away.again(error))
+                await asyncio.sleep(latest_s if is_nogroup(error) else self._outage.pause_after(error))
             except EuterpeError:
                 await asyncio.sleep(latest_s)  # The database is away; others complain about that.
             else:

@@ -27,11 +27,15 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ("default",)
     types: tuple[str, ...] | None = None
     lease_ttl_us: int = LEASE_TTL_US
-    with_tokens: bool = False
 
     @property
     def total(self) -> int:
         return self.limit + self.prefetch
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether any job can be the answer to it."""
+        return self.limit >= 1 and bool(self.queues) and self.types != ()
 
     def after(self, taken: int) -> ClaimRequest:
         """What is left to ask for when so many were taken."""

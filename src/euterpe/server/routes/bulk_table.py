@@ -16,7 +16,10 @@ _NO_OPERATION: Final = {404: "No such operation, or somebody else's."}
 
 
 def bulk_routes(bulk: BulkRoutes) -> list[AnyRoute]:
-    operation = ReplySpec("The operation.", wire.OperationDocument, example=e.OPERATION)
+    return [*_read_routes(bulk), *_operation_routes(bulk)]
+
+
+def _read_routes(bulk: BulkRoutes) -> list[AnyRoute]:
     return [
         Route(
             "GET",
@@ -28,6 +31,23 @@ def bulk_routes(bulk: BulkRoutes) -> list[AnyRoute]:
             Scope.READ,
             _BULK,
         ),
+        Route(
+            "GET",
+            "/failures",
+            bulk.failures,
+            wire.FailuresQuery,
+            "Failures by cause",
+            {200: ReplySpec("The cause that struck last first.", wire.FailuresDocument, example=e.FAILURES)},
+            Scope.READ,
+            _BULK,
+            says="A cause is the type of the job and its error without ids, numbers, quoted text and paths.",
+        ),
+    ]
+
+
+def _operation_routes(bulk: BulkRoutes) -> list[AnyRoute]:
+    operation = ReplySpec("The operation.", wire.OperationDocument, example=e.OPERATION)
+    return [
         Route(
             "POST",
             "/operations",
@@ -76,16 +96,5 @@ def bulk_routes(bulk: BulkRoutes) -> list[AnyRoute]:
             says="What was done stays done; no further job is acted on.",
             example={},
             problems=_NO_OPERATION | {409: "It has acted on all its jobs."},
-        ),
-        Route(
-            "GET",
-            "/failures",
-            bulk.failures,
-            wire.FailuresQuery,
-            "Failures by cause",
-            {200: ReplySpec("The cause that struck last first.", wire.FailuresDocument, example=e.FAILURES)},
-            Scope.READ,
-            _BULK,
-            says="A cause is the type of the job and its error without ids, numbers, quoted text and paths.",
         ),
     ]

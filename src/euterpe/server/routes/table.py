@@ -21,6 +21,7 @@ _NO_EVENT: Final = {404: "No such event, or another requester's."}
 _SAME_KEY: Final = {409: "The idempotency key was used for another request."}
 _STALE: Final = {409: "The lease is not, or no longer, this worker's: `ok` is false and nothing was written."}
 _ENDED: Final = {409: "The job's state does not allow it."}
+_WORKER: Final[dict[str, Any]] = {"scope": Scope.WORKER, "tag": "Worker protocol"}
 
 
 def _get(path: str, handler: Any, takes: Any, summary: str, reply: ReplySpec, tag: str, **more: Any) -> AnyRoute:
@@ -213,56 +214,64 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
 
 
 def worker_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute]:
-    claim_reply = ReplySpec("A job, jobs, or nothing.", wire_worker.CLAIM_ANSWERS, example=e.CLAIMED)
-    beat_reply = ReplySpec("The lease lives on.", wire_worker.HeartbeatAnswer, example=e.HEARTBEAT_ANSWER)
-    done_reply = ReplySpec("Written, now or before.", wire_worker.CompleteAnswer, example=e.COMPLETE_ANSWER)
-    fail_reply = ReplySpec("Written, now or before.", wire_worker.FailAnswer, example=e.FAIL_ANSWER)
-    turn_reply = ReplySpec("An answer for each entry.", wire_worker.TurnAnswer, example=e.TURN_ANSWER)
-    worker: dict[str, Any] = {"scope": Scope.WORKER, "tag": "Worker protocol"}
+    return [*_claim_routes(workers), *_report_routes(workers), *_batch_routes(workers, spawning)]
+
+
+def _claim_routes(workers: WorkerRoutes) -> list[AnyRoute]:
     return [
         _post(
             "/internal/worker/claim",
             workers.claim,
             wire_worker.ClaimBody,
             "Ask for work",
-            (200, claim_reply),
+            (200, ReplySpec("A job, jobs, or nothing.", wire_worker.CLAIM_ANSWERS, example=e.CLAIMED)),
             says="Waits up to `max_wait_ms`. `streams` are queues, the preferred one first.",
             example=e.CLAIM,
-            **worker,
+            **_WORKER,
         ),
         _post(
             "/internal/worker/heartbeat",
             workers.heartbeat,
             wire_worker.HeartbeatBody,
             "Keep a lease",
-            (200, beat_reply),
+            (200, ReplySpec("The lease lives on.", wire_worker.HeartbeatAnswer, example=e.HEARTBEAT_ANSWER)),
             says="Every third of the lease. May tell stage, progress and checkpoint.",
             example=e.HEARTBEAT,
             problems=_STALE,
-            **worker,
+            **_WORKER,
         ),
+    ]
+
+
+def _report_routes(workers: WorkerRoutes) -> list[AnyRoute]:
+    return [
         _post(
             "/internal/worker/complete",
             workers.complete,
             wire_worker.CompleteBody,
             "The job is done",
-            (200, done_reply),
+            (200, ReplySpec("Written, now or before.", wire_worker.CompleteAnswer, example=e.COMPLETE_ANSWER)),
             says="Safe to repeat: the same report gets the first answer.",
             example=e.COMPLETE,
             problems=_STALE,
-            **worker,
+            **_WORKER,
         ),
         _post(
             "/internal/worker/fail",
             workers.fail,
             wire_worker.FailBody,
             "The attempt failed",
-            (200, fail_reply),
+            (200, ReplySpec("Written, now or before.", wire_worker.FailAnswer, example=e.FAIL_ANSWER)),
             says="Safe to repeat. `retryable` false ends the job; `released` gives it back unharmed.",
             example=e.FAIL,
             problems=_STALE,
-            **worker,
+            **_WORKER,
         ),
+    ]
+
+
+def _batch_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute]:
+    return [
         _post(
             "/internal/worker/spawn",
             spawning.spawn,
@@ -272,17 +281,17 @@ def worker_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute
             says="All or none, for the parent's requester; fan-ins on it wait for them. Safe to repeat with a key.",
             example=e.SPAWN,
             problems=_STALE,
-            **worker,
+            **_WORKER,
         ),
         _post(
             "/internal/worker/turn",
             workers.exchange,
             wire_worker.TurnBody,
             "Many at once: reports, heartbeats and the next claim",
-            (200, turn_reply),
+            (200, ReplySpec("An answer for each entry.", wire_worker.TurnAnswer, example=e.TURN_ANSWER)),
             says="Each entry is safe to repeat. One that is refused has `ok` false; the others are written.",
             example=e.TURN,
-            **worker,
+            **_WORKER,
         ),
     ]
 

@@ -4,43 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.claims.outcome import settle as decide
-from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
+from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.reading.why import Explanation
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submitting.batch import Draft, Parent, Receipt, Unit, drafts_of
+from euterpe.model.submitting.batch import Parent, Receipt, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes, check_changes
 from euterpe.model.submitting.replayed import REPLAY_KEY, Replayed
 from euterpe.model.submitting.submission import (
-    IDEMPOTENCY_WINDOW_US,
     PAYLOAD_CEILING,
     PAYLOAD_LIMIT,
     SUBMISSION_TIMEOUT_US,
     Submission,
     check,
-    check_key,
 )
 from euterpe.ports import (
     EVERYTHING,
     BulkOperations,
     Capability,
     Clock,
-    CronStore,
-    KeyRates,
-    OutboxStore,
-    ServingStore,
-    Telemetry,
-    Wakeups,
 )
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
+from euterpe.stores.limited import LimitedStore
 from euterpe.stores.redis_lists.entry import Rows, foreign_jobs
 from euterpe.stores.redis_lists.exchange import ListTurns
 from euterpe.stores.redis_lists.operator import ListOperator, ended_of
@@ -70,12 +63,11 @@ LACKING: Final = frozenset(
 )
 
 
-def _cannot(what: str) -> NoReturn:
-    raise Unsupported(f"a queue in Redis lists cannot {what}; use a SQL engine for that")
+class RedisListStore(LimitedStore):
+    """Jobs in Redis: lists of entries, and a record for each job."""
 
-
-class RedisListStore:
-    """Jobs in Redis: lists of entries, and a record for each job. `sweeps` are its other face."""
+    kind = "a queue in Redis lists"
+    instead = "use a SQL engine for that"
 
     capabilities: frozenset[Capability] = EVERYTHING - LACKING
 
@@ -90,14 +82,9 @@ class RedisListStore:
     ) -> None:
         if not 1 <= payload_limit <= PAYLOAD_CEILING:
             raise InvalidInput("payload_limit", f"{payload_limit} is not between 1 and {PAYLOAD_CEILING} bytes")
+        super().__init__(payload_limit)
         self.plain_url, self.settings = settings_from(url)
-        self.payload_limit = payload_limit
-        self.key_window_us = IDEMPOTENCY_WINDOW_US
-        self.telemetry: Telemetry | None = None
-        self.wakeups: Wakeups | None = None
         self._rng = rng or Random()
-        self._waiting: set[str] = set()
-        """Workers that have a claim waiting at Redis."""
         foreign = foreign_jobs(self.settings)
         rows = Rows(foreign)
         self.scripts = RedisScripts(self.plain_url, self.settings, tuning)
@@ -109,24 +96,8 @@ class RedisListStore:
         self.sweeps = ListSweeps(self.scripts, self._turns, self._operator, self._rng, lambda: self.telemetry)
 
     @property
-    def outbox(self) -> OutboxStore:
-        _cannot("deliver webhooks")
-
-    @property
-    def serving(self) -> ServingStore:
-        _cannot("serve a control plane")
-
-    @property
     def operations(self) -> BulkOperations:
-        _cannot("act on everything that matches a query")
-
-    @property
-    def crons(self) -> CronStore:
-        _cannot("keep crons as data")
-
-    @property
-    def rates(self) -> KeyRates:
-        _cannot("keep rate limits by key")
+        self.refuse("act on everything that matches a query")
 
     # --- life -----------------------------------------------------------------------------------------
 
@@ -135,10 +106,6 @@ class RedisListStore:
 
     async def close(self) -> None:
         await self.scripts.close()
-
-    async def migrate(self) -> list[str]:
-        """Redis has no schema."""
-        return []
 
     async def ping(self) -> None:
         await self.scripts.read("PING")
@@ -153,20 +120,6 @@ class RedisListStore:
         """Nobody else traces them."""
 
     # --- submit ---------------------------------------------------------------------------------------
-
-    async def submit(self, submission: Submission) -> Receipt:
-        check(submission, self.payload_limit)
-        return (await self.submit_unit(Unit(drafts_of([submission]))))[0]
-
-    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
-        return await self.submit_graph(drafts_of(submissions), key)
-
-    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
-        if key is not None:
-            check_key(key)
-        for draft in drafts:
-            check(draft.submission, self.payload_limit)
-        return await self.submit_unit(Unit(tuple(drafts), key=key)) if drafts else []
 
     async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
         for submission in submissions:
@@ -189,18 +142,10 @@ class RedisListStore:
                 self.telemetry.produced(queue, count)
         return answers
 
-    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
-        _cannot("join the transaction of a connection")
-
-    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
-        _cannot("join the transaction of a connection")
-
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        if request.with_tokens:
-            _cannot("give lease tokens")
-        return (await self._turns.take((), (), request))[1] if _asks(request) else []
+        return (await self._turns.take((), (), request))[1] if request.is_answerable else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         return await self._turns.heartbeat(leases, lease_ttl_us) if leases else []
@@ -220,31 +165,22 @@ class RedisListStore:
     async def exchange(
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
-        if request is not None and request.with_tokens:
-            _cannot("give lease tokens")
         settlements = [decide(f.claim.job, f.outcome, self._rng) for f in finished]
         claims: list[Claim] = []
         states: list[State | None] = []
-        may_claim = request is not None and _asks(request)
+        may_claim = request is not None and request.is_answerable
         if settlements or may_claim:
             states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
         if request is not None and self.wakeups is not None:
             if may_claim and not finished and not claims and request.worker_id not in self._waiting:
                 claims = await self._claim_waiting(request)
-            self._ask_for_more(request, claims)
+            # As nothing is claimed ahead of free slots, a short answer does not tell that the lists are empty.
+            if len(claims) < request.total:
+                self.claim_again(request)
         return [
             SettleResult(False) if state is None else SettleResult(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)
         ], claims
-
-    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
-        _cannot("complete a job inside the caller's transaction")
-
-    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
-        _cannot("complete a job inside the caller's transaction")
-
-    async def completed(self, claims: Sequence[Claim]) -> list[bool]:
-        return [False] * len(claims)
 
     async def _claim_waiting(self, request: ClaimRequest) -> list[Claim]:
         """One claim of a worker waits at Redis for work to come; its other lane stays free to report."""
@@ -253,12 +189,6 @@ class RedisListStore:
             return await self._turns.take_when_there(request, self.settings.brpoplpush_timeout_us / 1e6)
         finally:
             self._waiting.discard(request.worker_id)
-
-    def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
-        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way. As
-        nothing is claimed ahead of free slots, a short answer does not tell that the lists are empty."""
-        if self.wakeups is not None and len(claims) < request.total and request.worker_id not in self._waiting:
-            self.wakeups.announce(request.queues)
 
     # --- operators ------------------------------------------------------------------------------------
 
@@ -318,14 +248,14 @@ class RedisListStore:
         return await self._reads.why(job, await self.paused(), await self.now_us())
 
     async def search(self, query: Search) -> SearchPage:  # noqa: ARG002
-        _cannot("search jobs")
+        self.refuse("search jobs")
 
     async def failure_groups(self, requester_id: str | None = None, limit: int = 50) -> FailureGroups:  # noqa: ARG002
-        _cannot("group failures by their cause")
+        self.refuse("group failures by their cause")
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
         if requester_id is not None:
-            _cannot("count the jobs of one requester")
+            self.refuse("count the jobs of one requester")
         return await self._reads.stats(await self.now_us())
 
     async def depths(self) -> list[QueueDepth]:
@@ -336,8 +266,3 @@ class RedisListStore:
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
         return await self._reads.unknown_types(queues, types)
-
-
-def _asks(request: ClaimRequest) -> bool:
-    """Whether there can be an answer to it."""
-    return request.limit >= 1 and bool(request.queues) and request.types != ()

@@ -10,13 +10,13 @@ import asyncio
 import secrets
 import time
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import msgspec
 
 from euterpe.model.bulk import BulkProgress
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
-from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
+from euterpe.model.errors import JobNotFound, StoreUnavailable
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.priority import PRIORITY_NAMES
@@ -25,18 +25,17 @@ from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreSta
 from euterpe.model.reading.why import Explanation
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submitting.batch import Draft, Receipt, Unit, as_stored, drafts_of
+from euterpe.model.submitting.batch import Receipt, Unit, as_stored, drafts_of
 from euterpe.model.submitting.changes import Changes, check_changes
 from euterpe.model.submitting.replayed import Replayed
 from euterpe.model.submitting.submission import (
-    IDEMPOTENCY_WINDOW_US,
     LOCAL_REQUESTER,
     PAYLOAD_LIMIT,
     Submission,
     check,
-    check_key,
 )
-from euterpe.ports import CANCEL_CHANNEL, Capability, CronStore, KeyRates, OutboxStore, ServingStore, Telemetry, Wakeups
+from euterpe.ports import CANCEL_CHANNEL, Capability
+from euterpe.stores.limited import LimitedStore
 from euterpe.stores.remote.documents import (
     AttemptReply,
     JobPageReply,
@@ -62,21 +61,19 @@ AT_ONCE: Final = 24
 """News under way: some connections stay free for claims and reports."""
 OUTAGE_WAIT_S: Final = 10.0
 SPAWN: Final = "/internal/worker/spawn"
-JOIN: Final = "join the transaction of a connection"
-
-
-def _cannot(what: str) -> NoReturn:
-    raise Unsupported(f"a queue over HTTP cannot {what}; do it where the control plane's database is")
 
 
 def _refuse_other_requesters(submissions: Iterable[Submission]) -> None:
     """The key says whose the jobs are. Another requester would be lost on the way, and the job be somebody else's."""
     if any(submission.requester_id != LOCAL_REQUESTER for submission in submissions):
-        _cannot("submit for another requester than its key's")
+        HttpStore.refuse("submit for another requester than its key's")
 
 
-class HttpStore:
+class HttpStore(LimitedStore):
     """The jobs API behind the methods of a store. What HTTP cannot carry raises Unsupported."""
+
+    kind = "a queue over HTTP"
+    instead = "do it where the control plane's database is"
 
     capabilities: frozenset[Capability] = frozenset(
         {
@@ -90,35 +87,12 @@ class HttpStore:
     """A key speaks for one requester, and the control plane decides the rest."""
 
     def __init__(self, url: str, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
-        self.payload_limit = payload_limit
+        super().__init__(payload_limit)
         self.sweeps = RemoteSweeps()
-        self.key_window_us = IDEMPOTENCY_WINDOW_US
-        """As every store has one; the control plane applies its own."""
-        self.wakeups: Wakeups | None = None
-        self.telemetry: Telemetry | None = None
-        """As every store has one; what the control plane does, it counts itself."""
         self._session = ControlPlaneSession(url)
         self.operations = RemoteOperations(self._session)
         self._turns = RemoteExchange(self._session)
-        self._waiting: set[str] = set()
-        """Workers that have a claim waiting at the server."""
         self._slots = asyncio.Semaphore(AT_ONCE)
-
-    @property
-    def outbox(self) -> OutboxStore:
-        _cannot("deliver webhooks; the control plane does")
-
-    @property
-    def crons(self) -> CronStore:
-        _cannot("keep crons as data")
-
-    @property
-    def rates(self) -> KeyRates:
-        _cannot("say how fast jobs of a key may start")
-
-    @property
-    def serving(self) -> ServingStore:
-        _cannot("serve a control plane")
 
     async def open(self) -> None:
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -141,23 +115,9 @@ class HttpStore:
 
     # --- submit ---------------------------------------------------------------------------------------
 
-    async def submit(self, submission: Submission) -> Receipt:
-        check(submission, self.payload_limit)
-        return (await self.submit_unit(Unit(drafts_of([submission]))))[0]
-
-    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
-        return await self.submit_graph(drafts_of(submissions), key)
-
-    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
-        if key is not None:
-            check_key(key)
-        for draft in drafts:
-            check(draft.submission, self.payload_limit)
-        return await self.submit_unit(Unit(tuple(drafts), key=key)) if drafts else []
-
     async def submit_unit(self, unit: Unit) -> list[Receipt]:
         if unit.parent is not None:
-            _cannot("spawn jobs without the lease of their parent")
+            self.refuse("spawn jobs without the lease of their parent")
         _refuse_other_requesters(draft.submission for draft in unit.drafts)
         if len(unit.drafts) == 1 and unit.key is None:
             submission = unit.drafts[0].submission
@@ -215,7 +175,7 @@ class HttpStore:
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return (await self._turns.take((), request))[1] if _asks(request) else []
+        return (await self._turns.take((), request))[1] if request.is_answerable else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:  # noqa: ARG002
         """The control plane decides how long a lease lasts."""
@@ -242,7 +202,7 @@ class HttpStore:
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         """What ended and the next claim in one request. Who has nothing to report waits at the server for work."""
-        if request is not None and not _asks(request):
+        if request is not None and not request.is_answerable:
             request = None
         if request is None and not finished:
             return [], []
@@ -250,7 +210,8 @@ class HttpStore:
             return await self._turns.take(finished, None)
         if finished or request.worker_id in self._waiting:
             verdicts, claims = await self._turns.take(finished, request)
-            self._ask_for_more(request, claims)
+            if len(claims) < request.limit:
+                self.claim_again(request)
             return verdicts, claims
         return [], await self._claim_waiting(request)
 
@@ -263,15 +224,10 @@ class HttpStore:
         finally:
             self._waiting.discard(request.worker_id)
         waited_ms = (time.monotonic() - began) * 1000
-        if claims or waited_ms > WAIT_MS / 2:
+        if len(claims) < request.limit and (claims or waited_ms > WAIT_MS / 2):
             # A server that does not wait (it drains) is asked again at the worker's own pace.
-            self._ask_for_more(request, claims)
+            self.claim_again(request)
         return claims
-
-    def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
-        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way."""
-        if self.wakeups is not None and len(claims) < request.limit and request.worker_id not in self._waiting:
-            self.wakeups.announce(request.queues)
 
     # --- look and steer -------------------------------------------------------------------------------
 
@@ -362,37 +318,17 @@ class HttpStore:
 
     # --- what HTTP cannot carry -----------------------------------------------------------------------
 
-    async def migrate(self) -> list[str]:
-        """It was migrated when it started."""
-        return []
-
     async def now_us(self) -> int:
-        _cannot("tell the time of its database")
-
-    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
-        _cannot(JOIN)
-
-    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
-        _cannot(JOIN)
-
-    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
-        _cannot(JOIN)
-
-    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
-        _cannot(JOIN)
-
-    async def completed(self, claims: Sequence[Claim]) -> list[bool]:
-        """Nothing is: no transaction can be joined here."""
-        return [False] * len(claims)
+        self.refuse("tell the time of its database")
 
     async def depths(self) -> list[QueueDepth]:
-        _cannot("tell the depths of all queues; stats() counts your own jobs")
+        self.refuse("tell the depths of all queues; stats() counts your own jobs")
 
     async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:  # noqa: ARG002
-        _cannot("look into the queues of everybody")
+        self.refuse("look into the queues of everybody")
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
-        _cannot("tell which types wait for a worker")
+        self.refuse("tell which types wait for a worker")
 
 
 class Spawned(msgspec.Struct, frozen=True):
@@ -463,8 +399,3 @@ def _batch(unit: Unit) -> dict[str, Any]:
             body["depends_on"] = [f"#{d}" if d in inside else d for d in draft.submission.depends_on]
         jobs.append(body)
     return {"jobs": jobs} if unit.key is None else {"jobs": jobs, "idempotency_key": unit.key}
-
-
-def _asks(request: ClaimRequest) -> bool:
-    """Whether there can be an answer to it."""
-    return request.limit >= 1 and bool(request.queues) and request.types != ()

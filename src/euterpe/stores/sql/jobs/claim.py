@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from typing import Final
 
 import msgspec
 
 from euterpe.model.claims.exchange import ClaimRequest
-from euterpe.model.claims.worker_reports import hash_token
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.jobs.rates import admit, release
@@ -22,6 +20,14 @@ FOLDED_LIMIT: Final = 8_000_000
 
 
 def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Program[list[Claim]]:
+    """Jobs with their leases, and the events of those with a callback."""
+    jobs = yield from take_jobs(request, family, may_wait=may_wait)
+    if any(job.callback_url is not None for job in jobs):
+        yield from insert_events(jobs)
+    return [Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0)) for job in jobs]
+
+
+def take_jobs(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Program[list[JobRow]]:
     """Queues in the worker's order of preference; inside each, priority, then submission order.
 
     `may_wait` is false in a transaction that may hold the locks of concurrency keys already.
@@ -45,13 +51,7 @@ def claim(request: ClaimRequest, family: Family, *, may_wait: bool = True) -> Pr
                 jobs, went = yield from _within_limits(jobs, busy)
                 again = (again and not busy) or went
             taken += jobs
-    if any(job.callback_url is not None for job in taken):
-        yield from insert_events(taken)
-    tokens = (yield from _seal(taken)) if request.with_tokens and taken else [None] * len(taken)
-    return [
-        Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0, token))
-        for job, token in zip(taken, tokens, strict=True)
-    ]
+    return taken
 
 
 def _take(request: ClaimRequest, queue: str) -> Program[list[Row]]:
@@ -139,14 +139,3 @@ def _within_limits(jobs: list[JobRow], busy: set[str]) -> Program[tuple[list[Job
         if full:
             yield each("park_rest", limit_key=sorted(full))
     return kept, (yield from release(admission))
-
-
-def _seal(jobs: list[JobRow]) -> Program[list[str]]:
-    tokens = [secrets.token_urlsafe(32) for _ in jobs]
-    yield each(
-        "seal_lease",
-        id=[job.id for job in jobs],
-        claim_version=[job.claim_version for job in jobs],
-        token_hash=[hash_token(token) for token in tokens],
-    )
-    return tokens

@@ -133,7 +133,7 @@ class Exchange:
         return states, claims
 
     def _may_claim_briefly(self, request: ClaimRequest | None) -> bool:
-        return request is None or (self._lines.may_be(request) and not request.with_tokens)
+        return request is None or self._lines.may_be(request)
 
 
 class Brief(msgspec.Struct, frozen=True):

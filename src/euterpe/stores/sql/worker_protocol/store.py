@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from random import Random
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -31,8 +31,8 @@ from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State, check_advance
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import heartbeat, settle
+from euterpe.stores.sql.jobs.claim import take_jobs
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
 from euterpe.stores.sql.jobs.fast_path import is_plain
@@ -41,8 +41,6 @@ from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
 from euterpe.stores.sql.worker_protocol.fast_path import WorkerProtocolFastPath
-
-T = TypeVar("T")
 
 CONFIRM_TRIES: Final = 3
 
@@ -105,43 +103,31 @@ class WorkerProtocolStore:
 
 
 def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) -> Program[list[Claim]]:
-    wanted = msgspec.structs.replace(request, limit=len(worker_ids))
-    claims = yield from _without_events(jobs_claim.claim(wanted, family))
-    if not claims:
+    """Who runs which job is known after the claim alone, and an event names the worker: so they are written last."""
+    jobs = yield from take_jobs(msgspec.structs.replace(request, limit=len(worker_ids)), family)
+    if not jobs:
         return []
-    owners = worker_ids[: len(claims)]
-    tokens = [secrets.token_urlsafe(32) for _ in claims]
+    owners = worker_ids[: len(jobs)]
+    tokens = [secrets.token_urlsafe(32) for _ in jobs]
     yield each(
         "hand_over",
-        id=[claim.job.id for claim in claims],
-        claim_version=[claim.job.claim_version for claim in claims],
+        id=[job.id for job in jobs],
+        claim_version=[job.claim_version for job in jobs],
         worker_id=list(owners),
         token_hash=[hash_token(token) for token in tokens],
     )
-    owned = [_handed_over(claim, owner, token) for claim, owner, token in zip(claims, owners, tokens, strict=True)]
+    owned = [_handed_over(job, owner, token) for job, owner, token in zip(jobs, owners, tokens, strict=True)]
     yield from insert_events(claim.job for claim in owned)
     return owned
 
 
-def _handed_over(claim: Claim, owner: str, token: str) -> Claim:
+def _handed_over(job: JobRow, owner: str, token: str) -> Claim:
     """As `hand_over.sql` left it."""
-    job, lease = claim.job, claim.lease
-    expires_at = min(lease.expires_at, (job.started_at or 0) + job.execution_timeout_us)
+    expires_at = min(job.lease_expires_at or 0, (job.started_at or 0) + job.execution_timeout_us)
     return Claim(
         msgspec.structs.replace(job, worker_id=owner, lease_expires_at=expires_at),
-        msgspec.structs.replace(lease, token=token, expires_at=expires_at),
+        Lease(job.id, job.claim_version, expires_at, token),
     )
-
-
-def _without_events(program: Program[T]) -> Program[T]:
-    """A claim for many does not know yet who will run which job, and an event names the worker: they come later."""
-    try:
-        statement = next(program)
-        while True:
-            rows: list[Row] = [] if statement.name == "insert_event" else (yield statement)
-            statement = program.send(rows)
-    except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
 
 
 def beat(beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:
