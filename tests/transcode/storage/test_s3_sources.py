@@ -204,12 +204,12 @@ async def test_credentials_that_run_out_one_after_another_are_refreshed_and_then
 ) -> None:
     """While a request waits for its turn, others may use up what it was given; a store that takes nothing ends that."""
     random_file(source, 100)
-    place.gate.tokens = {name: Token(expires_at=0) for name in ("t1", "t2", "t3")} | {"t4": Token()}
+    place.gate.tokens = {"t4": Token(), **{name: Token(expires_at=0) for name in ("t1", "t2", "t3")}}
     credentials = JobCredentials(place.token("t1"), fresh=[place.token(name) for name in ("t2", "t3", "t4")])
     reader = place.reader(KEY, credentials)
     await reader.stat()
     assert [seen for _, seen, _ in credentials.renewals] == [1, 2, 3]
-    place.gate.tokens = {"t4": Token(expires_at=0)} | {name: Token(expires_at=0) for name in ("t5", "t6", "t7")}
+    place.gate.tokens = {name: Token(expires_at=0) for name in ("t4", "t5", "t6", "t7")}
     credentials.fresh[:] = [place.token(name) for name in ("t5", "t6", "t7")]
     with pytest.raises(StorageError, match="just refreshed are refused too"):
         await reader.stat()
