@@ -15,8 +15,10 @@ Django 6 has tasks of its own; for Django 5 there is the package django-tasks.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from inspect import iscoroutinefunction
-from typing import Any, Final
+from typing import Any, Final, Protocol, Unpack
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections, connections
@@ -26,6 +28,7 @@ from euterpe.model.errors import InvalidInput, JobNotFound
 from euterpe.model.failures.job_error import JobError
 from euterpe.model.priority import Priority
 from euterpe.model.state import State
+from euterpe.queue.definition.options import Options
 from euterpe.queue.job import Attempt, Job
 from euterpe.queue.queue import Queue
 from euterpe.worker.context import Context
@@ -55,7 +58,30 @@ STATUSES: Final = {
 LEVELS: Final = ((60, Priority.CRITICAL), (20, Priority.HIGH), (-19, Priority.NORMAL), (-59, Priority.LOW))
 
 
-def run_tasks(queue: Queue, **options: Any) -> None:
+class DjangoTask(Protocol):
+    """A task as Django has it, as far as it is used here. Django has no types of its own."""
+
+    module_path: str
+    queue_name: str
+    priority: int
+    run_after: datetime | None
+    takes_context: bool
+    func: Callable[..., Any]
+
+    def call(self, *args: object, **kwargs: object) -> object: ...
+
+    def get_backend(self) -> EuterpeBackend: ...
+
+
+class DjangoResult(Protocol):
+    """What Django tells of a task that was enqueued."""
+
+    id: str
+    status: object
+    worker_ids: list[str]
+
+
+def run_tasks(queue: Queue, /, **options: Unpack[Options]) -> None:
     """Declare the job type that runs Django's tasks on this queue. `options` are those of `queue.job`, such as
     `max_attempts` and `timeout`.
 
@@ -65,9 +91,9 @@ def run_tasks(queue: Queue, **options: Any) -> None:
     """
 
     @queue.job(JOB_TYPE, **options)
-    async def run_task(ctx: Context, task: str, backend: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    async def run_task(ctx: Context, task: str, backend: str, args: list[Any], kwargs: dict[str, Any]) -> object:
         found = _task_of(task, backend)
-        owner: EuterpeBackend = found.get_backend()
+        owner = found.get_backend()
         started = owner.started(found, ctx, args, kwargs)
         task_started.send(type(owner), task_result=started)
         given = [TaskContext(task_result=started), *args] if found.takes_context else args
@@ -80,7 +106,7 @@ def run_tasks(queue: Queue, **options: Any) -> None:
         return returned
 
 
-def _call_blocking(task: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_blocking(task: DjangoTask, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """Django keeps a connection for each thread; one that the server has closed since must not fail the task."""
     close_old_connections()
     try:
@@ -114,22 +140,18 @@ class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
             raise ImproperlyConfigured(f"TASKS[{self.alias!r}]: {self._place} is not a euterpe.Queue")
         return queue
 
-    def enqueue(self, task: Any, args: Any, kwargs: Any) -> Any:
+    def enqueue(self, task: DjangoTask, args: Sequence[object], kwargs: Mapping[str, object]) -> DjangoResult:
         """Store the task as a job. Inside `transaction.atomic()` on `database` it is part of the transaction."""
         self.validate_task(task)
         payload = {"task": task.module_path, "backend": self.alias, "args": list(args), "kwargs": dict(kwargs)}
         connection = connections[self._database] if self._database is not None else None
         if connection is not None and not connection.in_atomic_block:
             connection = None
+        options: Options = {"queue": task.queue_name, "priority": _priority_of(task.priority)}
+        if task.run_after is not None:
+            options["run_at"] = task.run_after
         try:
-            handle = self.queue.sync.submit(
-                JOB_TYPE,
-                payload,
-                connection=connection,
-                queue=task.queue_name,
-                priority=_priority_of(task.priority),
-                **({} if task.run_after is None else {"run_at": task.run_after}),
-            )
+            handle = self.queue.sync.submit(JOB_TYPE, payload, connection=connection, **options)
         except InvalidInput as error:
             if error.field in ("args", "kwargs"):
                 raise TypeError(f"the arguments of {task.module_path} cannot be stored as JSON: {error}") from error
@@ -138,7 +160,7 @@ class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
         task_enqueued.send(type(self), task_result=result)
         return result
 
-    def get_result(self, result_id: str) -> Any:
+    def get_result(self, result_id: str) -> DjangoResult:
         """The task as it is now. Raises TaskResultDoesNotExist."""
         try:
             job = self.queue.sync.get(result_id)
@@ -155,7 +177,9 @@ class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
         object.__setattr__(result, "_return_value", job.result)
         return result
 
-    def started(self, task: Any, ctx: Context, args: Any, kwargs: Any) -> Any:
+    def started(
+        self, task: DjangoTask, ctx: Context, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> DjangoResult:
         """The result that a running task sees of itself."""
         result = self._result(task, ctx.job_id, TaskResultStatus.RUNNING, args, kwargs)
         result.worker_ids.extend(["euterpe"] * ctx.attempt)
@@ -163,16 +187,16 @@ class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
 
     def _result(
         self,
-        task: Any,
+        task: DjangoTask,
         job_id: str,
-        status: Any,
-        args: Any,
-        kwargs: Any,
+        status: object,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
         job: Job | None = None,
         attempts: list[Attempt] | None = None,
-    ) -> Any:
+    ) -> DjangoResult:
         tried = attempts or []
-        return TaskResult(
+        result: DjangoResult = TaskResult(
             task=task,
             id=job_id,
             status=status,
@@ -186,14 +210,16 @@ class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
             errors=[_error_of(attempt.error) for attempt in tried if attempt.error is not None],
             worker_ids=[attempt.worker_id or "" for attempt in tried],
         )
+        return result
 
 
-def _error_of(error: JobError) -> Any:
+def _error_of(error: JobError) -> object:
     return TaskError(exception_class_path="euterpe.JobFailed", traceback=error.stack or error.message)
 
 
-def _task_of(path: str, alias: str) -> Any:
-    return import_string(path).using(backend=alias)
+def _task_of(path: str, alias: str) -> DjangoTask:
+    task: DjangoTask = import_string(path).using(backend=alias)
+    return task
 
 
 def _priority_of(number: int) -> Priority:

@@ -154,7 +154,7 @@ def clock(subject: Queue) -> FrozenClock:
 # --- what was submitted ---------------------------------------------------------------------------------------------
 
 
-def submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: Any) -> list[Job]:
+def submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: object) -> list[Job]:
     """Every job of this type whose payload has these arguments, oldest first, whatever became of it."""
     clock(subject)
     job_type = what.type if isinstance(what, JobType) else what
@@ -163,7 +163,7 @@ def submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **
     return [job_of(row) for row in found]
 
 
-def assert_submitted(subject: Queue, what: str | JobType[..., Any], /, **arguments: Any) -> Job:
+def assert_submitted(subject: Queue, what: str | JobType[..., Any], /, **arguments: object) -> Job:
     """The latest such job; its fields tell the rest (`.priority`, `.tags`, `.run_at`, ...)."""
     found = submitted(subject, what, **arguments)
     if not found:
@@ -171,7 +171,7 @@ def assert_submitted(subject: Queue, what: str | JobType[..., Any], /, **argumen
     return found[-1]
 
 
-def assert_not_submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: Any) -> None:
+def assert_not_submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: object) -> None:
     """AssertionError, with what there is, if such a job was submitted."""
     found = submitted(subject, what, **arguments)
     if found:
@@ -190,7 +190,7 @@ def _all_jobs(subject: Queue) -> list[JobRow]:
     return all_jobs_of_postgres(core.backend_url)
 
 
-def _has(row: JobRow, expected: dict[str, Any]) -> bool:
+def _has(row: JobRow, expected: dict[str, object]) -> bool:
     if not expected:
         return True
     if row.payload_format == "bytes":
@@ -201,7 +201,7 @@ def _has(row: JobRow, expected: dict[str, Any]) -> bool:
     )
 
 
-def _shown(what: Any, arguments: dict[str, Any]) -> str:
+def _shown(what: str | JobType[..., Any] | None, arguments: dict[str, object]) -> str:
     name = what.type if isinstance(what, JobType) else what or "of any type"
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
@@ -250,10 +250,10 @@ async def run(what: JobType[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: .
 async def run(what: Call[R], /) -> R: ...
 
 
-async def run(what: Any, /, *args: Any, **kwargs: Any) -> Any:
+async def run(what: JobType[..., Any] | Call[Any], /, *args: object, **kwargs: object) -> object:
     """Run one handler now, with checked arguments and a real Context, and return what it returns; what it raises is
     raised here. On a queue under test its news and children stay to be looked at; else they are thrown away."""
-    call: Call[Any] = what if isinstance(what, Call) else what.with_args(*args, **kwargs)
+    call = what if isinstance(what, Call) else what.with_args(*args, **kwargs)
     submitter = definition_of(call).submitter
     if not isinstance(submitter, Submitter):
         raise EuterpeError(f"{what!r} belongs to no queue")
@@ -351,7 +351,7 @@ class _Bench:
             self._core.settled(claim.job.id, verdict)
         return job_of(await self._core.get(claim.job.id))
 
-    async def call(self, claim: Claim) -> Any:
+    async def call(self, claim: Claim) -> object:
         """The handler itself: its own return value, its own exception."""
         handler = self._core.handlers[claim.job.type]
         deadline = asyncio.get_running_loop().time() + claim.job.execution_timeout_us / 1_000_000
@@ -372,7 +372,7 @@ class _Bench:
             await self._settling.settle([Report(claim, outcome)])
         return value
 
-    async def _called(self, handler: Handler, claim: Claim, context: Context) -> Any:
+    async def _called(self, handler: Handler, claim: Claim, context: Context) -> object:
         args = (context,) if handler.takes_context else ()
         arguments = {**handler.arguments_of(claim.job), **self._hooks.injected(handler)}
         function = partial(handler.function, *args, **arguments)

@@ -102,6 +102,10 @@ def test_with_the_extra_of_the_command_line_everything_runs_but_a_server(
     environment = Environment(tmp_path / "env", built[0], "cli")
     submitted = environment.run("euterpe", "submit", "greet", "{}", "--engine", "sqlite:///jobs.db", folder=tmp_path)
     assert submitted.returncode == 0, submitted.stderr
+    looked = environment.run("euterpe", "doctor", "--engine", "sqlite:///jobs.db", folder=tmp_path)
+    assert "Traceback" not in looked.stderr
+    assert " checks: " in looked.stdout
+    assert environment.run("euterpe", "bench", "--help", folder=tmp_path).returncode == 0
     served = environment.run("euterpe", "--role=all", folder=tmp_path, API_PORT="0")
     assert served.returncode == 1
     assert "needs the package uvicorn" in served.stderr

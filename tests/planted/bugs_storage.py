@@ -120,7 +120,7 @@ STORAGE_BUGS = (
         (
             Edit(
                 f"{_STORAGE}/s3/client.py",
-                "        if renewed_from is not None:\n            raise access_denied(error)\n",
+                '        if renewals >= (1 if reason == "denied" else EXPIRIES_LIMIT):\n            raise access_denied(error)\n',
                 "",
             ),
         ),

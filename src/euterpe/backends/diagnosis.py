@@ -11,8 +11,7 @@ from euterpe.model.diagnosis.facts import DatabaseFacts, JobFacts, KeyFact, Outb
 from euterpe.ports import Store
 from euterpe.stores.sql.diagnosis.accounts import expiring_keys, keks_used
 from euterpe.stores.sql.diagnosis.jobs import job_facts, outbox_facts
-from euterpe.stores.sql.diagnosis.servers import database_facts, postgres_facts, sqlite_facts
-from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.diagnosis.servers import database_facts, sqlite_facts
 
 
 def redis_in_use(config: Config) -> tuple[str, bool] | None:
@@ -55,8 +54,12 @@ class DatabaseLook:
         return await self._engine.read(keks_used)
 
     async def postgres(self) -> PostgresFacts | None:
-        return await postgres_facts(self._engine) if isinstance(self._engine, PostgresEngine) else None
+        if self._engine.family != "postgres":
+            return None
+        from euterpe.stores.sql.diagnosis.postgres import postgres_facts  # Its driver is there, or nothing is open.
+
+        return await postgres_facts(self._engine)
 
     async def sqlite(self) -> SqliteFacts | None:
         """What the file says of itself; where it lies, the machine knows."""
-        return None if isinstance(self._engine, PostgresEngine) else await sqlite_facts(self._engine)
+        return None if self._engine.family == "postgres" else await sqlite_facts(self._engine)

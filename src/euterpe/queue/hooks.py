@@ -15,7 +15,7 @@ from euterpe.worker.handling.hooks import name_of
 from euterpe.worker.handling.lifespan import lifespan_of
 
 MakesLifespan = TypeVar(
-    "MakesLifespan", bound=Callable[[], AsyncIterator[Any]] | Callable[[], AbstractAsyncContextManager[Any]]
+    "MakesLifespan", bound=Callable[[], AsyncIterator[object]] | Callable[[], AbstractAsyncContextManager[object]]
 )
 AroundAttempt = TypeVar("AroundAttempt", bound=Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]])
 AroundSubmit = TypeVar(
@@ -96,7 +96,7 @@ class QueueHooks:
         return function
 
 
-Hook = TypeVar("Hook", bound=Callable[..., Any])
+Hook = TypeVar("Hook", bound=Callable[..., object])
 
 
 def _checked(what: str, function: Hook) -> Hook:

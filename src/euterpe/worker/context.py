@@ -43,7 +43,7 @@ class Sent(Generic[T]):
         self.was_seen = False
         """Whether the handler got the answer, good or bad."""
 
-    def __await__(self) -> Generator[Any, None, T]:
+    def __await__(self) -> Generator[object, None, T]:
         future = self._future
         if isinstance(future, concurrent.futures.Future):
             waiting = asyncio.wrap_future(future)
@@ -69,7 +69,7 @@ class Reporter(Protocol):
     """Where a context's news goes: to the worker's loop, or over a pipe to it."""
 
     @property
-    def state(self) -> Any:
+    def state(self) -> object:
         """What the worker's lifespan has opened, or NO_STATE."""
         ...
 
@@ -77,9 +77,9 @@ class Reporter(Protocol):
 
     def spawn(self, claim: Claim, submission: Submission) -> Sent[str]: ...
 
-    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission: ...
+    def make_submission(self, what: object, payload: object = None, /, **options: Any) -> Submission: ...
 
-    def complete(self, claim: Claim, connection: Any, result: Any) -> Awaitable[None]: ...
+    def complete(self, claim: Claim, connection: object, result: object) -> Awaitable[None]: ...
 
     def charge(self, claim: Claim, tokens: int) -> Sent[None]: ...
 
@@ -215,7 +215,7 @@ class Context:
             raise InvalidInput("progress", f"{percent!r} is not between 0 and 100")
         return self._tell(Advance(self._claim, progress=float(percent), message=_clean(message)))
 
-    def checkpoint(self, value: Any) -> Sent[None]:
+    def checkpoint(self, value: object) -> Sent[None]:
         """Save bytes or JSON that the next attempt finds in `last_checkpoint`. Raises InvalidInput for what is neither,
         PayloadTooLarge, and StaleLease when the job is no longer this attempt's.
 
@@ -249,7 +249,7 @@ class Context:
                 code="illegal_transition",
             )
 
-    def spawn(self, what: Any, payload: Any = None, /, **options: Any) -> Sent[str]:
+    def spawn(self, what: object, payload: object = None, /, **options: Any) -> Sent[str]:
         """Submit a child of this job; fan-ins on this job wait for it too. It is stored before this job is settled,
         awaited or not; awaiting it gives its id. Takes what `queue.submit` takes, and raises what that raises, and
         StaleLease when the job is no longer this attempt's.
@@ -260,7 +260,7 @@ class Context:
         self._check_open()
         return self._reporter.spawn(self._claim, self._reporter.make_submission(what, payload, **options))
 
-    def complete(self, connection: Any, result: Any = None) -> Awaitable[None]:
+    def complete(self, connection: object, result: object = None) -> Awaitable[None]:
         """Complete this job inside the transaction that is open on your own connection: your writes and the end of the
         job, with everything that follows from it, are committed together or not at all.
 
@@ -302,7 +302,7 @@ class Context:
             raise StaleLease(self.job_id, self._claim.lease.claim_version)
 
 
-def _stored(value: Any) -> bytes:
+def _stored(value: object) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return b"b" + bytes(value)
     try:

@@ -10,19 +10,16 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from euterpe.backends.sandbox import commits_per_s
 from euterpe.cli.bench.sandbox import Place
-from euterpe.stores.sql.postgres.engine import PostgresEngine
 
 BLOCK: Final = b"\0" * 4096
 FREE_PER_S: Final = 100_000
 """No disk that waits for its medium is that fast."""
 DISK: Final = "disk: fdatasync of 4 KB appends"
 SERVER: Final = "server: bare INSERT + commit, one client"
-# No part of the store: a table of one column, in the measurement's own schema.
-_TABLE: Final = "CREATE TABLE ground (number bigint)"
-_INSERT: Final = "INSERT INTO ground VALUES ($1)"
 _make_durable = getattr(os, "fdatasync", os.fsync)
 
 
@@ -54,17 +51,6 @@ def _appends_per_s(path: Path, seconds: float) -> float:
 
 
 async def _of_server(url: str, seconds: float) -> Ground:
-    connection: Any = await PostgresEngine(url).connect()
-    try:
-        remarks = []
-        if await connection.fetchval("SHOW fsync") == "off":  # synchronous_commit is on in every session of ours
-            remarks.append("this server has fsync = off: a crash loses jobs that were acknowledged")
-        await connection.execute(_TABLE)
-        start = time.monotonic()
-        count = 0
-        while (past := time.monotonic() - start) < seconds:
-            await connection.execute(_INSERT, count)
-            count += 1
-        return Ground(SERVER, count / past, tuple(remarks))
-    finally:
-        await connection.close()
+    per_s, waits_for_its_disk = await commits_per_s(url, seconds)
+    remark = "this server has fsync = off: a crash loses jobs that were acknowledged"
+    return Ground(SERVER, per_s, () if waits_for_its_disk else (remark,))

@@ -17,8 +17,8 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from euterpe.backends.engines import EMBEDDED_FOLDER, MEMORY_URL, sqlite_path
-from euterpe.model.errors import EuterpeError, InvalidInput, StoreUnavailable
-from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.backends.sandbox import schema_for_a_while
+from euterpe.model.errors import EuterpeError, InvalidInput
 
 PREFIX: Final = "euterpe_bench_"
 FILES: Final = ("sqlite", "libsql")
@@ -91,16 +91,5 @@ async def _own_schema(url: str) -> AsyncIterator[Place]:
     parts = urlsplit(url)
     query = {**dict(parse_qsl(parts.query)), "schema": schema}
     place = Place(urlunsplit(parts._replace(query=urlencode(query))), f"the schema {schema}")
-    engine = PostgresEngine(place.url)
-    await engine.migrate()  # before the block: it makes the schema, or nothing at all
-    try:
+    async with schema_for_a_while(place.url):
         yield place
-    finally:
-        try:
-            connection = await engine.connect()
-            try:
-                await connection.execute(f'DROP SCHEMA "{schema}" CASCADE')
-            finally:
-                await connection.close()
-        except StoreUnavailable as error:
-            raise StoreUnavailable(f"{error}; left behind: DROP SCHEMA {schema} CASCADE removes it") from error

@@ -15,6 +15,7 @@ from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State, check_advance
 from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, LIFETIME_US, OVERRUN_US, VISIBILITY_US
 from euterpe.ports import Clock
+from euterpe.stores.redis_lists.commands import ADVANCE, HEARTBEAT, HMGET, TURN
 from euterpe.stores.redis_lists.entry import ForeignJobs, Rows
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken
 
@@ -65,7 +66,7 @@ class ListTurns:
         lists = dict.fromkeys(name for queue in request.queues for name in self._scripts.settings.lists_of(queue))
         wait = ("BLPOP", *(f"{name}:wake" for name in lists), repr(wait_s))
         arguments = (self.now, 0, 0, *self._request_arguments(request))
-        answer = await self._scripts.run_after(request.worker_id, wait, wait_s, "turn", *arguments)
+        answer = await self._scripts.run_after(request.worker_id, wait, wait_s, TURN, *arguments)
         if answer is None:
             return (await self.take((), (), request))[1]
         stamp, _, lines, odd, _ = answer
@@ -78,7 +79,7 @@ class ListTurns:
         arguments: list[Argument] = [self.now, 0, len(settlements)]
         for s, job in zip(settlements, jobs, strict=True):
             arguments += settlement_arguments(s, job, only_lost=True)
-        _, told, _, _, _ = await self._scripts.run("turn", *arguments, 0, "")
+        _, told, _, _, _ = await self._scripts.run(TURN, *arguments, 0, "")
         return self._read_states(told, settlements, jobs)[0]
 
     async def _take(
@@ -94,13 +95,13 @@ class ListTurns:
         for i in others:
             arguments += settlement_arguments(settlements[i], jobs[i])
         arguments += self._request_arguments(request)
-        stamp, said, lines, odd, has_more = await self._scripts.run("turn", *arguments)
+        stamp, said, lines, odd, has_more = await self._scripts.run(TURN, *arguments)
         if odd:
             self._tell_odd(odd)
         while has_more and not lines:
             # A short answer would tell the worker that the queue is empty.
             stamp, _, lines, odd, has_more = await self._scripts.run(
-                "turn", self.now, 0, 0, *self._request_arguments(request)
+                TURN, self.now, 0, 0, *self._request_arguments(request)
             )
             self._tell_odd(odd)
         told: list[bytes] = said
@@ -186,7 +187,7 @@ class ListTurns:
         arguments: list[Argument] = [self.now, ttl_us, self.beat_ms(ttl_us), *LIMITS]
         for lease in leases:
             arguments += (lease.job_id, lease.claim_version)
-        told = await self._scripts.run("heartbeat", *arguments)
+        told = await self._scripts.run(HEARTBEAT, *arguments)
         return [
             HeartbeatReply(lease, True, int(expires_at), cancel == b"1") if expires_at else HeartbeatReply(lease, False)
             for lease, (expires_at, cancel) in zip(leases, told, strict=True)
@@ -196,12 +197,12 @@ class ListTurns:
         """A look that renews nothing."""
         fields = ("state", "claim_version", "cancel_version", "lease_expires_at")
         job = self._scripts.settings.job
-        told = await self._scripts.read_all([("HMGET", job(lease.job_id), *fields) for lease in leases])
+        told = await self._scripts.read_all(HMGET, [(job(lease.job_id), *fields) for lease in leases])
         replies = []
         for lease, (state, version, cancel_version, expires_at) in zip(leases, told, strict=True):
-            is_ours = state == b"running" and int(version) == lease.claim_version
+            is_ours = state == b"running" and int(version or 0) == lease.claim_version
             replies.append(
-                HeartbeatReply(lease, True, int(expires_at), cancel_version == version)
+                HeartbeatReply(lease, True, int(expires_at or 0), cancel_version == version)
                 if is_ours
                 else HeartbeatReply(lease, False)
             )
@@ -217,7 +218,7 @@ class ListTurns:
             for value in (n.progress, n.message, n.checkpoint):
                 said: Argument = "" if value is None else repr(value) if isinstance(value, float) else value
                 arguments += ("0" if value is None else "1", said)
-        told = await self._scripts.run("advance", *arguments)
+        told = await self._scripts.run(ADVANCE, *arguments)
         if told and told[0] == b"stage":
             n = news[int(told[1])]
             check_advance(n.claim.job.stages, told[2].decode(), n.stage or "")

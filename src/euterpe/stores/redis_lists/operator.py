@@ -14,6 +14,21 @@ from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.model.submitting.changes import Changes, changed
 from euterpe.model.submitting.replay import replay_of
 from euterpe.model.submitting.submission import Submission, check_name
+from euterpe.stores.redis_lists.commands import (
+    DEAD_LETTER_FAILED,
+    END_WAITING,
+    HGET,
+    HGETALL,
+    LRANGE,
+    PURGE,
+    REQUEST_CANCEL,
+    RETRY_FAILED,
+    SADD,
+    SMEMBERS,
+    SREM,
+    UPDATE,
+    record_of,
+)
 from euterpe.stores.redis_lists.entry import SEPARATOR, Rows, attempt_rows, changed_entry
 from euterpe.stores.redis_lists.exchange import ListTurns
 from euterpe.stores.redis_lists.scripts import RedisScripts
@@ -41,8 +56,8 @@ class ListOperator:
     async def _look(self, job_id: str, requester_id: str | None) -> tuple[JobRow, bytes]:
         """The job, and its entry as it stands in a list."""
         stored_id = possible_id(job_id)
-        said = await self._scripts.read("HGETALL", self._scripts.settings.job(stored_id))
-        record = dict(zip(said[::2], said[1::2], strict=True)) if isinstance(said, list) else said
+        said = await self._scripts.read(HGETALL, self._scripts.settings.job(stored_id))
+        record = record_of(said)
         if not record:
             raise await self._missing(stored_id, requester_id)
         job = self._rows.stored(record)
@@ -51,14 +66,14 @@ class ListOperator:
         return job, record[b"entry"]
 
     async def _missing(self, job_id: str, requester_id: str | None) -> JobNotFound:
-        whose = await self._scripts.read("HGET", f"{self._scripts.settings.prefix}:pruned", job_id)
+        whose = await self._scripts.read(HGET, f"{self._scripts.settings.prefix}:pruned", job_id)
         if whose is not None and requester_id in (None, whose.decode()):
             return JobPruned(job_id)
         return JobNotFound(job_id)
 
     async def attempts(self, job_id: str, requester_id: str | None) -> list[AttemptRow]:
         job = await self.get(job_id, requester_id)
-        closed = await self._scripts.read("LRANGE", f"{self._scripts.settings.prefix}:attempts:{job.id}", 0, -1)
+        closed = await self._scripts.read(LRANGE, f"{self._scripts.settings.prefix}:attempts:{job.id}", 0, -1)
         return attempt_rows(job, closed)
 
     # --- acting ---------------------------------------------------------------------------------------
@@ -72,7 +87,7 @@ class ListOperator:
             if job.state in TERMINAL:
                 raise IllegalTransition(job.state, State.CANCELLED, "it has already ended")
             if job.state is State.RUNNING and not force:
-                if await self._scripts.run("request_cancel", job.id, job.claim_version):
+                if await self._scripts.run(REQUEST_CANCEL, job.id, job.claim_version):
                     return State.RUNNING, None
                 continue
             reason = CANCELLED_BY_FORCE if job.state is State.RUNNING else CANCELLED_BY_REQUEST
@@ -86,7 +101,7 @@ class ListOperator:
             (state,), _ = await self._turns.take([settlement], [job], None)
             return state is not None
         seen = (job.id, job.claim_version, job.state, settlement.state, settlement.error or "")
-        (done,) = await self._scripts.run("end_waiting", self._turns.now, *seen)
+        (done,) = await self._scripts.run(END_WAITING, self._turns.now, *seen)
         return bool(done == b"1")
 
     async def retry(self, job_id: str, requester_id: str | None) -> JobRow | Submission:
@@ -98,7 +113,7 @@ class ListOperator:
             if job.state is not State.FAILED or job.attempt_count >= job.max_attempts:
                 return replay_of(job)
             check_move(job.state, State.SCHEDULED, By.OPERATOR)
-            if await self._scripts.run("retry_failed", self._turns.now, job.id, job.claim_version):
+            if await self._scripts.run(RETRY_FAILED, self._turns.now, job.id, job.claim_version):
                 return await self.get(job_id, requester_id)
         raise _restless(job_id)
 
@@ -106,7 +121,7 @@ class ListOperator:
         for _ in range(TRIES):
             job = await self.get(job_id, requester_id)
             check_move(job.state, State.DEAD_LETTER, By.OPERATOR)
-            if await self._scripts.run("dead_letter_failed", self._turns.now, job.id, job.claim_version):
+            if await self._scripts.run(DEAD_LETTER_FAILED, self._turns.now, job.id, job.claim_version):
                 return job
         raise _restless(job_id)
 
@@ -114,7 +129,7 @@ class ListOperator:
         if not job_ids:
             return []
         stored = [possible_id(job_id) for job_id in job_ids]
-        kind, *told = await self._scripts.run("purge", self._turns.now, *stored)
+        kind, *told = await self._scripts.run(PURGE, self._turns.now, *stored)
         if kind == b"refused":
             job_id, state = (text.decode() for text in told)
             raise IllegalTransition(state, "purged", f"job {job_id} is not a dead letter")
@@ -129,7 +144,7 @@ class ListOperator:
             after = changed(job, changes)
             list_key = keys.list_for(after.queue, after.priority)
             new = changed_entry(entry, after, list_key, keys.priority_name(list_key, after.priority))
-            if await self._scripts.run("update", job.id, job.claim_version, job.state, entry, new, list_key):
+            if await self._scripts.run(UPDATE, job.id, job.claim_version, job.state, entry, new, list_key):
                 return after
         raise _restless(job_id)
 
@@ -139,13 +154,13 @@ class ListOperator:
         if kind not in ("queue", "type"):
             raise InvalidInput("kind", f"{kind!r} is not queue or type")
         check_name("name", name)
-        await self._scripts.read("SADD", f"{self._scripts.settings.prefix}:paused", f"{kind}{SEPARATOR}{name}")
+        await self._scripts.read(SADD, f"{self._scripts.settings.prefix}:paused", f"{kind}{SEPARATOR}{name}")
 
     async def resume(self, kind: str, name: str) -> None:
-        await self._scripts.read("SREM", f"{self._scripts.settings.prefix}:paused", f"{kind}{SEPARATOR}{name}")
+        await self._scripts.read(SREM, f"{self._scripts.settings.prefix}:paused", f"{kind}{SEPARATOR}{name}")
 
     async def paused(self) -> list[tuple[str, str]]:
-        members = await self._scripts.read("SMEMBERS", f"{self._scripts.settings.prefix}:paused")
+        members = await self._scripts.read(SMEMBERS, f"{self._scripts.settings.prefix}:paused")
         said = sorted(member.decode().partition(SEPARATOR) for member in members)
         return [(kind, name) for kind, _, name in said]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -11,8 +11,9 @@ from euterpe.model.job import JobRow
 from euterpe.model.reading.views import QueueDepth, StoreStats
 from euterpe.model.reading.why import AHEAD_LIMIT, Explanation, Situation, explain
 from euterpe.model.state import LIVE, State
+from euterpe.stores.redis_lists.commands import HGET, HGETALL, LINDEX, LLEN, LPOS, LRANGE, SMEMBERS, record_of
 from euterpe.stores.redis_lists.entry import SEPARATOR, Rows, read_entry
-from euterpe.stores.redis_lists.scripts import Argument, RedisScripts
+from euterpe.stores.redis_lists.scripts import RedisScripts
 from euterpe.stores.redis_lists.settings import ListSettings
 
 PEEK_AT_MOST: Final = 1_000
@@ -39,10 +40,9 @@ class ListReads:
         return self._scripts.settings
 
     async def counts(self) -> list[ListedCount]:
-        said = await self._scripts.read("HGETALL", f"{self._keys.prefix}:counts")
-        pairs = said.items() if isinstance(said, dict) else zip(said[::2], said[1::2], strict=True)
+        said = await self._scripts.read(HGETALL, f"{self._keys.prefix}:counts")
         found = []
-        for field, count in pairs:
+        for field, count in record_of(said).items():
             state, queue, type_ = field.decode().split(SEPARATOR, 2)
             found.append(ListedCount(State(state), queue, type_, int(count)))
         return found
@@ -70,7 +70,7 @@ class ListReads:
         depths = [QueueDepth(queue, state, count, 0) for (queue, state), count in live.items()]
         for queue in sorted(queues):
             lists = await self._every_list(queue)
-            lengths = await self._scripts.read_all([("LLEN", name) for name in lists])
+            lengths = await self._scripts.read_all(LLEN, [(name,) for name in lists])
             if total := sum(lengths):
                 age_us = await self._oldest_age_us(queue, now)
                 depths.append(QueueDepth(queue, State.SCHEDULED, total, age_us or 0))
@@ -79,21 +79,20 @@ class ListReads:
     async def _every_list(self, queue: str) -> list[str]:
         """The lists of a queue and what is set aside of them. The default queue's leave out those that are queues."""
         lists = [name for name in self._keys.lists_of(queue) if name == queue or not self._keys.is_configured(name)]
-        named = await self._scripts.read("SMEMBERS", f"{self._keys.prefix}:aside")
+        named = await self._scripts.read(SMEMBERS, f"{self._keys.prefix}:aside")
         found = [name.decode().partition(SEPARATOR) for name in named]
         aside = [f"{name}:type:{job_type}" for name, _, job_type in found if name in lists]
         return lists + aside
 
     async def _oldest_age_us(self, queue: str, now: int) -> int | None:
-        ends = await self._scripts.read_all([("LINDEX", name, -1) for name in await self._every_list(queue)])
+        ends = await self._scripts.read_all(LINDEX, [(name, -1) for name in await self._every_list(queue)])
         since = [at for job in await self._jobs_of(ends) if (at := job.scheduled_at or job.created_at)]
         return max(0, now - min(since)) if since else None
 
     async def _jobs_of(self, entries: Sequence[bytes | None]) -> list[JobRow]:
         read = [read_entry(entry) for entry in entries if entry is not None]
-        commands: list[tuple[Argument, ...]] = [("HGETALL", self._keys.job(e.id)) for e in read if e is not None]
-        records = await self._scripts.read_all(commands)
-        return [self._rows.stored(_record(said)) for said in records if said]
+        records = await self._scripts.read_all(HGETALL, [(self._keys.job(e.id),) for e in read if e is not None])
+        return [self._rows.stored(record_of(said)) for said in records if said]
 
     async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:
         found: list[JobRow] = []
@@ -101,7 +100,7 @@ class ListReads:
             for name in await self._every_list(queue) if queue != "default" else self._keys.lists_of(queue):
                 room = min(limit, PEEK_AT_MOST) - len(found)
                 if room > 0:
-                    entries = await self._scripts.read("LRANGE", name, -room, -1)
+                    entries = await self._scripts.read(LRANGE, name, -room, -1)
                     found += await self._jobs_of(entries[::-1])
         return found
 
@@ -126,13 +125,10 @@ class ListReads:
         """How many stand before it; counted up to one more than anybody wants to know."""
         lists = self._keys.lists_of(job.queue)
         own = self._keys.list_for(job.queue, job.priority)
-        entry = await self._scripts.read("HGET", self._keys.job(job.id), "entry")
+        entry = await self._scripts.read(HGET, self._keys.job(job.id), "entry")
         urgent = lists[: lists.index(own)] if own in lists else ()
-        lengths: list[Any] = await self._scripts.read_all([("LLEN", name) for name in (*urgent, own)])
-        place = await self._scripts.read("LPOS", own, entry, "RANK", -1, "MAXLEN", AHEAD_LIMIT + 1)
+        lengths = await self._scripts.read_all(LLEN, [(name,) for name in (*urgent, own)])
+        asked = ("RANK", -1, "MAXLEN", AHEAD_LIMIT + 1)
+        place = None if entry is None else await self._scripts.read(LPOS, own, entry, *asked)
         here = lengths[-1] - 1 - place if place is not None else min(lengths[-1], AHEAD_LIMIT + 1)
         return int(min(sum(lengths[:-1]) + max(here, 0), AHEAD_LIMIT + 1))
-
-
-def _record(said: Any) -> dict[bytes, bytes]:
-    return said if isinstance(said, dict) else dict(zip(said[::2], said[1::2], strict=True))

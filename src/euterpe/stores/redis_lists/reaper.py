@@ -25,6 +25,20 @@ from euterpe.model.retention import KEEP, Retention, Swept
 from euterpe.model.state import TERMINAL, By, State
 from euterpe.model.submitting.submission import KEY_KEPT_AFTER_END_US
 from euterpe.ports import Telemetry
+from euterpe.stores.redis_lists.commands import (
+    EXPIRE_KEYS,
+    LOST,
+    PROMOTE,
+    PRUNE,
+    PRUNE_TOMBSTONES,
+    REAP_ENTRY,
+    SCAN,
+    SMEMBERS,
+    TIME,
+    ZRANGE_WITH_SCORES,
+    ZRANGEBYSCORE,
+    ZREM,
+)
 from euterpe.stores.redis_lists.entry import read_entry
 from euterpe.stores.redis_lists.exchange import ListTurns
 from euterpe.stores.redis_lists.operator import ListOperator, ended_of
@@ -68,22 +82,24 @@ class ListSweeps:
     async def promote(self) -> list[str]:
         queues: list[str] = []
         while True:
-            looked, found = await self._scripts.run("promote", self._turns.now, BATCH)
+            looked, found = await self._scripts.run(PROMOTE, self._turns.now, BATCH)
             queues += [queue.decode() for queue in found]
             if looked < BATCH:
                 return queues
 
     async def next_due_in_us(self) -> int | None:
-        first = await self._scripts.read("ZRANGE", f"{self._scripts.settings.prefix}:due", 0, 0, "WITHSCORES")
+        first = await self._scripts.read(ZRANGE_WITH_SCORES, f"{self._scripts.settings.prefix}:due", 0, 0, "WITHSCORES")
         if not first:
             return None
-        due = first[0][1] if isinstance(first[0], (list, tuple)) else first[1]
+        # The score stands beside the member, or behind it where nobody has put them together.
+        due = first[1] if isinstance(first[0], bytes) else first[0][1]
+        assert not isinstance(due, tuple)
         return max(0, int(float(due)) - await self.now_us())
 
     async def now_us(self) -> int:
         if self._turns.now:
             return int(self._turns.now)
-        seconds, micros = await self._scripts.read("TIME")
+        seconds, micros = await self._scripts.read(TIME)
         return int(seconds) * 1_000_000 + int(micros)
 
     # --- recover --------------------------------------------------------------------------------------
@@ -116,11 +132,11 @@ class ListSweeps:
         """Those that claimed here, then whoever else has a processing list; page by page while there is time."""
         keys = self._scripts.settings
         seen: set[str] = set()
-        for worker in await self._scripts.read("SMEMBERS", f"{keys.prefix}:workers"):
+        for worker in await self._scripts.read(SMEMBERS, f"{keys.prefix}:workers"):
             seen.add(worker.decode())
             yield worker.decode()
         while time.monotonic() < until:
-            cursor, page = await self._scripts.read("SCAN", self._cursor, "MATCH", keys.processing_glob, "COUNT", PAGE)
+            cursor, page = await self._scripts.read(SCAN, self._cursor, "MATCH", keys.processing_glob, "COUNT", PAGE)
             self._cursor = int(cursor)
             for name in page:
                 worker_id = keys.worker_of(name.decode(errors="replace"))
@@ -133,7 +149,7 @@ class ListSweeps:
 
     async def _reap_worker(self, worker_id: str) -> int:
         again_ms = 0 if self._turns.now else LOOK_AGAIN_MS
-        _, ids, entries = await self._scripts.run("lost", self._turns.now, worker_id, again_ms)
+        _, ids, entries = await self._scripts.run(LOST, self._turns.now, worker_id, again_ms)
         moved = 0
         for at in range(0, len(ids), BATCH):
             moved += await self._take_back([job_id.decode() for job_id in ids[at : at + BATCH]])
@@ -170,7 +186,7 @@ class ListSweeps:
         target = "" if said is None else said.origin_queue or keys.named_list(said.priority or "") or ""
         if said is not None and said.retries >= self._turns.foreign_attempts:
             target = ""
-        what = (await self._scripts.run("reap_entry", worker_id, entry, target)).decode()
+        what = (await self._scripts.run(REAP_ENTRY, worker_id, entry, target)).decode()
         if what in ("requeued", "dead_letter"):
             log.warning(
                 "an entry of a lost worker was taken back",
@@ -185,7 +201,7 @@ class ListSweeps:
         key = f"{self._scripts.settings.prefix}:lifetimes"
         while True:
             now = await self.now_us()
-            found = await self._scripts.read("ZRANGEBYSCORE", key, "-inf", now, "LIMIT", 0, BATCH)
+            found = await self._scripts.read(ZRANGEBYSCORE, key, "-inf", now, "LIMIT", 0, BATCH)
             ends = []
             gone: list[bytes] = []
             for job_id in found:
@@ -195,7 +211,7 @@ class ListSweeps:
                 elif await self._operator.take_away(job, taken_away(job, State.DEAD_LETTER, LIFETIME_OVER, By.SWEEP)):
                     ends.append(ended_of(job, State.DEAD_LETTER, LIFETIME_OVER.category, LIFETIME_OVER.code))
             if gone:
-                await self._scripts.read("ZREM", key, *gone)
+                await self._scripts.read(ZREM, key, *gone)
             self.tell(ends, EndedBy.SWEEP)
             ended += len(ends)
             if len(found) < BATCH or not (ends or gone):
@@ -236,19 +252,19 @@ class ListSweeps:
         gone = 0
         for state, keep_us in keep.items():
             while True:
-                went, _ = await self._scripts.run("prune", self._turns.now, state, keep_us, BATCH)
+                went, _ = await self._scripts.run(PRUNE, self._turns.now, state, keep_us, BATCH)
                 gone += int(went)
                 if went < BATCH:
                     break
         keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
-        while await self._scripts.run("prune_tombstones", self._turns.now, keep_us, BATCH) == BATCH:
+        while await self._scripts.run(PRUNE_TOMBSTONES, self._turns.now, keep_us, BATCH) == BATCH:
             pass
         return gone
 
     async def expire_keys(self) -> int:
         total = 0
         while True:
-            looked, gone = await self._scripts.run("expire_keys", self._turns.now, BATCH)
+            looked, gone = await self._scripts.run(EXPIRE_KEYS, self._turns.now, BATCH)
             total += int(gone)
             if looked < BATCH or not gone:
                 return total

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import (
@@ -26,8 +27,10 @@ from euterpe.model.errors import CommitUnknown, EuterpeError, ServerNotReady, St
 from euterpe.redis.connection import open_idle, redis_client
 from euterpe.redis.pipelined import PipelinedRedis
 from euterpe.redis.settings import RedisTuning
+from euterpe.stores.redis_lists.commands import Command, Script
 from euterpe.stores.redis_lists.settings import ListSettings
 
+T = TypeVar("T")
 log = logging.getLogger("euterpe.store")
 
 Argument = bytes | str | int
@@ -84,23 +87,23 @@ class RedisScripts:
             raise EuterpeError(NOT_OPEN)
         return self._client
 
-    async def run(self, name: str, *arguments: Argument) -> Any:
+    async def run(self, script: Script[T], *arguments: Argument) -> T:
         """Run a script. One that Redis has forgotten, by a restart or SCRIPT FLUSH, is sent again."""
-        text, digest = source_of(name)
+        text, digest = source_of(script.name)
         if self._hot is None:
             raise EuterpeError(NOT_OPEN)
         keys = self.settings.script_keys
         try:
             try:
-                return await self._hot.execute("EVALSHA", digest, len(keys), *keys, *arguments)
+                return cast(T, await self._hot.execute("EVALSHA", digest, len(keys), *keys, *arguments))
             except NoScriptError:
-                return await self._hot.execute("EVAL", text, len(keys), *keys, *arguments)
+                return cast(T, await self._hot.execute("EVAL", text, len(keys), *keys, *arguments))
         except _LOST as error:
             raise unavailable(error, wrote=True) from error
 
     async def run_after(
-        self, waiter: str, wait: tuple[Argument, ...], wait_s: float, name: str, *arguments: Argument
-    ) -> Any:
+        self, waiter: str, wait: tuple[Argument, ...], wait_s: float, script: Script[T], *arguments: Argument
+    ) -> T | None:
         """Run a script as soon as a blocking command has waited; None where Redis has forgotten the script. Each waiter
         has a connection of its own. Nothing is tried twice: nobody knows what a lost answer held."""
         if self._hot is None:
@@ -108,7 +111,7 @@ class RedisScripts:
         if waiter not in self._waiting:
             self._waiting[waiter] = PipelinedRedis(self._url, self._tuning)
         keys = self.settings.script_keys
-        command = ("EVALSHA", source_of(name)[1], len(keys), *keys, *arguments)
+        command = ("EVALSHA", source_of(script.name)[1], len(keys), *keys, *arguments)
         try:
             waited, answer = await self._waiting[waiter].execute_after(wait, command, wait_s)
             if isinstance(answer, NoScriptError):
@@ -120,24 +123,25 @@ class RedisScripts:
         if isinstance(waited, Exception):
             # Nobody waited, and who asks again at once would ask for ever.
             await asyncio.sleep(wait_s)
-        return answer
+        return cast(T, answer)
 
-    async def read(self, *command: Argument) -> Any:
+    async def read(self, command: Command[T], *arguments: Argument) -> T:
         """A command that changes nothing, or nothing that a second try would not."""
         try:
-            return await self.client.execute_command(*command)  # type: ignore[no-untyped-call]
+            answer: T = await self.client.execute_command(command.name, *arguments)  # type: ignore[no-untyped-call]
+            return answer
         except _LOST as error:
             raise unavailable(error, wrote=False) from error
 
-    async def read_all(self, commands: list[tuple[Argument, ...]]) -> list[Any]:
-        """Several of them in one round trip."""
-        if not commands:
+    async def read_all(self, command: Command[T], each: Sequence[tuple[Argument, ...]]) -> list[T]:
+        """The same command with each of these arguments, in one round trip."""
+        if not each:
             return []
         try:
             async with self.client.pipeline(transaction=False) as pipe:
-                for command in commands:
-                    pipe.execute_command(*command)
-                answers: list[Any] = await pipe.execute()
+                for arguments in each:
+                    pipe.execute_command(command.name, *arguments)
+                answers: list[T] = await pipe.execute()
                 return answers
         except _LOST as error:
             raise unavailable(error, wrote=False) from error

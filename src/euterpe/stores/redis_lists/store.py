@@ -34,6 +34,7 @@ from euterpe.ports import (
 )
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.stores.limited import LimitedStore
+from euterpe.stores.redis_lists.commands import PING
 from euterpe.stores.redis_lists.entry import Rows, foreign_jobs
 from euterpe.stores.redis_lists.exchange import ListTurns
 from euterpe.stores.redis_lists.operator import ListOperator, ended_of
@@ -108,7 +109,7 @@ class RedisListStore(LimitedStore):
         await self.scripts.close()
 
     async def ping(self) -> None:
-        await self.scripts.read("PING")
+        await self.scripts.read(PING)
 
     async def now_us(self) -> int:
         return await self.sweeps.now_us()

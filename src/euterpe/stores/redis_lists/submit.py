@@ -30,6 +30,7 @@ from euterpe.model.submitting.submission import (
     request_hash,
 )
 from euterpe.ports import Clock
+from euterpe.stores.redis_lists.commands import SUBMIT
 from euterpe.stores.redis_lists.entry import SEPARATOR, entry_of
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken
 from euterpe.stores.redis_lists.settings import ListSettings
@@ -71,7 +72,7 @@ class Submitting:
                 answers[i] = error
                 continue
             arguments += _unit_arguments(unit, claims[i], self._scripts.settings, creation_time)
-        told = await self._scripts.run("submit", now, len(claims), *arguments) if claims else []
+        told = await self._scripts.run(SUBMIT, now, len(claims), *arguments) if claims else []
         for (i, wanted), lines in zip(claims.items(), told, strict=True):
             answers[i] = _answer(units[i], wanted, lines)
         return [answers[i] for i in range(len(units))]

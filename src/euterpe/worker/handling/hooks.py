@@ -26,8 +26,8 @@ log = logging.getLogger("euterpe.worker")
 CallNext = Callable[[], Awaitable[Any]]
 Middleware = Callable[[Context, CallNext], Awaitable[Any]]
 OnError = Callable[[Context, BaseException], Awaitable[None]]
-Lifespan = Callable[[], AbstractAsyncContextManager[Any]]
-NOTHING: Final[Mapping[str, Any]] = {}
+Lifespan = Callable[[], AbstractAsyncContextManager[object]]
+NOTHING: Final[Mapping[str, object]] = {}
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class AttemptHooks:
     """The hooks of one worker, with the state that its lifespan has opened. InvalidInput: a handler asks for what the
     state does not have."""
 
-    def __init__(self, hooks: Hooks, handlers: Handlers, state: Any) -> None:
+    def __init__(self, hooks: Hooks, handlers: Handlers, state: object) -> None:
         self.state = state
         self._middleware = tuple(hooks.middleware)
         self._on_error = tuple(hooks.on_error)
@@ -58,7 +58,7 @@ class AttemptHooks:
         """What runs an attempt through these hooks; None where there are none."""
         return self._run if self._middleware or self._on_error or self._injected else None
 
-    def injected(self, handler: Handler) -> Mapping[str, Any]:
+    def injected(self, handler: Handler) -> Mapping[str, object]:
         """What this handler gets beside the arguments of its job."""
         return self._injected.get(handler.type, NOTHING)
 
@@ -144,22 +144,22 @@ def _failure_in(attempt: AttemptRun, error: BaseException) -> BaseException | No
     return error
 
 
-def name_of(hook: Callable[..., Any]) -> str:
+def name_of(hook: Callable[..., object]) -> str:
     return str(getattr(hook, "__qualname__", None) or repr(hook))
 
 
-def _taken_from(state: Any, handler: Handler) -> dict[str, Any]:
+def _taken_from(state: object, handler: Handler) -> dict[str, object]:
     return {name: _one(state, handler, name, kind) for name, kind in handler.signature.injected.items()}
 
 
-def _one(state: Any, handler: Handler, name: str, kind: Any) -> Any:
+def _one(state: object, handler: Handler, name: str, kind: object) -> object:
     """The state itself where it is of the annotated type; else its attribute of the parameter's name."""
     asked = f"{handler.type} asks for {name}"
     if state is NO_STATE:
         raise InvalidInput("lifespan", f"{asked}, but this queue has no lifespan; write one with @queue.lifespan")
     origin = get_origin(kind) or kind
-    checkable = isinstance(origin, type) and origin is not object
-    if checkable and _is_a(state, origin):
+    expected = origin if isinstance(origin, type) and origin is not object else None
+    if expected is not None and _is_a(state, expected):
         return state
     if not hasattr(state, name):
         shown = getattr(origin, "__name__", origin)
@@ -167,15 +167,15 @@ def _one(state: Any, handler: Handler, name: str, kind: Any) -> Any:
             "lifespan",
             f"{asked}, but the lifespan yields a {type(state).__name__}: no {shown}, and nothing of that name",
         )
-    value = getattr(state, name)
-    if checkable and not _is_a(value, origin):
+    value: object = getattr(state, name)
+    if expected is not None and not _is_a(value, expected):
         raise InvalidInput(
-            "lifespan", f"{asked} as {origin.__name__}, but {name} of the lifespan's state is {type(value).__name__}"
+            "lifespan", f"{asked} as {expected.__name__}, but {name} of the lifespan's state is {type(value).__name__}"
         )
     return value
 
 
-def _is_a(value: Any, kind: type) -> bool:
+def _is_a(value: object, kind: type) -> bool:
     try:
         return isinstance(value, kind)
     except TypeError:  # A protocol that cannot be asked at run time.

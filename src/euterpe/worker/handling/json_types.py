@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import PurePath
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeGuard
 
 import msgspec
 
 from euterpe.model.submitting.references import ReferenceBook, ResultSource
+
+JsonDocument = dict[str, object]
 
 
 class Model(Protocol):
@@ -24,29 +26,29 @@ class Model(Protocol):
     def model_validate_json(cls, json_data: bytes) -> Model: ...
 
     @classmethod
-    def model_json_schema(cls) -> dict[str, Any]: ...
+    def model_json_schema(cls) -> JsonDocument: ...
 
 
-def written(value: Any) -> Any:
+def written(value: object) -> object:
     """What stands for a value that msgspec cannot write. TypeError: nothing does."""
     if isinstance(value, PurePath):
         return str(value)
-    if (model := _as_model(type(value))) is not None:
-        return msgspec.Raw(model.model_dump_json(value).encode())
+    if _is_model(value):
+        return msgspec.Raw(value.model_dump_json().encode())
     if isinstance(value, ResultSource):
         raise TypeError("a job's result cannot stand here; arguments of submitted jobs can refer to it")
     raise TypeError(f"{type(value).__name__} is no type that travels as JSON")
 
 
-def read(kind: type, value: Any) -> Any:
+def read(kind: type, value: object) -> object:
     """A value of a type that msgspec cannot make. Its ValueError names what is wrong with the value."""
     if isinstance(kind, type) and issubclass(kind, PurePath):
         if not isinstance(value, str):
             raise ValueError(f"Expected a path as text, got {type(value).__name__}")
         return kind(value)
-    if (model := _as_model(kind)) is not None:
+    if _is_model_type(kind):
         try:
-            return model.model_validate_json(msgspec.json.encode(value))
+            return kind.model_validate_json(msgspec.json.encode(value))
         except ValueError as error:
             raise ValueError(_in_one_line(error)) from error
     raise TypeError(f"{kind!r} is no type that travels as JSON")
@@ -61,28 +63,31 @@ def _in_one_line(error: ValueError) -> str:
     return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in said)
 
 
-def schema_of(kind: type) -> dict[str, Any]:
+def schema_of(kind: type) -> JsonDocument:
     """TypeError for a type that cannot travel."""
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return {"type": "string"}
-    if _as_model(kind) is not None:
+    if _is_model_type(kind):
         return {"type": "object"}
     raise TypeError(f"{getattr(kind, '__name__', kind)} is no type that travels as JSON")
 
 
-def _as_model(kind: Any) -> type[Model] | None:
-    pydantic = sys.modules.get("pydantic")
-    base = getattr(pydantic, "BaseModel", None)
-    return kind if base is not None and isinstance(kind, type) and issubclass(kind, base) else None
+def _is_model_type(kind: object) -> TypeGuard[type[Model]]:
+    base = getattr(sys.modules.get("pydantic"), "BaseModel", None)
+    return base is not None and isinstance(kind, type) and issubclass(kind, base)
+
+
+def _is_model(value: object) -> TypeGuard[Model]:
+    return _is_model_type(type(value))
 
 
 to_json: Final = msgspec.json.Encoder(enc_hook=written).encode
 
 
-def to_json_with_references(value: Any, book: ReferenceBook) -> bytes:
+def to_json_with_references(value: object, book: ReferenceBook) -> bytes:
     """Likewise; jobs inside the value are written as references to their results, and noted in the book."""
 
-    def hook(inner: Any) -> Any:
+    def hook(inner: object) -> object:
         return book.written(inner) if isinstance(inner, ResultSource) else written(inner)
 
     return msgspec.json.encode(value, enc_hook=hook)
@@ -92,11 +97,11 @@ def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind, dec_hook=read)
 
 
-def converted(value: Any, kind: Any) -> Any:
-    """Decoded JSON as this type."""
+def converted(value: object, kind: Any) -> Any:
+    """Decoded JSON as this annotation, which need not be a class."""
     return msgspec.convert(value, kind, dec_hook=read)
 
 
-def builtins_of(value: Any) -> Any:
+def builtins_of(value: object) -> Any:
     """As plain JSON values."""
     return msgspec.json.decode(to_json(value))
