@@ -10,13 +10,14 @@ import asyncio
 import secrets
 import time
 from collections.abc import Collection, Iterable, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn
 
 import msgspec
 
 from euterpe.model.bulk import BulkProgress
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
-from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
+from euterpe.model.errors import EuterpeError, JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.priority import PRIORITY_NAMES
@@ -65,8 +66,11 @@ SPAWN: Final = "/internal/worker/spawn"
 JOIN: Final = "join the transaction of a connection"
 
 
+INSTEAD: Final = "connect to the control plane's own database: --engine or ENGINE_URL names it"
+
+
 def _cannot(what: str) -> NoReturn:
-    raise Unsupported(f"a queue over HTTP cannot {what}; do it where the control plane's database is")
+    raise Unsupported(f"a queue over HTTP cannot {what}; {INSTEAD}")
 
 
 def _refuse_other_requesters(submissions: Iterable[Submission]) -> None:
@@ -106,15 +110,15 @@ class HttpStore:
 
     @property
     def outbox(self) -> OutboxStore:
-        _cannot("deliver webhooks; the control plane does")
+        _cannot("read or redeliver webhook events")
 
     @property
     def crons(self) -> CronStore:
-        _cannot("keep crons as data")
+        _cannot("list or change crons")
 
     @property
     def rates(self) -> KeyRates:
-        _cannot("say how fast jobs of a key may start")
+        _cannot("read or change the rates of keys")
 
     @property
     def serving(self) -> ServingStore:
@@ -367,7 +371,12 @@ class HttpStore:
         return []
 
     async def now_us(self) -> int:
-        _cannot("tell the time of its database")
+        """Its clock, to the second that has begun."""
+        date = (await self._session.get("/healthz", {})).headers.get("Date", "")
+        try:
+            return int(parsedate_to_datetime(date).timestamp()) * 1_000_000
+        except ValueError:
+            raise EuterpeError("the control plane's answer has no date: a proxy removes it") from None
 
     async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
         _cannot(JOIN)
@@ -386,10 +395,10 @@ class HttpStore:
         return [False] * len(claims)
 
     async def depths(self) -> list[QueueDepth]:
-        _cannot("tell the depths of all queues; stats() counts your own jobs")
+        _cannot("count the jobs of all requesters")
 
     async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:  # noqa: ARG002
-        _cannot("look into the queues of everybody")
+        _cannot("show what a worker would claim next")
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
         _cannot("tell which types wait for a worker")
