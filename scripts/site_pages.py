@@ -1,4 +1,5 @@
-"""Prepares the pages of the site in build/docs: those of docs/, with absolute links out of it, and the reference.
+"""Prepares the pages of the site in build/docs: those of docs/, and the reference. A link to a file of the repository
+becomes absolute where `[project.urls]` has the `Source`, else the path of that file.
 
 The reference is made from signatures and docstrings. Every public name of `euterpe` and of the modules that users
 import is in it, with its public methods.
@@ -26,11 +27,22 @@ def prepare(target: Path) -> None:
     """A clean copy each time: a page that was removed must not stay on the site."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(ROOT / "docs", target)
-    source = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]["Source"]
+    source = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {}).get("Source")
     for page in target.rglob("*.md"):
-        up = "../" * len(page.relative_to(target).parts)
-        page.write_text(page.read_text().replace(f"]({up}", f"]({source}/blob/main/"))
+        page.write_text(linked(page.read_text(), "../" * len(page.relative_to(target).parts), source))
     (target / "reference.md").write_text("\n".join(reference()))
+
+
+def linked(text: str, up: str, source: str | None) -> str:
+    """The page with its links out of docs/ as the site can have them."""
+    if source is not None:
+        return text.replace(f"]({up}", f"]({source}/blob/main/")
+
+    def named(found: re.Match[str]) -> str:
+        label, path = found[1], found[2]
+        return f"`{path}`" if label.strip("`") == path else f"{label} (`{path}`)"
+
+    return re.sub(rf"\[([^\]]+)\]\({re.escape(up)}([^)\s]+)\)", named, text)
 
 
 def reference() -> Iterator[str]:

@@ -95,9 +95,9 @@ class Background:
 
     def until_said(self, words: str) -> None:
         """Until the words stand in its output or its log."""
-        self._until(lambda: any(words in line for line in (*self.out, *self.err)), words)
+        self.until(lambda: any(words in line for line in (*self.out, *self.err)), words)
 
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
+    def until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
         with self._heard:
             while not condition():

@@ -89,7 +89,7 @@ def _renamed(admin: psycopg.Connection, schema: str) -> Iterator[None]:
 
 
 def _said(process: Background, words: str, times: int) -> None:
-    process._until(lambda: sum(words in line for line in process.err) >= times, f"{words}, {times} times")
+    process.until(lambda: sum(words in line for line in process.err) >= times, f"{words}, {times} times")
 
 
 def _answers_503(api: Background, key: str) -> None:

@@ -43,6 +43,8 @@ def asked(**said: object) -> Search:
         ("created:>1h", asked(created_before=NOW - HOUR)),
         ("created:>2026-01-01", asked(created_after=NOW)),
         ("created:<2026-01-01T01:00:00+01:00", asked(created_before=NOW)),
+        ("state:dead_letter ended:>1h", asked(state=State.DEAD_LETTER, ended_before=NOW - HOUR)),
+        ("ended:>2026-01-01", asked(ended_after=NOW)),
         ("order-7", asked(text="order-7")),
         ('"order: 7"', asked(text="order: 7")),
         ("state:failed state:failed", asked(state=State.FAILED)),
@@ -68,6 +70,7 @@ def test_a_query_asks_for_what_its_words_say(text: str, search: Search) -> None:
         ("type:*", "'type:*' at character 1: a * stands at the end"),
         ('queue:"a"*', "only a type may be asked for by its beginning"),
         ("created:1h", "'created:1h' at character 1: say < or > first"),
+        ("ended:1h", "'ended:1h' at character 1: say < or > first, as in ended:<1h"),
         ("created:<1 hour", "'created:<1' at character 1: the age '1' has no unit; did you mean 1s?"),
         ("created:>2026-13-01", "'created:>2026-13-01' at character 1: write an age"),
         ("queue:", "'queue:' at character 1: it says no value"),
@@ -110,6 +113,8 @@ def test_any_text_is_a_query_or_is_refused_by_name(text: str) -> None:
     error=st.none() | TEXT,
     created_after=st.none() | st.integers(0, 2**50),
     created_before=st.none() | st.integers(0, 2**50),
+    ended_after=st.none() | st.integers(0, 2**50),
+    ended_before=st.none() | st.integers(0, 2**50),
     text=st.none() | TEXT,
     by_beginning=st.booleans(),
 )
@@ -121,6 +126,8 @@ def test_the_text_of_a_search_asks_for_the_same(
     error: str | None,
     created_after: int | None,
     created_before: int | None,
+    ended_after: int | None,
+    ended_before: int | None,
     text: str | None,
     by_beginning: bool,
 ) -> None:
@@ -133,6 +140,8 @@ def test_the_text_of_a_search_asks_for_the_same(
         error=error,
         created_after=created_after,
         created_before=created_before,
+        ended_after=ended_after,
+        ended_before=ended_before,
         text=text,
     )
     assert parse_query(query_text(search), NOW) == search

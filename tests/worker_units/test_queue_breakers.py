@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.outcome import Success
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.worker.claiming.breaker import EMPTY_PAUSE_US, QueueBreakers, SharedCircuits
 from euterpe.worker.reporting.telemetry import Silent
@@ -77,3 +80,19 @@ def test_successes_of_long_ago_do_not_hide_failures_of_now() -> None:
     process.now_us += 10 * POLICY.window_us
     process.trip()
     assert not circuit.is_closed
+
+
+def test_each_change_is_a_log_line_that_names_the_queue_and_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "euterpe.worker")
+    process = Process()
+    process.trip()
+    process.now_us += POLICY.cooldown_us
+    process.first.narrowed(ALL)
+    process.circuits.of("mail").end_probe(Success(b"1"))
+    opened, half_open, closed = (record for record in caplog.records if record.__dict__.get("queue") == "mail")
+    assert opened.levelname == "WARNING"
+    assert opened.__dict__["delay_ms"] == POLICY.cooldown_us // 1_000
+    for words in ("circuit breaker open", "wait and are not charged", "`euterpe failures list`", "circuit_breaker"):
+        assert words in opened.getMessage()
+    assert half_open.getMessage().startswith("circuit breaker half open")
+    assert closed.getMessage() == "circuit breaker closed: the probe succeeded, the queue is claimed again"

@@ -97,13 +97,16 @@ def _say_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
     "--role", type=click.Choice(["all", "api", "worker", "outbox", "producer"]), help="Run this part of the system."
 )
 @click.option("--app", metavar="MODULE:QUEUE", help="With --role: your queue, whose jobs the worker runs.")
+@click.option("--reload", "reloads", is_flag=True, help="With --app: restart when a Python file changes.")
 @click.option("--config", metavar="PATH", help="A YAML file; a missing one means defaults.")
 @click.option("--engine", metavar="URL", help="The database; also ENGINE_URL. Default: sqlite:///.euterpe/jobs.db")
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_say_version, help="Show versions and exit."
 )
 @click.pass_context
-def root(ctx: click.Context, role: str | None, app: str | None, config: str | None, engine: str | None) -> None:
+def root(
+    ctx: click.Context, role: str | None, app: str | None, reloads: bool, config: str | None, engine: str | None
+) -> None:
     """Euterpe, a durable job queue on the database you already run.
 
     \b
@@ -114,12 +117,18 @@ def root(ctx: click.Context, role: str | None, app: str | None, config: str | No
 
     session = ctx.obj = CliSession(config, engine)
     if ctx.invoked_subcommand is not None:
-        if role is not None or app is not None:
-            raise click.UsageError("--role and --app run the system; they go without a command")
+        if role is not None or app is not None or reloads:
+            raise click.UsageError("--role, --app and --reload run the system; they take no command")
         return
     if role is None:
         click.echo(ctx.get_help())
         return
+    if reloads:
+        if app is None:
+            raise click.UsageError("--reload goes with --app myapp:queue")
+        from euterpe.cli.reload.reloader import run_reloading
+
+        ctx.exit(run_reloading(app))
     from euterpe.cli.commands.role import start
 
     start(session, role, app)

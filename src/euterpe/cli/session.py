@@ -7,14 +7,24 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import click
 
-from euterpe.backends.engines import Backend, connect, engine_url_of, make_room, redis_tuning_of, sqlite_path
+from euterpe.backends.database import no_database
+from euterpe.backends.engines import (
+    Backend,
+    connect,
+    engine_url_of,
+    is_control_plane,
+    is_redis,
+    make_room,
+    redis_tuning_of,
+    sqlite_path,
+)
 from euterpe.cli.output import note
 from euterpe.config import Config, ConfigError
 from euterpe.config.loading import LoadedConfig, load
@@ -125,6 +135,18 @@ def database_options(function: Function) -> Function:
     ):
         function = option(function)
     return function
+
+
+def sql_only(function: Function) -> Function:
+    """For a command on tables of the SQL database: on any other queue it says so before it does anything."""
+
+    @wraps(function)
+    def checked(session: CliSession, *args: Any, **kwargs: Any) -> Any:
+        if is_control_plane(session.url) or is_redis(session.url):
+            raise no_database()
+        return function(session, *args, **kwargs)
+
+    return cast(Function, checked)
 
 
 def json_option(function: Function) -> Function:

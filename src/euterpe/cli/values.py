@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -68,9 +68,12 @@ class Names(click.ParamType):  # type: ignore[type-arg]  # generic only in the n
 
 
 class Instant(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
-    """RFC 3339 with an offset."""
+    """RFC 3339. Without an offset it is refused, or taken for UTC."""
 
     name = "time"
+
+    def __init__(self, *, is_utc: bool = False) -> None:
+        self._is_utc = is_utc
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         if isinstance(value, datetime):
@@ -79,6 +82,8 @@ class Instant(click.ParamType):  # type: ignore[type-arg]  # generic only in the
             at = datetime.fromisoformat(str(value))
         except ValueError:
             self.fail(f"{value!r} is not a time; write it as 2026-01-31T18:00:00Z", param, ctx)
+        if at.tzinfo is None and self._is_utc:
+            return at.replace(tzinfo=UTC)
         if at.tzinfo is None:
             self.fail(f"{value!r} has no offset; end it with Z or +01:00", param, ctx)
         return at
@@ -102,4 +107,5 @@ JOB_ID = JobId()
 PAIR = Pair()
 NAMES = Names()
 INSTANT = Instant()
+UTC_INSTANT = Instant(is_utc=True)
 JSON = Json()

@@ -19,6 +19,7 @@ EXTRAS: Final = {
     "libsql": ("libsql",),
     "transcode": ("aiohttp", "yarl", "imageio_ffmpeg"),
     "producer": ("watchfiles",),
+    "reload": ("watchfiles",),
     "top": ("textual",),
 }
 """The modules that each extra of the package brings. An extra may contain others; those are not repeated here."""

@@ -60,7 +60,7 @@ class LimitedStore(ABC):
 
     @property
     def outbox(self) -> OutboxStore:
-        self.refuse("deliver webhooks")
+        self.refuse("read or redeliver webhook events")
 
     @property
     def serving(self) -> ServingStore:
@@ -68,11 +68,11 @@ class LimitedStore(ABC):
 
     @property
     def crons(self) -> CronStore:
-        self.refuse("keep crons as data")
+        self.refuse("list or change crons")
 
     @property
     def rates(self) -> KeyRates:
-        self.refuse("keep rate limits by key")
+        self.refuse("read or change the rates of keys")
 
     async def migrate(self) -> list[str]:
         """Redis has no schema, and a control plane migrated its own when it started."""

@@ -37,15 +37,17 @@ class Which:
     async def find(self, backend: Backend) -> AsyncIterator[JobRow]:
         for job_id in self.ids:
             yield await backend.store.get(job_id)
+        if self.ids:
+            return
+        ended_before = None if self.older_than_us is None else await backend.store.now_us() - self.older_than_us
+        dead = Search(
+            state=State.DEAD_LETTER, type=self.job_type, queue=self.queue, ended_before=ended_before, limit=PAGE
+        )
         cursor = None
-        while not self.ids:
-            page = await backend.store.search(
-                Search(state=State.DEAD_LETTER, type=self.job_type, queue=self.queue, limit=PAGE, cursor=cursor)
-            )
-            ended_by_us = None if self.older_than_us is None else await backend.store.now_us() - self.older_than_us
+        while True:
+            page = await backend.store.search(msgspec.structs.replace(dead, cursor=cursor))
             for job in page.jobs:
-                if ended_by_us is None or (job.completed_at is not None and job.completed_at <= ended_by_us):
-                    yield job
+                yield job
             cursor = page.cursor
             if cursor is None:
                 return

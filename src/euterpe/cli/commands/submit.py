@@ -84,7 +84,7 @@ def _show(handle: JobHandle[Any], job: JobRow | None, *, as_json: bool) -> None:
     if job is not None:
         print_json(job_document(job)) if as_json else print_job(job)
         if job.state is not State.COMPLETED:
-            note(f"euterpe: job {job.id} is {job.state} and not completed")
+            note(f"euterpe: job {job.id} is {job.state} and not completed; see: euterpe jobs why {job.id}")
             raise click.exceptions.Exit(1)
     elif as_json:
         print_json(

@@ -10,6 +10,7 @@ import click
 from euterpe.cli.apps import load_queue
 from euterpe.cli.commands.role import run_here
 from euterpe.cli.processes import run_several
+from euterpe.cli.reload.reloader import run_reloading
 from euterpe.cli.session import CliSession, database_options
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.model.errors import InvalidInput
@@ -29,6 +30,7 @@ from euterpe.service.roles import WORKER, tuning_of
     "--max-jobs", type=click.IntRange(min=1), metavar="N", help="A process ends after so many and is replaced."
 )
 @click.option("--max-memory", type=click.IntRange(min=1), metavar="MB", help="Likewise when it holds more than that.")
+@click.option("--reload", "reloads", is_flag=True, help="Restart when a Python file changes; for development.")
 @database_options
 @click.pass_obj
 def worker(
@@ -41,6 +43,7 @@ def worker(
     processes: int,
     max_jobs: int | None,
     max_memory: int | None,
+    reloads: bool,
 ) -> None:
     """Run the jobs of your own queue, found in the current folder: euterpe worker myapp:queue.
 
@@ -49,6 +52,8 @@ def worker(
 
     With --processes the module is imported once, and each process is forked from there. One that dies is started again.
     """
+    if reloads:
+        sys.exit(run_reloading(app))
     session.needed = WORKER.needs
     tuning = tuning_of(session.config)
     queue = load_queue(app)

@@ -1,7 +1,7 @@
 """The query language of jobs: one text for the dashboard, the API and the command line.
 
     state:failed type:report.* queue:default tag.team:a error:timeout created:<1h "order 7"
-    fingerprint:0123456789ab
+    state:dead_letter ended:>7d fingerprint:0123456789ab
 
 Words are joined by "and". A value with spaces is quoted, and so is text that has a colon of its own. What is wrong is
 told with the word and where it stands.
@@ -27,7 +27,7 @@ from euterpe.model.submitting.submission import KEY_LIMIT, NAME_LIMIT, check_tex
 QUERY_LIMIT: Final = 2_000
 SCAN_LIMIT: Final = 20_000
 """Jobs of a state that one page of a query looks at. The next page goes on from there."""
-KEYS: Final = "state, type, queue, tag.NAME, error, fingerprint, created"
+KEYS: Final = "state, type, queue, tag.NAME, error, fingerprint, created, ended"
 
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 _WORD: Final = re.compile(
@@ -143,11 +143,12 @@ def _fingerprint(word: Word, _: int) -> tuple[str, str | int]:
     return "fingerprint", value
 
 
-def _created(word: Word, now_us: int) -> tuple[str, str | int]:
-    """An age compares ages, a date dates: `<1h` is younger than an hour, `>2026-01-31` after that day began."""
+def _moment(word: Word, now_us: int) -> tuple[str, str | int]:
+    """When it was created, or ended. An age compares ages, a date dates: `<1h` is less than an hour ago, `>2026-01-31`
+    is after that day began."""
     sign, value = word.value[0], word.value[1:]
     if sign not in "<>":
-        raise word.wrong("say < or > first, as in created:<1h or created:>2026-01-31")
+        raise word.wrong(f"say < or > first, as in {word.key}:<1h or {word.key}:>2026-01-31")
     try:
         if re.match(r"\d{4}-", value):
             moment = datetime.fromisoformat(value)
@@ -162,7 +163,7 @@ def _created(word: Word, now_us: int) -> tuple[str, str | int]:
         raise word.wrong(
             "write an age such as 1h30m or 7d, or a date such as 2026-01-31 or 2026-01-31T12:00:00Z"
         ) from None
-    return ("created_after" if after else "created_before"), at_us
+    return f"{word.key}_{'after' if after else 'before'}", at_us
 
 
 _MICROSECOND: Final = datetime.resolution
@@ -172,7 +173,8 @@ _READERS: Final[dict[str, Callable[[Word, int], tuple[str, str | int]]]] = {
     "queue": _queue,
     "error": _error,
     "fingerprint": _fingerprint,
-    "created": _created,
+    "created": _moment,
+    "ended": _moment,
 }
 
 
@@ -197,10 +199,13 @@ def query_text(search: Search) -> str:
         ("fingerprint", search.fingerprint, False),
     ]
     words = [f"{key}:{_shown(value) if text else value}" for key, value, text in said if value is not None]
-    if search.created_after is not None:
-        words.append(f"created:>{rfc3339(search.created_after)}")
-    if search.created_before is not None:
-        words.append(f"created:<{rfc3339(search.created_before)}")
+    moments = [
+        ("created:>", search.created_after),
+        ("created:<", search.created_before),
+        ("ended:>", search.ended_after),
+        ("ended:<", search.ended_before),
+    ]
+    words += [f"{key}{rfc3339(at_us)}" for key, at_us in moments if at_us is not None]
     if search.text is not None:
         words.append(_quoted(search.text))
     return " ".join(words)

@@ -30,6 +30,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """Of its failure: what all failures with one cause have in common."""
     created_after: int | None = None
     created_before: int | None = None
+    ended_after: int | None = None
+    ended_before: int | None = None
+    """Only jobs that have ended match either."""
     text: str | None = None
     """An id, or at least its first eight characters; else a correlation id."""
     cursor: str | None = None

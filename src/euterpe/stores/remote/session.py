@@ -188,7 +188,7 @@ def error_of(status: int, body: bytes, about: Subject) -> EuterpeError:
         case "no_such_route":
             return EuterpeError("the control plane has no such route: it is older than this client; upgrade it first")
         case "not_found" if about.job_id:
-            return JobNotFound(about.job_id)
+            return JobNotFound(about.job_id, problem.detail)
         case "stale_lease":
             job_id, version = parse_attempt_id(about.attempt_id) or (about.job_id, 0)
             return StaleLease(job_id, version)

@@ -10,13 +10,14 @@ import asyncio
 import secrets
 import time
 from collections.abc import Collection, Iterable, Sequence
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import msgspec
 
 from euterpe.model.bulk import BulkProgress
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
-from euterpe.model.errors import JobNotFound, StoreUnavailable
+from euterpe.model.errors import EuterpeError, JobNotFound, StoreUnavailable
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.priority import PRIORITY_NAMES
@@ -73,7 +74,7 @@ class HttpStore(LimitedStore):
     """The jobs API behind the methods of a store. What HTTP cannot carry raises Unsupported."""
 
     kind = "a queue over HTTP"
-    instead = "do it where the control plane's database is"
+    instead = "connect to the control plane's own database: --engine or ENGINE_URL names it"
 
     capabilities: frozenset[Capability] = frozenset(
         {
@@ -319,13 +320,18 @@ class HttpStore(LimitedStore):
     # --- what HTTP cannot carry -----------------------------------------------------------------------
 
     async def now_us(self) -> int:
-        self.refuse("tell the time of its database")
+        """Its clock, to the second that has begun."""
+        date = (await self._session.get("/healthz", {})).headers.get("Date", "")
+        try:
+            return int(parsedate_to_datetime(date).timestamp()) * 1_000_000
+        except ValueError:
+            raise EuterpeError("the control plane's answer has no date: a proxy removes it") from None
 
     async def depths(self) -> list[QueueDepth]:
-        self.refuse("tell the depths of all queues; stats() counts your own jobs")
+        self.refuse("count the jobs of all requesters")
 
     async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:  # noqa: ARG002
-        self.refuse("look into the queues of everybody")
+        self.refuse("show what a worker would claim next")
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
         self.refuse("tell which types wait for a worker")

@@ -37,6 +37,11 @@ COUNTED: Final = frozenset({Category.TEMPORARY, Category.TIMEOUT, Category.SYSTE
 EMPTY_PAUSE_US: Final = 500_000
 """An empty queue gives no probe; it is asked again after this while."""
 SHORTEST_WAIT_S: Final = 0.05
+OPENED: Final = (
+    "circuit breaker open: too many attempts failed, the queue is not claimed until a probe succeeds. Its jobs wait "
+    "and are not charged. `euterpe failures list` shows the cause. The setting circuit_breaker changes this or turns "
+    "it off"
+)
 
 
 def monotonic_us() -> int:
@@ -109,16 +114,16 @@ class QueueCircuit:
         if closed is not self.is_closed:
             self.is_closed = closed
             self._shared.tripped += -1 if closed else 1
+        keys: dict[str, object] = {"queue": self.queue}
         match code:
             case BreakerCode.CLOSED:
                 self.permit = Permit(self.circuit.state.era)
                 self.closed_since_s = time.monotonic()
-                log.info("circuit breaker closed: the queue is claimed again", extra={"queue": self.queue})
+                log.info("circuit breaker closed: the probe succeeded, the queue is claimed again", extra=keys)
             case BreakerCode.HALF_OPEN:
-                log.info("circuit breaker half open: one job of the queue is tried", extra={"queue": self.queue})
+                log.info("circuit breaker half open: one job of the queue is tried, the probe", extra=keys)
             case BreakerCode.OPEN:
-                keys = {"queue": self.queue, "delay_ms": self.circuit.retry_in_us // 1_000}
-                log.warning("circuit breaker open: too many attempts failed, the queue is not claimed", extra=keys)
+                log.warning(OPENED, extra={**keys, "delay_ms": self.circuit.retry_in_us // 1_000})
 
 
 class SharedCircuits:

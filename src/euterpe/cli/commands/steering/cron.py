@@ -11,6 +11,7 @@ from euterpe.backends.engines import Backend
 from euterpe.cli.apps import load_queue
 from euterpe.cli.output import note, print_json, print_table, say
 from euterpe.cli.session import CliSession, database_options, json_option
+from euterpe.cli.values import UTC_INSTANT
 from euterpe.model.cron import CronRow
 from euterpe.model.errors import InvalidInput
 from euterpe.queue.definition.cron import check_times
@@ -94,8 +95,8 @@ def forget(session: CliSession, name: str) -> None:
 @cron.command()
 @click.argument("name")
 @click.option("--app", required=True, metavar="MODULE:QUEUE", help="Your queue, which declares it.")
-@click.option("--since", type=click.DateTime(), help="Every tick since then (UTC) instead of one now.")
-@click.option("--until", type=click.DateTime(), help="With --since: up to then (UTC); default: now.")
+@click.option("--since", type=UTC_INSTANT, metavar="TIME", help="Every tick since then (UTC) instead of one now.")
+@click.option("--until", type=UTC_INSTANT, metavar="TIME", help="With --since: up to then (UTC); default: now.")
 def run(name: str, app: str, since: datetime | None, until: datetime | None) -> None:
     """Submit NAME now, or the ticks of a time: what was submitted before is not doubled."""
     submitted = asyncio.run(_run(load_queue(app), name, since, until))
@@ -108,12 +109,8 @@ def run(name: str, app: str, since: datetime | None, until: datetime | None) -> 
 
 async def _run(queue: Queue, name: str, since: datetime | None, until: datetime | None) -> list[tuple[str, bool]]:
     async with queue:
-        jobs = await queue.crons.run(name, since=_utc(since), until=_utc(until))
+        jobs = await queue.crons.run(name, since=since, until=until)
         return [(job.id, job.replayed) for job in jobs]
-
-
-def _utc(time: datetime | None) -> datetime | None:
-    return None if time is None else time.replace(tzinfo=UTC)
 
 
 async def _rows(backend: Backend) -> list[CronRow]:

@@ -11,7 +11,7 @@ from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import keyring_for
 from euterpe.cli.commands.webhooks.keys import secrets_of
 from euterpe.cli.output import note, print_json, print_table, say
-from euterpe.cli.session import CliSession, database_options, json_option
+from euterpe.cli.session import CliSession, database_options, json_option, sql_only
 from euterpe.crypto import InvalidKeyring, Keyring
 from euterpe.transcode.credentials.keys import KmsAndKeyring, credential_keys
 from euterpe.transcode.credentials.repository import CredentialStore
@@ -39,6 +39,7 @@ def _credential_keys(session: CliSession) -> Keyring | KmsAndKeyring:
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def status(session: CliSession, as_json: bool) -> None:
     """Show which keys are here, which ones wrap, and how many secrets and storage credentials each has wrapped."""
     keyring, keys = _keyring(session), _credential_keys(session)
@@ -85,6 +86,7 @@ def status(session: CliSession, as_json: bool) -> None:
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def rewrap(session: CliSession, as_json: bool) -> None:
     """Wrap every secret by the active key, so that older keys can go. Broken off, it goes on where it was."""
     keyring, keys = _keyring(session), _credential_keys(session)

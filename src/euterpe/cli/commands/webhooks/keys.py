@@ -12,7 +12,7 @@ from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import key_file_of, keyring_for
 from euterpe.cli.documents import key_document
 from euterpe.cli.output import confirm, note, print_json, print_table, say
-from euterpe.cli.session import CliSession, database_options, json_option, yes_option
+from euterpe.cli.session import CliSession, database_options, json_option, sql_only, yes_option
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.crypto.keyring import KEKS_VARIABLE
 from euterpe.model.accounts import CreatedKey, KeyRecord, SecretRecord
@@ -46,6 +46,7 @@ def warn_of_local_keys(session: CliSession) -> None:
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def create(session: CliSession, requester: str, scope: tuple[str, ...], expires: int | None, as_json: bool) -> None:
     """Make an API key; the requester's first one comes with its webhook secret."""
     warn_of_local_keys(session)
@@ -74,6 +75,7 @@ def show_created(created: CreatedKey, *, as_json: bool) -> None:
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def list_keys(session: CliSession, requester: str | None, as_json: bool) -> None:
     """List keys, without their secrets."""
     found = session.ask(lambda backend: api_keys(backend.store).list_keys(requester))
@@ -105,6 +107,7 @@ def _end(record: KeyRecord) -> str:
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def rotate(session: CliSession, prefix: str, grace: int, as_json: bool) -> None:
     """Make a new key like this one, which ends after the grace time."""
     wanted = _prefix(prefix)
@@ -118,6 +121,7 @@ def rotate(session: CliSession, prefix: str, grace: int, as_json: bool) -> None:
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def revoke(session: CliSession, prefix: str, yes: bool, as_json: bool) -> None:
     """End a key, named by its prefix."""
     wanted = _prefix(prefix)
@@ -144,6 +148,7 @@ def secrets() -> None:
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def list_secrets(session: CliSession, requester: str | None, as_json: bool) -> None:
     """List webhook secrets by id, without the secrets."""
     found = session.ask(lambda backend: secrets_of(session, backend).list_secrets(requester))
@@ -176,6 +181,7 @@ def secret_document(record: SecretRecord, *, active: bool) -> dict[str, Any]:
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def rotate_secret(session: CliSession, requester: str, grace: int | None, as_json: bool) -> None:
     """Add a new webhook secret; the old one signs beside it until it is retired."""
     warn_of_local_keys(session)
@@ -194,6 +200,7 @@ def rotate_secret(session: CliSession, requester: str, grace: int | None, as_jso
 @json_option
 @database_options
 @click.pass_obj
+@sql_only
 def retire(session: CliSession, secret_id: str, yes: bool, as_json: bool) -> None:
     """End a webhook secret, named by its id."""
     confirm(f"Retire the webhook secret {secret_id} for good?", yes=yes)

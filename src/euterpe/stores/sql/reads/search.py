@@ -120,6 +120,8 @@ def criteria(query: Search, stretch: Stretch, correlation_id: str | None = None)
         "queue": query.queue,
         "created_after": query.created_after,
         "created_before": query.created_before,
+        "ended_after": query.ended_after,
+        "ended_before": query.ended_before,
         "correlation_id": correlation_id,
         "error": None if query.error is None else msgspec.json.encode(query.error).decode(),
         "tags": [_tag_text(tag) for tag in query.every_tag],
