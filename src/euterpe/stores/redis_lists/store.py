@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
@@ -66,6 +67,7 @@ LACKING: Final = frozenset(
         Capability.CRONS,
         Capability.SEARCH,
         Capability.BULK,
+        Capability.LOG_LINES,
     }
 )
 
@@ -237,10 +239,10 @@ class RedisListStore:
             for s, state in zip(settlements, states, strict=True)
         ], claims
 
-    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+    async def complete_on(self, finished: Report, connection: object) -> None:  # noqa: ARG002
         _cannot("complete a job inside the caller's transaction")
 
-    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+    def complete_on_sync(self, finished: Report, connection: object) -> None:  # noqa: ARG002
         _cannot("complete a job inside the caller's transaction")
 
     async def completed(self, claims: Sequence[Claim]) -> list[bool]:
@@ -312,6 +314,11 @@ class RedisListStore:
 
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
         return await self._operator.attempts(job_id, requester_id)
+
+    async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:
+        """Log lines are not kept in lists."""
+        await self.get(job_id, requester_id)
+        return []
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
         job = await self.get(job_id, requester_id)

@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from euterpe.model.bulk import BulkProgress
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.errors import JobNotFound, StoreUnavailable, Unsupported
 from euterpe.model.failures.group import FailureGroups
@@ -50,6 +51,7 @@ from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.operations import RemoteOperations
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, whose, with_token
 from euterpe.stores.sql.reads.search import check_search
+from euterpe.wire.attempt_logs import attempt_logs_of
 from euterpe.wire.operating import PausesDocument, PurgeAnswer
 from euterpe.wire.worker import OWN_SPANS
 
@@ -85,6 +87,7 @@ class HttpStore:
             Capability.UNIQUE_KEYS,
             Capability.SEARCH,
             Capability.BULK,
+            Capability.LOG_LINES,
         }
     )
     """A key speaks for one requester, and the control plane decides the rest."""
@@ -284,6 +287,10 @@ class HttpStore:
         documents = msgspec.json.decode(reply.body, type=dict[str, list[AttemptReply]])["attempts"]
         return [attempt_of(job_id, document) for document in documents]
 
+    async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:
+        reply = await self._session.get(_path(job_id, "/logs"), whose(requester_id), Subject(job_id))
+        return attempt_logs_of(reply.body)
+
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
         reply = await self._session.get(_path(job_id, "/why"), whose(requester_id), Subject(job_id))
         return msgspec.json.decode(reply.body, type=Explanation)
@@ -375,10 +382,10 @@ class HttpStore:
     def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
         _cannot(JOIN)
 
-    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+    async def complete_on(self, finished: Report, connection: object) -> None:  # noqa: ARG002
         _cannot(JOIN)
 
-    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+    def complete_on_sync(self, finished: Report, connection: object) -> None:  # noqa: ARG002
         _cannot(JOIN)
 
     async def completed(self, claims: Sequence[Claim]) -> list[bool]:
