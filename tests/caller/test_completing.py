@@ -8,10 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import IllegalTransition, StaleLease
+from euterpe.model.job import Claim
 from euterpe.model.state import State
 from tests.caller.conftest import Scene
 from tests.conformance.acts import CALLBACK, complete, submit, take, take_one, taken
+
+
+def ended(claim: Claim, result: bytes) -> Report:
+    return Report(claim, Success(result))
 
 
 async def test_the_callers_row_and_the_end_of_the_job_with_all_its_effects_are_committed_together(scene: Scene) -> None:
@@ -22,7 +29,7 @@ async def test_the_callers_row_and_the_end_of_the_job_with_all_its_effects_are_c
     assert await take(scene.store, types=("parked",)) == []
     await scene.caller.begin()
     await scene.caller.order()
-    await scene.store.complete_on(claim, b'{"sent":1}', scene.caller.connection)
+    await scene.store.complete_on(ended(claim, b'{"sent":1}'), scene.caller.connection)
     assert await scene.store.completed([claim]) == [False], "nobody may see it before the commit"
     await scene.caller.commit()
     job = await scene.store.get(claim.job.id)
@@ -38,7 +45,7 @@ async def test_a_rollback_leaves_the_job_to_the_ordinary_settle(scene: Scene) ->
     before = await scene.rows()
     await scene.caller.begin()
     await scene.caller.order()
-    await scene.store.complete_on(claim, b"1", scene.caller.connection)
+    await scene.store.complete_on(ended(claim, b"1"), scene.caller.connection)
     await scene.caller.rollback()
     assert await scene.rows() == before
     assert (await complete(scene.store, claim)).accepted
@@ -51,7 +58,7 @@ async def test_a_stale_attempt_cannot_commit_what_its_handler_wrote(scene: Scene
     await scene.caller.begin()
     await scene.caller.order()
     with pytest.raises(StaleLease):
-        await scene.store.complete_on(stale, b"1", scene.caller.connection)
+        await scene.store.complete_on(ended(stale, b"1"), scene.caller.connection)
 
     # The handler catches the error and goes on as if nothing were.
     async def go_on() -> None:
@@ -71,7 +78,7 @@ async def test_a_job_that_has_not_walked_its_stages_is_refused_and_the_transacti
     await scene.caller.begin()
     await scene.caller.order()
     with pytest.raises(IllegalTransition, match="sending"):
-        await scene.store.complete_on(claim, b"1", scene.caller.connection)
+        await scene.store.complete_on(ended(claim, b"1"), scene.caller.connection)
     await scene.caller.commit()
     assert (await scene.store.get(claim.job.id)).state is State.RUNNING
     assert await scene.orders() == 1
@@ -81,8 +88,8 @@ async def test_a_job_that_has_not_walked_its_stages_is_refused_and_the_transacti
 async def test_a_blocking_connection_completes_without_a_coroutine_and_twice_is_once(scene: Scene) -> None:
     claim = await taken(scene.store)
     await scene.caller.begin()
-    scene.store.complete_on_sync(claim, b"1", scene.caller.connection)
-    scene.store.complete_on_sync(claim, b"1", scene.caller.connection)
+    scene.store.complete_on_sync(ended(claim, b"1"), scene.caller.connection)
+    scene.store.complete_on_sync(ended(claim, b"1"), scene.caller.connection)
     await scene.caller.commit()
     assert await scene.store.completed([claim]) == [True]
     stale = msgspec.structs.replace(claim, lease=msgspec.structs.replace(claim.lease, claim_version=9))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from uuid import uuid4
 
-from euterpe.model.claims.outcome import Failed
+from euterpe.backends.engines import Backend
+from euterpe.model.claims.attempt_log import LogLine, stored_log
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.submitting.submission import Submission
 from tests.cli.commands import Shell
-from tests.cli.states import dead_letters, settled
+from tests.cli.states import completed, dead_letters, settled, with_store
 
 
 def test_a_job_is_submitted_looked_at_cancelled_and_run_again(shell: Shell) -> None:
@@ -78,6 +81,25 @@ def test_showing_a_job_tells_every_attempt_and_its_error(shell: Shell) -> None:
     assert "the printer is out of paper" in told
     assert "test:1" in told
     assert '  File "/srv/shop/printing.py", line 7, in render' in told.splitlines()
+
+
+def test_showing_a_job_with_its_logs_tells_what_its_handler_logged(sqlite_shell: Shell) -> None:
+    shell = sqlite_shell
+    quiet = completed(shell.environ["ENGINE_URL"], Submission(type="quiet"))
+    talking = shell.json("submit", "talks")["job_id"]
+
+    async def settle(backend: Backend) -> None:
+        (claim,) = await backend.store.claim(ClaimRequest(worker_id="test:1", limit=1))
+        log = stored_log([LogLine(1_700_000_000_000_000, "info", "shop", "page 12 of 30")])
+        await backend.store.settle([Report(claim, Success(), log=log)])
+
+    with_store(shell.environ["ENGINE_URL"], settle)
+    told = shell.ok("jobs", "show", talking, "--logs").splitlines()
+    assert told[-2:] == ["log of attempt 1", "2023-11-14T22:13:20.000000Z  info     shop: page 12 of 30"]
+    (log,) = shell.json("jobs", "show", talking, "--logs")["logs"]
+    assert (log["attempt_id"], log["lines"][0]["message"]) == (f"{talking}:1", "page 12 of 30")
+    assert "nothing is kept of its log" in shell.run("jobs", "show", quiet, "--logs").stderr
+    assert "logs" not in shell.json("jobs", "show", talking)
 
 
 def test_pages_go_on_where_the_last_one_ended(sqlite_shell: Shell) -> None:

@@ -110,6 +110,7 @@ OF_THE_HOUSE: dict[str, Sample] = {
     "worker.grace": _duration("worker.grace"),
     "worker.poll_interval": _duration("worker.poll_interval", (0,)),
     "worker.sweep_interval": _duration("worker.sweep_interval", (0,)),
+    "worker.log_lines": Sample(20, "20", "worker.log_lines", 20, (*_NOT_A_COUNT, 1001)),
     "producer.scan_interval": _duration("producer.scan_interval", (0,)),
     "producer.settle": _duration("producer.settle"),
     "producer.job_type": Sample("encode", "encode", "producer.job_type", "encode", _NOT_A_NAME),

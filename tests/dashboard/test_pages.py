@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import msgspec
 
+from euterpe.model.claims.attempt_log import LogBuffer, line_of
 from euterpe.model.claims.exchange import Advance, Report
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.events.outbox import Delivery
@@ -99,10 +100,14 @@ async def test_a_job_tells_everything_about_itself_but_its_secrets(either_site: 
         assert "hidden: its name says that it is a secret" in running
         assert "job.running" in running
         failed = Failed(Failure(Category.PERMANENT, "no such template", code="TemplateError", stack="line 1\nline 2"))
-        await site.store.settle([Report(claim, failed)])
+        buffer = LogBuffer(lines_kept=1)
+        for message in ("older", "looking for <b>it</b>"):
+            buffer.add(line_of(1_700_000_000_000_000, "info", "shop", message))
+        await site.store.settle([Report(claim, failed, log=buffer.stored())])
         ended = text_of(await page(client, f"/dashboard/jobs/{job_id}"))
         assert "TemplateError (permanent): no such template" in ended
         assert "line 1 line 2" in ended
+        assert "Log (1 line, 1 older ones not kept) 22:13:20.000 info shop: looking for <b>it</b>" in ended
         assert "It failed at" in ended
 
 

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from euterpe.model.errors import EuterpeError
-from euterpe.observe.log_context import running_job
+from euterpe.observe.log_context import running_attempt
 from euterpe.observe.logs import (
     ALLOWED_KEYS,
     AllowList,
@@ -289,10 +289,11 @@ def test_a_users_own_records_pass_as_they_are(open_log: OpenLog) -> None:
 
 def test_lines_of_a_handler_carry_its_job(open_log: OpenLog) -> None:
     log = open_log(strict=True)
-    stub: Any = SimpleNamespace(id="j1", type="t", queue="media", attempt_count=3)  # what a line reads of a job
+    job = SimpleNamespace(id="j1", type="t", queue="media", attempt_count=3)  # what a line reads of a job
+    stub: Any = SimpleNamespace(job=job)
 
     async def handler() -> None:
-        running_job.set(stub)
+        running_attempt.set(stub)
         THEIRS.info("theirs")
         THEIRS.info("of another job", extra={"job_id": "j2"})
         OURS.info("ours")

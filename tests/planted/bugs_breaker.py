@@ -34,7 +34,7 @@ BREAKER_BUGS = (
     ),
     Bug(
         "the_lines_of_a_handler_do_not_say_whose_they_are",
-        (Edit("worker/attempt.py", "running_job.set(self.claim.job)", "running_job.set(None)"),),
+        (Edit("worker/attempt.py", "running_attempt.set(self.context)", "running_attempt.set(None)"),),
         "tests/worker/test_telling_of_failures.py"
         "::test_every_line_of_a_handler_names_its_job_and_plain_logging_shows_the_traceback",
         "assert",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ import pytest
 from euterpe import Context, PermanentError, Queue, TemporaryError
 from euterpe.model.errors import JobFailed
 from euterpe.model.state import State
+from euterpe.queue.queue import core_of
 from tests.remote.conftest import Remote
 from tests.server.plane import plane_process
 from tests.worker.inline import work_on
@@ -64,6 +66,24 @@ async def test_a_payload_of_bytes_reaches_its_handler_and_is_read_back_whole(que
             assert stored.payload == payload
             assert await job.result("30s") == len(payload)
     assert got == [everything, looks_like_json, b""]
+
+
+async def test_what_a_handler_logs_travels_with_its_report(queue: Queue) -> None:
+    @queue.job("talks", max_attempts=2, backoff={"strategy": "constant", "initial": "10ms"})
+    async def talks(ctx: Context) -> int:
+        logging.getLogger("shop").warning("attempt %d, token=abc", ctx.attempt)
+        if ctx.attempt == 1:
+            raise TemporaryError("not yet")
+        return 1
+
+    async with working(queue):
+        job = await talks.submit()
+        assert await job.result("30s") == 1
+        logs = await core_of(queue).store.attempt_logs(job.id)
+    assert [(log.claim_version, [line.message for line in log.lines]) for log in logs] == [
+        (1, ["attempt 1, token=***"]),
+        (2, ["attempt 2, token=***"]),
+    ]
 
 
 async def test_failures_are_retried_or_end_as_they_say(queue: Queue) -> None:

@@ -27,6 +27,7 @@ NEEDS = {
     "GET /jobs": "read",
     "GET /jobs/{job_id}": "read",
     "GET /jobs/{job_id}/attempts": "read",
+    "GET /jobs/{job_id}/logs": "read",
     "GET /jobs/{job_id}/why": "read",
     "POST /jobs/{job_id}/cancel": "submit",
     "POST /jobs/{job_id}/retry": "submit",

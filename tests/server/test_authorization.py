@@ -40,6 +40,7 @@ TABLE: Final = (
     Row("GET /jobs", "read", 200),
     Row("GET /jobs/{job_id}", "read", 200, 404),
     Row("GET /jobs/{job_id}/attempts", "read", 200, 404),
+    Row("GET /jobs/{job_id}/logs", "read", 200, 404),
     Row("GET /jobs/{job_id}/why", "read", 200, 404),
     Row("PATCH /jobs/{job_id}", "submit", 200, 404, {"tags": {"a": "b"}}),
     Row("POST /jobs/{job_id}/cancel", "submit", 200, 404, {}),

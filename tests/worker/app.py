@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ FOLDER = Path(os.environ.get("EUTERPE_TEST_FOLDER") or tempfile.mkdtemp())
 AT_ONCE = {"strategy": "constant", "initial": "10ms", "jitter": 0}
 NAP_S = 0.01
 
+log = logging.getLogger("shop")
 queue = Queue(os.environ.get("EUTERPE_TEST_URL", "sqlite:///:memory:"))
 
 
@@ -177,6 +179,15 @@ async def dies_on_the_loop(ctx: euterpe.Context) -> None:
 def dies_in_a_thread(ctx: euterpe.Context) -> None:
     note(ctx, "begun")
     os._exit(7)
+
+
+@queue.job("talks_in_a_process", process=True, backoff=AT_ONCE, max_attempts=2)
+def talks_in_a_process(ctx: euterpe.Context) -> str:
+    """The first attempt is killed in the middle of its talk."""
+    log.warning("attempt %d: password=hunter2", ctx.attempt)
+    if ctx.attempt == 1:
+        os._exit(7)
+    return "done"
 
 
 @queue.job("dies_in_a_process", process=True, backoff=AT_ONCE)

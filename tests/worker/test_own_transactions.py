@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -85,6 +86,7 @@ async def test_the_writes_of_a_handler_and_its_completion_are_one(url: str) -> N
     async def on_the_loop(ctx: Context) -> str:
         async with books.awaited() as connection:
             await connection.execute(INSERT)
+            logging.getLogger("books").warning("booked")
             await ctx.complete(connection, {"by": "loop"})
         return "ignored"
 
@@ -111,8 +113,11 @@ async def test_the_writes_of_a_handler_and_its_completion_are_one(url: str) -> N
 
     store.exchange = watched  # type: ignore[method-assign]
     async with working(queue):
-        results = [await (await queue.submit(name)).result("20s") for name in core_of(queue).handlers.types]
+        jobs = [await queue.submit(name) for name in core_of(queue).handlers.types]
+        results = [await job.result("20s") for job in jobs]
+        kept = [await store.attempt_logs(job.id) for job in jobs]
     assert results == [{"by": "loop"}, {"by": "thread"}, "kept"]
+    assert [[line.message for log in logs for line in log.lines] for logs in kept] == [["booked"], [], []]
     assert (books.entries(), settled) == (3, []), "what a handler has committed is not settled again"
 
 
@@ -224,6 +229,6 @@ async def test_a_process_handler_is_told_that_it_cannot(url: str) -> None:
 async def test_over_http_there_is_no_transaction_to_join() -> None:
     store = core_of(Queue("http://127.0.0.1:1", token="t")).store
     with pytest.raises(Unsupported, match="transaction"):
-        store.complete_on_sync(None, None, object())  # type: ignore[arg-type]
+        store.complete_on_sync(None, object())  # type: ignore[arg-type]
     with pytest.raises(Unsupported, match="transaction"):
-        await store.complete_on(None, None, object())  # type: ignore[arg-type]
+        await store.complete_on(None, object())  # type: ignore[arg-type]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from euterpe.model.accounts import KeyRecord
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.reading.document import job_document, rfc3339
 from euterpe.model.reading.views import StoreStats
+from euterpe.wire.attempt_logs import job_logs
 
 
 def attempt_document(attempt: AttemptRow) -> dict[str, Any]:
@@ -23,8 +27,9 @@ def attempt_document(attempt: AttemptRow) -> dict[str, Any]:
     }
 
 
-def job_with_attempts(job: JobRow, attempts: list[AttemptRow]) -> dict[str, Any]:
-    return {**job_document(job), "attempts": [attempt_document(attempt) for attempt in attempts]}
+def job_with_attempts(job: JobRow, attempts: list[AttemptRow], logs: list[AttemptLog] | None = None) -> dict[str, Any]:
+    document = {**job_document(job), "attempts": [attempt_document(attempt) for attempt in attempts]}
+    return document if logs is None else {**document, "logs": msgspec.to_builtins(job_logs(job.id, logs).attempts)}
 
 
 def event_document(event: OutboxEvent) -> dict[str, Any]:

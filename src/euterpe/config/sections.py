@@ -28,6 +28,7 @@ from euterpe.config.kinds import (
     whole,
 )
 from euterpe.config.settings import Section, setting
+from euterpe.model.claims.attempt_log import LINES_CEILING, LINES_KEPT
 from euterpe.model.duration import SECOND_US
 from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, PAYLOAD_CEILING, PAYLOAD_LIMIT
 
@@ -88,6 +89,11 @@ class WorkerConfig(Section):
         duration(100_000),
         SECOND_US,
         "How often due jobs are looked for (jittered); lost and over-age ones every third time.",
+    )
+    log_lines: int = setting(
+        whole(0, LINES_CEILING),
+        LINES_KEPT,
+        "Of what a handler logs, so many lines are kept with its attempt, the newest, and at most 16 KB; 0 for none.",
     )
     max_retries: int = setting(whole(0), 3, "Redis lists: retries before a job goes to the dead-letter list.")
     backoff: BackoffConfig = field(default_factory=BackoffConfig)

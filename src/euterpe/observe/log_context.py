@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
+from euterpe.model.claims.attempt_log import LogLine
 from euterpe.model.job import JobRow
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -27,12 +28,24 @@ def logging_with(**keys: str) -> Iterator[None]:
         _keys.reset(token)
 
 
-running_job: Final[ContextVar[JobRow | None]] = ContextVar("euterpe_running_job", default=None)
-"""The job whose handler runs in this task or thread. Its keys are made when a line is written, which is rare."""
+class LoggingAttempt(Protocol):
+    """An attempt whose handler may log."""
+
+    @property
+    def job(self) -> JobRow: ...
+
+    def keep_line(self, line: LogLine) -> None:
+        """Show it with this attempt."""
+        ...
+
+
+running_attempt: Final[ContextVar[LoggingAttempt | None]] = ContextVar("euterpe_running_attempt", default=None)
+"""The attempt whose handler runs in this task or thread. Its keys are made when a line is written, which is rare."""
 
 
 def current_keys() -> Mapping[str, str | int]:
-    job = running_job.get()
-    if job is None:
+    attempt = running_attempt.get()
+    if attempt is None:
         return _keys.get()
+    job = attempt.job
     return {"job_id": job.id, "type": job.type, "queue": job.queue, "attempt": job.attempt_count, **_keys.get()}

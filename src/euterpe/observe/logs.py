@@ -228,7 +228,30 @@ def configure_logging(
         root.setLevel(max(least, logging.INFO))  # what other libraries say at debug is theirs
         ours.propagate = True
     ours.setLevel(least)
+    global _settings  # so is the root logger
+    _settings = LogSettings(level, "human" if human else "json", strict, namespace)
     return gate
+
+
+class LogSettings(msgspec.Struct, frozen=True):
+    """How a process writes its log, for another one that shall write it alike."""
+
+    level: str
+    format: str
+    strict: bool
+    namespace: str | None
+
+
+_settings: LogSettings | None = None
+
+
+def current_settings() -> LogSettings | None:
+    """None: this process writes no log of ours; the application may have one of its own."""
+    return _settings
+
+
+def configure_as(settings: LogSettings) -> None:
+    configure_logging(settings.level, settings.format, strict=settings.strict, namespace=settings.namespace)
 
 
 def _writes_to_console(handler: logging.Handler) -> bool:
@@ -295,9 +318,14 @@ def exception_of(record: logging.LogRecord, *, reveal: bool) -> dict[str, str]:
 
 
 def scrub(text: str) -> str:
-    """The text, cut, without logins in URLs, bearer tokens, webhook secrets and `password=...`."""
-    hidden = _SECRET_SHAPES.sub(lambda found: "".join(part for part in found.groups() if part) + "***", _cut(text))
+    """The text, cut, without what looks like a secret."""
+    hidden = hide_secrets(_cut(text))
     return hidden if hidden.isascii() else hidden.encode(errors="replace").decode()
+
+
+def hide_secrets(text: str) -> str:
+    """The text without logins in URLs, bearer tokens, webhook secrets and `password=...`."""
+    return _SECRET_SHAPES.sub(lambda found: "".join(part for part in found.groups() if part) + "***", text)
 
 
 def _harmless(args: object) -> bool:

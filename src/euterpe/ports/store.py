@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, JobRow, Lease
 from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
@@ -53,6 +54,7 @@ class Capability(StrEnum):
     CRONS = "keep crons as data"
     SEARCH = "search jobs"
     BULK = "act on everything that matches a query, and group failures by cause"
+    LOG_LINES = "keep what a handler logs"
     REPLAY_FLAGS = "tell of each job in a batch whether it was replayed"
 
 
@@ -207,6 +209,10 @@ class Store(Claims, CallerCompletions, Protocol):
     async def get(self, job_id: str, requester_id: str | None = None) -> JobRow: ...
 
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]: ...
+
+    async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:
+        """What handlers logged, of the attempts of which something is kept, first to last."""
+        ...
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
         """Why the job is where it is, in a sentence. Costs a few index reads, whatever waits."""

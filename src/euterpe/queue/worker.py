@@ -12,6 +12,7 @@ from signal import Signals
 from types import TracebackType
 from typing import Any, Final, TypedDict
 
+from euterpe.model.claims.attempt_log import LINES_CEILING, LINES_KEPT
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.ports import Telemetry
@@ -32,7 +33,8 @@ class WorkerOptions(TypedDict, total=False):
     own without a heartbeat (`"60s"`, at least `"1s"`). `grace`: how long running jobs may finish after a stop
     (`"30s"`). `poll`: how often it looks when no wake-up comes (`"1s"`). `batch`: the most jobs of one claim (500).
     `webhooks`: whether it delivers callbacks too (True). `circuit_breaker`: when a queue whose jobs keep failing is
-    left alone (True: as `CircuitBreakerOptions` says; False: never). `telemetry`: who counts what it does. `signals`:
+    left alone (True: as `CircuitBreakerOptions` says; False: never). `log_lines`: how many of the lines that a
+    handler logs are kept with its attempt, the newest (100; 0: none). `telemetry`: who counts what it does. `signals`:
     signals that stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
 
     Example:
@@ -46,6 +48,7 @@ class WorkerOptions(TypedDict, total=False):
     batch: int
     webhooks: bool
     circuit_breaker: CircuitBreakerOptions | bool
+    log_lines: int
     telemetry: Telemetry | None
     signals: Sequence[Signals]
     stop: asyncio.Event | None
@@ -230,6 +233,9 @@ def settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
     for name, value in (("concurrency", concurrency), ("batch", batch)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
             raise InvalidInput(name, f"{value!r} is not a whole number from 1 to 100000")
+    log_lines: Any = options.get("log_lines", LINES_KEPT)
+    if isinstance(log_lines, bool) or not isinstance(log_lines, int) or not 0 <= log_lines <= LINES_CEILING:
+        raise InvalidInput("log_lines", f"{log_lines!r} is not a whole number from 0 to {LINES_CEILING}")
     queues: Any = options.get("queues", ("default",))
     if isinstance(queues, str):
         raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
@@ -250,4 +256,5 @@ def settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
         poll_s=poll_s,
         grace_s=parse_duration_us(options.get("grace", "30s"), "grace") / 1e6,
         breaker=breaker_policy_of(options.get("circuit_breaker", True)),
+        log_lines=log_lines,
     )

@@ -315,6 +315,7 @@ def options_of(config: Config, tuning: Tuning) -> WorkerOptions:
         "grace": tuning.grace_us / 1e6,
         "poll": config.worker.poll_interval_us / 1e6,
         "circuit_breaker": breaker_of(config),
+        "log_lines": config.worker.log_lines,
     }
 
 

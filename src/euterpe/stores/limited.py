@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, NoReturn
 
-from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.errors import Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of
@@ -84,10 +84,10 @@ class LimitedStore(ABC):
     def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
         self._refuse_to_join()
 
-    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+    async def complete_on(self, finished: Report, connection: object) -> None:  # noqa: ARG002
         self._refuse_to_join()
 
-    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:  # noqa: ARG002
+    def complete_on_sync(self, finished: Report, connection: object) -> None:  # noqa: ARG002
         self._refuse_to_join()
 
     async def completed(self, claims: Sequence[Claim]) -> list[bool]:

@@ -95,6 +95,15 @@ ATTEMPTS: Final[Json] = {
         }
     ]
 }
+LOGS: Final[Json] = {
+    "attempts": [
+        {
+            "attempt_id": ATTEMPT_ID,
+            "dropped": 0,
+            "lines": [{"at": AT, "level": "info", "logger": "reports", "message": "page 12 of 30"}],
+        }
+    ]
+}
 CANCELLED: Final[Json] = {"job_id": JOB_ID, "state": "cancelled", "cancel_requested": False}
 STATS: Final[Json] = {
     "by_state": {"scheduled": 2, "completed": 40},

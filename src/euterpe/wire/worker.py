@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from euterpe.model.submitting.submission import NAME_LIMIT
+from euterpe.wire.attempt_logs import LogSaid
 from euterpe.wire.jobs import BATCH_LIMIT, Accepted, BatchJobBody, Duration, Key, StateName, Timestamp
 
 WorkerId = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
@@ -141,6 +142,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     stream: StreamSaid = None
     message_id: MessageId = None
     result: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    log: LogSaid | None = None
 
 
 class CompleteBody(Completion, frozen=True, kw_only=True):
@@ -182,6 +184,7 @@ class Failing(msgspec.Struct, frozen=True, kw_only=True):
     message_id: MessageId = None
     error: WorkerError | None = None
     released: bool = False
+    log: LogSaid | None = None
 
 
 class FailBody(Failing, frozen=True, kw_only=True):

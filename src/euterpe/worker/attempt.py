@@ -20,7 +20,7 @@ from euterpe.model.claims.exchange import Report
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
-from euterpe.observe.log_context import running_job
+from euterpe.observe.log_context import running_attempt
 from euterpe.worker.context import Context
 from euterpe.worker.failures import BadPayload, UnstorableResult, failure_of
 from euterpe.worker.handling.handlers import Handler, encode_result
@@ -112,7 +112,7 @@ class AttemptRun:
 
     def finished(self) -> Report:
         assert self.outcome is not None
-        return Report(self.claim, self.outcome, self.took_s)
+        return Report(self.claim, self.outcome, self.took_s, self.context.kept_log)
 
     async def run(self, means: Means) -> None:
         """Execute the handler, set `outcome`, and say that it is over. Whatever the handler raises, its slot is free
@@ -120,7 +120,7 @@ class AttemptRun:
 
         An async handler is awaited right here: a coroutine less around a handler is a tenth of what a job costs."""
         self.begun = True
-        running_job.set(self.claim.job)  # for the log lines of the handler; the task ends with it
+        running_attempt.set(self.context)  # for the log lines of the handler; the task ends with it
         outcome: Outcome | None
         for_the_process: BaseException | None = None
         try:

@@ -67,7 +67,7 @@ class RunningAttempts:
         self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(on_change)
-        self._processes = Processes(reporter, result_limit)
+        self._processes = Processes(reporter, result_limit, keeps_lines=reporter.log_lines > 0)
         self._means = Means(
             self._threads.call,
             self._processes.run,

@@ -14,9 +14,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from euterpe.model.claims.attempt_log import LogBuffer, LogLine
 from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, PermanentError, StaleLease
-from euterpe.model.job import Claim
+from euterpe.model.job import Claim, JobRow
 from euterpe.model.rate import LARGEST_BURST
 from euterpe.model.state import check_advance
 from euterpe.model.submitting.submission import RESULT_LIMIT, Submission
@@ -79,9 +80,11 @@ class Reporter(Protocol):
 
     def make_submission(self, what: object, payload: object = None, /, **options: Any) -> Submission: ...
 
-    def complete(self, claim: Claim, connection: object, result: object) -> Awaitable[None]: ...
+    def complete(self, claim: Claim, connection: object, result: object, log: str | None) -> Awaitable[None]: ...
 
     def charge(self, claim: Claim, tokens: int) -> Sent[None]: ...
+
+    def keep_line(self, context: Context, line: LogLine) -> None: ...
 
 
 class Context:
@@ -94,7 +97,8 @@ class Context:
     """
 
     __slots__ = (
-        "_asked_to_stop", "_claim", "_deadline", "_over", "_reporter", "_stage", "is_completing", "saw_the_request",
+        "_asked_to_stop", "_claim", "_deadline", "_over", "_reporter", "_stage", "is_completing", "lines",
+        "saw_the_request",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, reporter: Reporter, deadline: float) -> None:
@@ -104,6 +108,8 @@ class Context:
         self._stage = claim.job.current_stage
         self._asked_to_stop = False
         self._over = False
+        self.lines: LogBuffer | None = None
+        """What the handler logged, from its first line on."""
         self.is_completing = False
         """Whether the handler has called `complete`: a lease that is gone then may be gone with its own commit."""
         self.saw_the_request = False
@@ -204,6 +210,21 @@ class Context:
         """The worker's side: the attempt is over. A thread that goes on alone is refused from now on."""
         self._asked_to_stop = self._over = True
 
+    @property
+    def job(self) -> JobRow:
+        """The log's side: whose lines these are."""
+        return self._claim.job
+
+    def keep_line(self, line: LogLine) -> None:
+        """The log's side: the handler has logged this. What a thread that goes on alone logs is nobody's."""
+        if not self._over:
+            self._reporter.keep_line(self, line)
+
+    @property
+    def kept_log(self) -> str | None:
+        """The worker's side: what is kept of the handler's lines; None: nothing."""
+        return None if self.lines is None else self.lines.stored()
+
     def progress(self, percent: float, message: str | None = None) -> Sent[None]:
         """Tell how far the work is. `percent`: 0 to 100. `message`: a word about it, at most 500 characters. Raises
         InvalidInput for another number, and StaleLease when the job is no longer this attempt's.
@@ -276,7 +297,7 @@ class Context:
         """
         self._check_open()
         self.is_completing = True
-        return self._reporter.complete(self._claim, connection, result)
+        return self._reporter.complete(self._claim, connection, result, self.kept_log)
 
     def charge(self, tokens: int) -> Sent[None]:
         """Take so many tokens more from the rate of this job's key: its start took one, and the work has cost more.

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.attempt_log import LINES_KEPT
 from euterpe.model.claims.exchange import COMPLETED, LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
@@ -22,6 +23,7 @@ from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import RESULT_LIMIT
+from euterpe.observe.attempt_lines import begin_keeping, end_keeping
 from euterpe.ports import CallerCompletions, Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
@@ -61,6 +63,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     result_limit: int = RESULT_LIMIT
     breaker: BreakerPolicy | None = BreakerPolicy()
     """When a queue that keeps failing is left alone; None: never."""
+    log_lines: int = LINES_KEPT
+    """How many lines of what a handler logs are kept with its attempt, the newest; 0: none."""
 
 
 class WorkerLoop:
@@ -103,7 +107,9 @@ class WorkerLoop:
             self._telemetry,
         )
         state, around = (NO_STATE, None) if hooks is None else (hooks.state, hooks.around)
-        reporter = WorkerReporter(self._loop, self._advance, spawn, make_submission, joined, state, charge)
+        reporter = WorkerReporter(
+            self._loop, self._advance, spawn, make_submission, joined, state, charge, settings.log_lines
+        )
         self._attempts = RunningAttempts(
             handlers, reporter, settings.concurrency, settings.result_limit, self._wake, self._breakers, trace, around
         )
@@ -148,12 +154,16 @@ class WorkerLoop:
         """Work until `stop`; then let running work finish for the grace time and give the rest back.
 
         Cancelled, it gives everything back at once before it ends."""
+        if self._settings.log_lines:
+            begin_keeping()
         try:
             if self._settings.lease_ttl_us < SHORT_LEASE_US:
                 await self._keeper.ensure_running()
                 await self._keeper.wait_until_ready()
             await self._run_lanes()
         finally:
+            if self._settings.log_lines:
+                end_keeping()
             await self._keeper.close(self._shutdown)
 
     async def _run_lanes(self) -> None:

@@ -16,6 +16,7 @@ from euterpe.cli.output import age, confirm, note, print_fields, print_json, pri
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID, PAIR
 from euterpe.model.bulk import Action
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.errors import EuterpeError, UnprocessableRow
 from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.priority import PRIORITY_NAMES, parse_priority
@@ -93,18 +94,21 @@ def print_jobs(shown: Sequence[JobRow]) -> None:
 
 @jobs.command()
 @click.argument("job_id", type=JOB_ID)
+@click.option("--logs", "with_logs", is_flag=True, help="Also what its handler logged, attempt by attempt.")
 @json_option
 @database_options
 @click.pass_obj
-def show(session: CliSession, job_id: str, as_json: bool) -> None:
+def show(session: CliSession, job_id: str, with_logs: bool, as_json: bool) -> None:
     """Show a job with its payload, result and every attempt."""
 
-    async def question(backend: Backend) -> tuple[JobRow, list[AttemptRow]]:
-        return await backend.store.get(job_id), await backend.store.attempts(job_id)
+    async def question(backend: Backend) -> tuple[JobRow, list[AttemptRow], list[AttemptLog] | None]:
+        store = backend.store
+        logs = await store.attempt_logs(job_id) if with_logs else None
+        return await store.get(job_id), await store.attempts(job_id), logs
 
-    job, attempts = session.ask(question)
+    job, attempts, logs = session.ask(question)
     if as_json:
-        print_json(job_with_attempts(job, attempts))
+        print_json(job_with_attempts(job, attempts, logs))
         return
     print_job(job)
     print_fields([("payload", _body(job))])
@@ -119,6 +123,20 @@ def show(session: CliSession, job_id: str, as_json: bool) -> None:
             say()
             for line in stack.splitlines():
                 say(line)
+    if logs is not None:
+        _print_logs(attempts, logs)
+
+
+def _print_logs(attempts: list[AttemptRow], logs: list[AttemptLog]) -> None:
+    numbers = {attempt.claim_version: attempt.attempt for attempt in attempts}
+    for log in logs:
+        say()
+        older = f" ({log.dropped:,} older lines are not kept)" if log.dropped else ""
+        say(f"log of attempt {numbers.get(log.claim_version, '?')}{older}")
+        for line in log.lines:
+            say(f"{rfc3339(line.at)}  {line.level:<8} {line.logger}: {line.message}")
+    if not logs:
+        note("nothing is kept of its log: no attempt that has ended logged anything, or worker.log_lines is 0")
 
 
 def print_job(job: JobRow) -> None:

@@ -10,17 +10,23 @@ from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import ChartSpan, timeline
 from euterpe.dashboard.parts.html import Html
 from euterpe.dashboard.parts.words import duration, moment
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.job import AttemptRow, JobRow, read_error
+from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import TERMINAL, State
 
 
-def attempts_panel(job: JobRow, attempts: list[AttemptRow], now: int) -> Html:
+def attempts_panel(job: JobRow, attempts: list[AttemptRow], logs: list[AttemptLog], now: int) -> Html:
     rows, ends = stretches(job, attempts, now)
     legend = h.span(h.span("waited", class_="key waited"), h.span("ran", class_="key ran"))
     if not rows:
         return panel("Attempts", empty("It ended before any worker had taken it."))
     drawn = timeline(rows, job.created_at, max(ends, job.created_at + 1))
-    told = h.ol([_attempt(attempt, rows[i], now) for i, attempt in enumerate(attempts)], class_="attempts")
+    by_claim = {log.claim_version: log for log in logs}
+    told = h.ol(
+        [_attempt(attempt, rows[i], by_claim.get(attempt.claim_version), now) for i, attempt in enumerate(attempts)],
+        class_="attempts",
+    )
     return panel("Attempts", drawn, told if attempts else None, _still_waits(job, now), hint=legend)
 
 
@@ -55,7 +61,7 @@ def _still_waits(job: JobRow, now: int) -> Html | None:
     return h.p(told, class_="soft")
 
 
-def _attempt(attempt: AttemptRow, row: list[ChartSpan], now: int) -> Html:
+def _attempt(attempt: AttemptRow, row: list[ChartSpan], log: AttemptLog | None, now: int) -> Html:
     waited = next((s.ends - s.begins for s in row if s.kind == "waited"), 0)
     ran = (attempt.ended_at or now) - attempt.started_at
     error = read_error(attempt.error) if attempt.error else None
@@ -70,7 +76,24 @@ def _attempt(attempt: AttemptRow, row: list[ChartSpan], now: int) -> Html:
             class_="attempt-head",
         ),
         _failure(error) if error is not None else None,
+        None if log is None else _log(log),
     )
+
+
+def _log(log: AttemptLog) -> Html:
+    """What the handler logged."""
+    told = "1 line" if len(log.lines) == 1 else f"{len(log.lines)} lines"
+    older = f", {log.dropped:,} older ones not kept" if log.dropped else ""
+    lines = [
+        (h.span(_clock(line.at), class_="soft"), f" {line.level:<8} {line.logger}: {line.message}\n")
+        for line in log.lines
+    ]
+    return h.details(h.summary(f"Log ({told}{older})"), h.pre(lines, class_="log", tabindex="0"))
+
+
+def _clock(at: int) -> str:
+    """The time of the day, in UTC as all exact times of the pages."""
+    return (rfc3339(at) or "")[11:23]
 
 
 def _outcome(attempt: AttemptRow) -> str:

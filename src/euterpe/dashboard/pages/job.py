@@ -18,6 +18,7 @@ from euterpe.dashboard.parts.masking import masked_text
 from euterpe.dashboard.parts.tree import json_tree
 from euterpe.dashboard.parts.words import duration, moment, short_id, shown_url, state_mark
 from euterpe.dashboard.sign_in import Visitor
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.errors import JobNotFound
 from euterpe.model.job import AttemptRow, JobRow
 from euterpe.model.priority import PRIORITY_NAMES
@@ -49,6 +50,7 @@ class Seen(NamedTuple):
 
     job: JobRow
     attempts: list[AttemptRow]
+    logs: list[AttemptLog]
     why: Explanation
     around: Neighbours
     now: int
@@ -68,13 +70,14 @@ class JobPageView:
         if job_id is None:
             raise JobNotFound(request.parameters["job_id"][:100])
         job = await self._store.get(job_id, visitor.sees)
-        attempts, why, around, now = await asyncio.gather(
+        attempts, logs, why, around, now = await asyncio.gather(
             self._store.attempts(job_id, visitor.sees),
+            self._store.attempt_logs(job_id, visitor.sees),
             self._store.why(job_id, visitor.sees),
             self._reads.neighbours(job_id, visitor.sees),
             self._store.now_us(),
         )
-        seen = Seen(job, attempts, why, around, now, await self._local.panel_of(job))
+        seen = Seen(job, attempts, logs, why, around, now, await self._local.panel_of(job))
         return PageFrame(f"{job.type} {short_id(job.id)}", _body(visitor, said, seen), JOBS)
 
 
@@ -88,7 +91,7 @@ def _body(visitor: Visitor, said: JobPageQuery, seen: Seen) -> Html:
         _acts(visitor, job),
         h.div(
             h.div(
-                attempts_panel(job, seen.attempts, seen.now),
+                attempts_panel(job, seen.attempts, seen.logs, seen.now),
                 seen.outputs,
                 h.div(
                     panel("Payload", _value(job.payload, job.payload_format)),

@@ -81,6 +81,8 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     claim: Claim
     outcome: Outcome
     took_s: float = 0.0
+    log: str | None = None
+    """What the handler logged, as `LogBuffer.stored` gives it; None: nothing, or nobody keeps it."""
 
 
 class SettleResult(msgspec.Struct, frozen=True, gc=False):

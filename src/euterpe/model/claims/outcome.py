@@ -78,6 +78,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     """Fence first: the version is raised, so that whoever still runs the job can write nothing more."""
     fingerprint: str | None = None
     """Of a failure: what it has in common with others of the same cause."""
+    log: str | None = None
+    """What the handler logged, to be kept with the attempt."""
 
 
 def settle(job: JobRow, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settlement:
@@ -100,6 +102,12 @@ def settle(job: JobRow, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Se
             assert_never(outcome)
     check_move(State.RUNNING, settlement.state, by)
     return settlement
+
+
+def settle_logged(job: JobRow, outcome: Outcome, rng: Random, log: str | None) -> Settlement:
+    """The same of an attempt that logged something."""
+    settlement = settle(job, outcome, rng)
+    return settlement if log is None else msgspec.structs.replace(settlement, log=log)
 
 
 def _completed_stages(job: JobRow, result: bytes | None) -> Settlement:

@@ -47,6 +47,8 @@ class TokenReport(msgspec.Struct, frozen=True):
     outcome_hash: bytes
     message: tuple[str, str] | None = None
     """The transport's message, as the worker names it."""
+    log: str | None = None
+    """What the handler logged, as `LogBuffer.stored` gives it."""
 
 
 class Settled(msgspec.Struct, frozen=True):

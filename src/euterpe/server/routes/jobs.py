@@ -25,6 +25,7 @@ from euterpe.server.job_types import JobTypes
 from euterpe.server.quotas import Quotas
 from euterpe.server.routes.submissions import batch_key, canonical_dependency, drafts_of_batch, job_id_of, submission_of
 from euterpe.server.traceparent import traceparent_of, with_parent
+from euterpe.wire.attempt_logs import job_logs
 from euterpe.wire.jobs import (
     AttemptDocument,
     BatchBody,
@@ -107,6 +108,11 @@ class JobRoutes:
     async def attempts(self, request: Request, whose: Whose) -> Answer:
         attempts = await self._store.attempts(_job_id(request), whose_jobs(request, whose))
         return Answer(200, msgspec.json.encode({"attempts": [_attempt_document(a) for a in attempts]}))
+
+    async def logs(self, request: Request, whose: Whose) -> Answer:
+        job_id = _job_id(request)
+        logs = await self._store.attempt_logs(job_id, whose_jobs(request, whose))
+        return Answer(200, msgspec.json.encode(job_logs(job_id, logs)))
 
     async def why(self, request: Request, whose: Whose) -> Answer:
         told = await self._store.why(_job_id(request), whose_jobs(request, whose))

@@ -18,9 +18,11 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category, Failure, category_of_status
 from euterpe.model.job import parse_attempt_id
 from euterpe.model.submitting.submission import RESULT_LIMIT
+from euterpe.observe.logs import hide_secrets
 from euterpe.server.http.decoding import canonical_json
 from euterpe.server.http.problems import Refusal, pointer_of
 from euterpe.server.routes.submissions import bytes_of
+from euterpe.wire.attempt_logs import stored_of
 from euterpe.wire.worker import ABSENT, Beating, Completion, Failing, ProgressSaid, StreamRef, WorkerError
 
 FIRST_REFUSAL: Final = 400
@@ -57,7 +59,13 @@ def _report(said: Completion | Failing, outcome: Outcome, hashed: bytes) -> Toke
     if version is None:
         return None
     digest = hashlib.sha256(hashed).digest()
-    return TokenReport(job_id, version, hash_token(said.lease_token), outcome, digest, _message(said))
+    token_hash = hash_token(said.lease_token)
+    return TokenReport(job_id, version, token_hash, outcome, digest, _message(said), _log(said))
+
+
+def _log(said: Completion | Failing) -> str | None:
+    """Workers in other languages hide no secrets of their own accord."""
+    return None if said.log is None else stored_of(said.log, hide_secrets)
 
 
 def _message(said: Completion | Failing) -> tuple[str, str] | None:

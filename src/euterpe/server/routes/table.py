@@ -15,6 +15,7 @@ from euterpe.server.routes.worker import WorkerRoutes
 from euterpe.wire import examples as e
 from euterpe.wire import jobs as wire_jobs
 from euterpe.wire import worker as wire_worker
+from euterpe.wire.attempt_logs import JobLogs
 
 _NO_JOB: Final = {404: "No such job, or another requester's.", 410: "The job ended and its record was pruned."}
 _NO_EVENT: Final = {404: "No such event, or another requester's."}
@@ -97,6 +98,16 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
             "Its executions",
             ReplySpec("First to last.", wire_jobs.Attempts, example=e.ATTEMPTS),
             "Jobs",
+            problems=_NO_JOB,
+        ),
+        _get(
+            "/jobs/{job_id}/logs",
+            jobs.logs,
+            wire_jobs.Whose,
+            "What its handler logged",
+            ReplySpec("Of the attempts of which something is kept.", JobLogs, example=e.LOGS),
+            "Jobs",
+            says="Of each attempt the newest lines, 16 KB at most, written when the attempt ends.",
             problems=_NO_JOB,
         ),
         _get(

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import EuterpeError, InvalidInput
@@ -60,6 +61,7 @@ LACKING: Final = frozenset(
         Capability.CRONS,
         Capability.SEARCH,
         Capability.BULK,
+        Capability.LOG_LINES,
     }
 )
 
@@ -243,6 +245,11 @@ class RedisListStore(LimitedStore):
 
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
         return await self._operator.attempts(job_id, requester_id)
+
+    async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:
+        """Log lines are not kept in lists."""
+        await self.get(job_id, requester_id)
+        return []
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
         job = await self.get(job_id, requester_id)

@@ -19,6 +19,7 @@ from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
 from euterpe.stores.remote.documents import Blank, ClaimedDocument, claim_of, error_body, microseconds, stored_to_wire
 from euterpe.stores.remote.session import ControlPlaneSession, illegal_move
+from euterpe.wire.attempt_logs import LogSaid, log_said
 
 TURN: Final = "/internal/worker/turn"
 TURN_LIMIT: Final = 1_000
@@ -42,6 +43,7 @@ class TurnEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     progress: dict[str, Any] | None = None
     checkpoint: Any = None
     checkpoint_format: str = "json"
+    log: LogSaid | None = None
 
 
 class EndedReply(msgspec.Struct, frozen=True):
@@ -92,8 +94,8 @@ class RemoteExchange:
         self, finished: Sequence[Report], request: ClaimRequest | None, wait_ms: int
     ) -> tuple[list[SettleResult], list[Claim]]:
         said: dict[str, Any] = {"worker_id": _name(finished, request)}
-        said["complete"] = [_completed(f.claim, f.outcome) for f in finished if isinstance(f.outcome, Success)]
-        said["fail"] = [_failed(f.claim, f.outcome) for f in finished if not isinstance(f.outcome, Success)]
+        said["complete"] = [_completed(f, f.outcome) for f in finished if isinstance(f.outcome, Success)]
+        said["fail"] = [_failed(f, f.outcome) for f in finished if not isinstance(f.outcome, Success)]
         if request is not None:
             said["claim"] = _wanted(request, wait_ms)
         try:
@@ -141,7 +143,7 @@ def _portions(finished: Sequence[Report]) -> list[Sequence[Report]]:
 def _cut(finished: Sequence[Report]) -> Iterator[Sequence[Report]]:
     start = size = 0
     for i, f in enumerate(finished):
-        weight = _weight(f.outcome)
+        weight = _weight(f.outcome) + len(f.log or "")
         if i > start and (i - start >= TURN_LIMIT or size + weight > TURN_BYTES):
             yield finished[start:i]
             start, size = i, 0
@@ -181,22 +183,26 @@ def _entry(lease: Lease, **more: Any) -> TurnEntry:
     return TurnEntry(lease.job_id, lease.attempt_id, lease.token or NO_TOKEN, **more)
 
 
-def _completed(claim: Claim, outcome: Success) -> TurnEntry:
-    lease = claim.lease
+def _completed(finished: Report, outcome: Success) -> TurnEntry:
+    lease = finished.claim.lease
     token = lease.token or NO_TOKEN
+    if finished.log is not None:
+        result = Blank if outcome.result is None else msgspec.Raw(outcome.result)
+        return _entry(lease, result=result, log=log_said(finished.log))
     if outcome.result is None:
         return TurnEntry(lease.job_id, lease.attempt_id, token)
     return TurnEntry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))
 
 
-def _failed(claim: Claim, outcome: Outcome) -> TurnEntry:
+def _failed(finished: Report, outcome: Outcome) -> TurnEntry:
+    lease, log = finished.claim.lease, None if finished.log is None else log_said(finished.log)
     match outcome:
         case Released():
-            return _entry(claim.lease, released=True)
+            return _entry(lease, released=True, log=log)
         case Cancelled(reason):
-            return _entry(claim.lease, error=error_body(Failure(Category.CANCELLED, reason, code="cancelled")))
+            return _entry(lease, error=error_body(Failure(Category.CANCELLED, reason, code="cancelled")), log=log)
         case Failed(failure):
-            return _entry(claim.lease, error=error_body(failure))
+            return _entry(lease, error=error_body(failure), log=log)
         case _:
             raise TypeError(f"{outcome!r} is no failure")
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.bulk import BulkProgress
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
 from euterpe.model.errors import EuterpeError, JobNotFound, StoreUnavailable
 from euterpe.model.failures.group import FailureGroups
@@ -50,6 +51,7 @@ from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.operations import RemoteOperations
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, whose, with_token
 from euterpe.stores.sql.reads.search import check_search
+from euterpe.wire.attempt_logs import attempt_logs_of
 from euterpe.wire.operating import PausesDocument, PurgeAnswer
 from euterpe.wire.worker import OWN_SPANS
 
@@ -83,6 +85,7 @@ class HttpStore(LimitedStore):
             Capability.UNIQUE_KEYS,
             Capability.SEARCH,
             Capability.BULK,
+            Capability.LOG_LINES,
         }
     )
     """A key speaks for one requester, and the control plane decides the rest."""
@@ -240,6 +243,10 @@ class HttpStore(LimitedStore):
         reply = await self._session.get(_path(job_id, "/attempts"), whose(requester_id), Subject(job_id))
         documents = msgspec.json.decode(reply.body, type=dict[str, list[AttemptReply]])["attempts"]
         return [attempt_of(job_id, document) for document in documents]
+
+    async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:
+        reply = await self._session.get(_path(job_id, "/logs"), whose(requester_id), Subject(job_id))
+        return attempt_logs_of(reply.body)
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
         reply = await self._session.get(_path(job_id, "/why"), whose(requester_id), Subject(job_id))

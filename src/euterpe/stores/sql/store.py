@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.claims.exchange import (
     COMPLETED,
     LEASE_TTL_US,
@@ -20,8 +21,8 @@ from euterpe.model.claims.exchange import (
     Report,
     SettleResult,
 )
-from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.outcome import settle as decide
+from euterpe.model.claims.outcome import settle_logged
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
 from euterpe.model.failures.failure import Category
@@ -187,13 +188,13 @@ class SqlStore:
         self._check_unit(unit)
         return join(connection).run_sync(lambda: self._joined(unit, channel), home_of(self.engine))
 
-    async def complete_on(self, claim: Claim, result: bytes | None, connection: object) -> None:
+    async def complete_on(self, finished: Report, connection: object) -> None:
         """End a running job inside the transaction that its handler has open on this connection."""
-        settlement = decide(claim.job, Success(result), self.rng)
+        settlement = settle_logged(finished.claim.job, finished.outcome, self.rng, finished.log)
         await join(connection).run(lambda: complete_joined(settlement, self.engine.family), home_of(self.engine))
 
-    def complete_on_sync(self, claim: Claim, result: bytes | None, connection: object) -> None:
-        settlement = decide(claim.job, Success(result), self.rng)
+    def complete_on_sync(self, finished: Report, connection: object) -> None:
+        settlement = settle_logged(finished.claim.job, finished.outcome, self.rng, finished.log)
         join(connection).run_sync(lambda: complete_joined(settlement, self.engine.family), home_of(self.engine))
 
     async def completed(self, claims: Sequence[Claim]) -> list[bool]:
@@ -319,7 +320,12 @@ class SqlStore:
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         """A settle and the next claim: a busy worker commits once for both."""
-        settlements = [decide(f.claim.job, f.outcome, self.rng) for f in finished]
+        settlements = [
+            decide(f.claim.job, f.outcome, self.rng)
+            if f.log is None
+            else settle_logged(f.claim.job, f.outcome, self.rng, f.log)
+            for f in finished
+        ]
         states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
         if claims and request is not None:
             claims = await self._only_readable(claims, request)
@@ -417,6 +423,9 @@ class SqlStore:
 
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
         return await self.engine.read(lambda: reads_search.attempts(job_id, requester_id))
+
+    async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:
+        return await self.engine.read(lambda: reads_search.attempt_logs(job_id, requester_id))
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
         return await self.engine.read(lambda: why(job_id, requester_id))

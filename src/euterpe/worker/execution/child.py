@@ -21,13 +21,18 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from euterpe.model.claims.attempt_log import LogLine
 from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError, Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
+from euterpe.observe.attempt_lines import begin_keeping
+from euterpe.observe.log_context import running_attempt
+from euterpe.observe.logs import configure_as
 from euterpe.worker.context import NO_STATE, Context, Sent
 from euterpe.worker.execution.pipe import (
     FromChild,
+    Logged,
     PipeAnswer,
     PipeRun,
     PipeStop,
@@ -85,11 +90,14 @@ class PipeReporter:
             raise Unsupported("this handler's module has no queue at its name; spawn from an async or thread handler")
         return self._make_submission(what, payload, **options)
 
-    def complete(self, claim: Claim, connection: Any, result: Any) -> Awaitable[None]:  # noqa: ARG002
+    def complete(self, claim: Claim, connection: Any, result: Any, log: str | None) -> Awaitable[None]:  # noqa: ARG002
         raise Unsupported("a process handler cannot complete in its own transaction; use an async or thread handler")
 
     def charge(self, claim: Claim, tokens: int) -> Sent[None]:  # noqa: ARG002
         raise Unsupported("a process handler cannot charge its key's rate; use an async or thread handler")
+
+    def keep_line(self, context: Context, line: LogLine) -> None:  # noqa: ARG002  # the worker knows the attempt
+        self.send(Logged(line))
 
     def answered(self, answer: PipeAnswer) -> None:
         future = self._waiting.pop(answer.number, None)
@@ -137,7 +145,10 @@ class Service:
         while True:
             run = self._runs.get()
             self._context = context = Context(run.claim, self._reporter, run.deadline)
-            self._reporter.send(self._outcome(run, context))
+            running_attempt.set(context)  # for the log lines of the handler
+            outcome = self._outcome(run, context)
+            running_attempt.set(None)
+            self._reporter.send(outcome)
             self._context = None
 
     def _outcome(self, run: PipeRun, context: Context) -> FromChild:
@@ -179,6 +190,11 @@ def serve(stream: Stream) -> None:
         stream.write(to_line(Unable(reason[:2000])))
         stream.flush()
         return
+    # After the import, as in the worker: what the application sets up for itself stays its own.
+    if orders.logs is not None:
+        configure_as(orders.logs)
+    if orders.keeps_lines:
+        begin_keeping()
     threading.Thread(target=service.listen, args=(stream,), name="euterpe-pipe", daemon=True).start()
     service.work()
 

@@ -6,9 +6,11 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.attempt_log import LogLine
 from euterpe.model.failures.failure import Failure
 from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
+from euterpe.observe.logs import LogSettings
 
 LINE_LIMIT: Final = 64 * 1024 * 1024
 """Far above any payload, result or checkpoint that is let through, even in base64."""
@@ -24,6 +26,10 @@ class Serve(msgspec.Struct, frozen=True, tag_field="kind", tag="serve"):
     argv: list[str]
     path: list[str]
     result_limit: int
+    keeps_lines: bool = False
+    """Whether what the handler logs shall be told to the worker."""
+    logs: LogSettings | None = None
+    """How the worker writes its log; None: that is the application's own affair."""
 
 
 class PipeRun(msgspec.Struct, frozen=True, tag_field="kind", tag="run"):
@@ -55,6 +61,12 @@ class Told(msgspec.Struct, frozen=True, tag_field="kind", tag="told", omit_defau
     checkpoint: bytes | None = None
 
 
+class Logged(msgspec.Struct, frozen=True, tag_field="kind", tag="logged"):
+    """The handler has logged a line. It travels at once: a process that is killed had no time to say goodbye."""
+
+    line: LogLine
+
+
 class Spawn(msgspec.Struct, frozen=True, tag_field="kind", tag="spawn"):
     """A child job of the running one."""
 
@@ -82,7 +94,7 @@ class Unable(msgspec.Struct, frozen=True, tag_field="kind", tag="unable"):
 
 
 ToChild = Serve | PipeRun | PipeStop | PipeAnswer
-FromChild = Told | Spawn | Returned | Raised | Unable
+FromChild = Told | Logged | Spawn | Returned | Raised | Unable
 
 _to_child: Final[msgspec.json.Decoder[ToChild]] = msgspec.json.Decoder(ToChild)
 _from_child: Final[msgspec.json.Decoder[FromChild]] = msgspec.json.Decoder(FromChild)

@@ -21,10 +21,12 @@ from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
+from euterpe.observe.logs import current_settings
 from euterpe.worker.context import Context, Reporter, Sent
 from euterpe.worker.execution.environment import for_a_handler
 from euterpe.worker.execution.pipe import (
     LINE_LIMIT,
+    Logged,
     PipeAnswer,
     PipeRun,
     PipeStop,
@@ -62,7 +64,7 @@ class Child:
         self._answers: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def start(cls, handler: Handler, result_limit: int) -> Child:
+    async def start(cls, handler: Handler, result_limit: int, *, keeps_lines: bool) -> Child:
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(
@@ -84,7 +86,9 @@ class Child:
             raise
         child = cls(process, reader, writer)
         module, qualname = where_defined(handler)
-        child.send(Serve(handler.type, module, qualname, sys.argv, sys.path, result_limit))
+        child.send(
+            Serve(handler.type, module, qualname, sys.argv, sys.path, result_limit, keeps_lines, current_settings())
+        )
         return child
 
     def send(self, message: ToChild) -> None:
@@ -99,6 +103,8 @@ class Child:
                 case Told():
                     news = Advance(claim, message.stage, message.progress, message.message, message.checkpoint)
                     self._answer(message.number, reporter.tell(news))
+                case Logged():
+                    context.keep_line(message.line)
                 case Spawn():
                     self._answer(message.number, reporter.spawn(claim, message.submission))
                 case Returned():
@@ -157,14 +163,17 @@ class Child:
 class Processes:
     """Children by handler: idle ones are used again, a spoilt one is killed."""
 
-    def __init__(self, reporter: Reporter, result_limit: int) -> None:
+    def __init__(self, reporter: Reporter, result_limit: int, *, keeps_lines: bool = False) -> None:
         self._reporter = reporter
         self._result_limit = result_limit
+        self._keeps_lines = keeps_lines
         self._idle: dict[str, list[Child]] = {}
         self._busy: dict[str, Child] = {}
 
     async def run(self, handler: Handler, claim: Claim, context: Context) -> msgspec.Raw:
-        child = self._take(handler.type) or await Child.start(handler, self._result_limit)
+        child = self._take(handler.type)
+        if child is None:
+            child = await Child.start(handler, self._result_limit, keeps_lines=self._keeps_lines)
         name = claim.lease.attempt_id
         self._busy[name] = child
         spoilt = True

@@ -79,23 +79,23 @@ class HandlerCompletions:
     # --- the handler's side ---------------------------------------------------------------------------
 
     def begin(
-        self, claim: Claim, connection: Any, value: Any, before: Callable[[], Awaitable[None]]
+        self, claim: Claim, connection: Any, value: Any, before: Callable[[], Awaitable[None]], log: str | None
     ) -> HandlerCompletion:
-        """From a coroutine: it runs when it is awaited, after `before`."""
+        """From a coroutine: it runs when it is awaited, after `before`. `log`: what it logged until now."""
         begun, result = self._begin(claim, value)
 
         async def run() -> None:
             await before()
             begun.ran, begun.result = True, result
-            await self._store.complete_on(claim, result, connection)
+            await self._store.complete_on(Report(claim, Success(result), log=log), connection)
 
         return HandlerCompletion(run)
 
-    def run(self, claim: Claim, connection: Any, value: Any) -> HandlerCompletion:
+    def run(self, claim: Claim, connection: Any, value: Any, log: str | None) -> HandlerCompletion:
         """From a plain `def`: at once, on its thread."""
         begun, result = self._begin(claim, value)
         begun.ran, begun.result = True, result
-        self._store.complete_on_sync(claim, result, connection)
+        self._store.complete_on_sync(Report(claim, Success(result), log=log), connection)
         return HandlerCompletion()
 
     def _begin(self, claim: Claim, value: Any) -> tuple[_Begun, bytes]:

@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from euterpe.model.claims.attempt_log import LINES_KEPT, LogBuffer, LogLine
 from euterpe.model.claims.exchange import Advance
 from euterpe.model.claims.outcome import Outcome
 from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
-from euterpe.worker.context import NO_STATE, Sent
+from euterpe.worker.context import NO_STATE, Context, Sent
 from euterpe.worker.reporting.completions import HandlerCompletion, HandlerCompletions
 from euterpe.worker.reporting.progress import NewsLine
 from euterpe.worker.reporting.spawning import Spawns
@@ -37,6 +38,7 @@ class WorkerReporter:
         completions: HandlerCompletions | None = None,
         state: Any = NO_STATE,
         charge: Charge | None = None,
+        log_lines: int = LINES_KEPT,
     ) -> None:
         self._loop = loop
         self._advance = advance
@@ -47,6 +49,7 @@ class WorkerReporter:
         self._charges: set[asyncio.Task[None]] = set()
         self._completing: Collection[str] = () if completions is None else completions.begun
         self.state = state
+        self.log_lines = log_lines
         self._lines: dict[str, NewsLine] = {}
         self._spawns: dict[str, Spawns] = {}
 
@@ -80,7 +83,7 @@ class WorkerReporter:
             raise EuterpeError("this worker cannot spawn jobs: it has no queue to submit to")
         return self._make_submission(what, payload, **options)
 
-    def complete(self, claim: Claim, connection: Any, result: Any) -> HandlerCompletion:
+    def complete(self, claim: Claim, connection: Any, result: Any, log: str | None) -> HandlerCompletion:
         if self._completions is None:
             raise Unsupported("this worker cannot complete jobs in a handler's own transaction")
 
@@ -88,10 +91,10 @@ class WorkerReporter:
             await self._last_news(claim)
 
         if self._on_loop():
-            return self._completions.begin(claim, connection, result, before)
+            return self._completions.begin(claim, connection, result, before, log)
         if self.has_news(claim):
             asyncio.run_coroutine_threadsafe(before(), self._loop).result()
-        return self._completions.run(claim, connection, result)
+        return self._completions.run(claim, connection, result, log)
 
     async def _last_news(self, claim: Claim) -> None:
         """What was told and spawned is written before the job ends. On SQLite the handler's own transaction keeps
@@ -114,6 +117,13 @@ class WorkerReporter:
             task.add_done_callback(self._charges.discard)
             return Sent(task)
         return Sent(asyncio.run_coroutine_threadsafe(charging, self._loop))
+
+    def keep_line(self, context: Context, line: LogLine) -> None:
+        """From any thread; the log lets in one at a time."""
+        if self.log_lines:
+            if context.lines is None:
+                context.lines = LogBuffer(self.log_lines)
+            context.lines.add(line)
 
     async def outcome_of(self, claim: Claim, outcome: Outcome | None) -> Outcome | None:
         """What came of it, when the handler may have committed its job's end by itself."""

@@ -89,7 +89,7 @@ class Exchange:
     async def _take(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
     ) -> Turn:
-        plain = all(s.state is State.COMPLETED for s in settlements) and nothing_follows(jobs)
+        plain = all(s.state is State.COMPLETED and s.log is None for s in settlements) and nothing_follows(jobs)
         if not (plain and self._engine.family == "postgres" and self._may_claim_briefly(request)):
             return await self._take_all(settlements, jobs, request, plain=plain)
         if settlements and monotonic() < self._rows_are_held_until:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
+import msgspec
+
 from euterpe.model.claims.outcome import Settlement, stages_unfinished
 from euterpe.model.errors import IllegalTransition, StaleLease
 from euterpe.model.job import JobRow, Lease
 from euterpe.model.state import State
+from euterpe.stores.sql.jobs.attempt_logs import keep_logs
 from euterpe.stores.sql.jobs.effects import apply_effects
 from euterpe.stores.sql.jobs.rates import hold_rates
 from euterpe.stores.sql.program import Each, Program, Row, each, one
@@ -65,6 +68,7 @@ def settle(
     if family == "sqlite" and not all_completed:
         # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
         yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
+    yield from keep_logs(settlements, rows)
     yield from apply_effects(rows)
     if not all_completed:
         yield from hold_rates(settlements, {row[0]: row[5] for row in rows if row[5]})
@@ -182,7 +186,7 @@ def _walked_to_the_end(settlements: list[Settlement]) -> Program[list[Settlement
     for s in settlements:
         job = jobs.get((s.job_id, s.claim_version))
         if job is not None and s.last_stage is not None and job.current_stage != s.last_stage:
-            decided.append(stages_unfinished(job, s.last_stage))
+            decided.append(msgspec.structs.replace(stages_unfinished(job, s.last_stage), log=s.log))
         else:
             decided.append(s)
     return decided

@@ -25,6 +25,7 @@ def purge_dead(ids: Sequence[str]) -> Program[list[str]]:
             state=[job.state for job in jobs],
         )
         yield one("delete_attempts", ids=gone)
+        yield one("delete_attempt_logs", ids=gone)
         yield one("delete_dependencies", ids=gone)
         yield one("delete_jobs", ids=gone)
     return gone

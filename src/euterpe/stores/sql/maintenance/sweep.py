@@ -72,6 +72,7 @@ def prune(state: State, keep_us: int, limit: int) -> Program[int]:
         ids = [row[0] for row in rows]
         yield each("insert_tombstone", id=ids, requester_id=[r[1] for r in rows], state=[r[2] for r in rows])
         yield one("delete_attempts", ids=ids)
+        yield one("delete_attempt_logs", ids=ids)
         yield one("delete_dependencies", ids=ids)
         yield one("delete_jobs", ids=ids)
     return len(rows)

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.attempt_log import AttemptLog, read_log
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import AttemptRow, JobRow
 from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
@@ -64,6 +65,12 @@ def attempts(job_id: str, requester_id: str | None) -> Program[list[AttemptRow]]
             )
         )
     return closed
+
+
+def attempt_logs(job_id: str, requester_id: str | None) -> Program[list[AttemptLog]]:
+    job = yield from get(job_id, requester_id)
+    rows = yield one("attempt_logs", id=job.id)
+    return [read_log(row[0], row[1]) for row in rows]
 
 
 def search(query: Search) -> Program[SearchPage]:

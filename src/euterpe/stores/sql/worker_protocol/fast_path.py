@@ -49,7 +49,7 @@ class WorkerProtocolFastPath:
             return {}
         first: dict[str, int] = {}
         for place, report in enumerate(reports):
-            if isinstance(report.outcome, Success):
+            if isinstance(report.outcome, Success) and report.log is None:
                 # Of two reports on one job the statement would take any; the other one is a matter for the general way.
                 first.setdefault(report.job_id, place)
         if not first:

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from euterpe.model.claims.exchange import Advance, ClaimRequest
-from euterpe.model.claims.outcome import Released, Settlement, Success
-from euterpe.model.claims.outcome import settle as decide
+from euterpe.model.claims.outcome import Released, Settlement, Success, settle_logged
 from euterpe.model.claims.worker_reports import (
     LOCKED,
     REFUSED,
@@ -176,7 +175,7 @@ def finish(reports: Sequence[TokenReport], family: Family, rng: Random) -> Progr
             continue
         if isinstance(report.outcome, Success | Released) and held.is_late:
             continue  # Past its deadline an attempt can only fail; the sweep ends it.
-        settlement = decide(held.job, report.outcome, rng)
+        settlement = settle_logged(held.job, report.outcome, rng, report.log)
         if settlement.last_stage not in (None, held.job.current_stage):
             why = f"a job of this type completes from its stage {settlement.last_stage!r} only"
             replies[i] = TokenReply(why=f"{why}; it is in {held.job.current_stage!r}")

@@ -1,0 +1,1 @@
+DELETE FROM euterpe_attempt_logs WHERE job_id {{in ids uuid}}
