@@ -17,8 +17,13 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from tests.servers import PostgresServer, RedisServer, ServerProcess
+
+# Properties run the same examples every time, and a slow machine is no failure.
+settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
 
 POSTGRES_VARIABLE = "EUTERPE_TEST_POSTGRES_URL"
 REDIS_VARIABLE = "EUTERPE_TEST_REDIS_URL"
