@@ -13,7 +13,7 @@ from euterpe.model.errors import JobFailed, StoreUnavailable, UnprocessableRow
 from euterpe.model.failures.job_error import error_of
 from euterpe.model.job import JobRow
 from euterpe.model.reading.document import rfc3339
-from euterpe.model.state import TERMINAL, State
+from euterpe.model.state import STATES, TERMINAL, State
 from euterpe.model.submitting.references import ResultSource
 from euterpe.queue.job import Job, Progress, job_of
 from euterpe.queue.ports import JobSource
@@ -60,7 +60,7 @@ class JobHandle(ResultSource, Generic[R]):
         self._created_at = created_at
         self.id = job_id
         self.type = job_type
-        self.state = State(state)
+        self.state = STATES[state]
         """As it was at submission, or at the latest `refresh`."""
         self.replayed = replayed
 

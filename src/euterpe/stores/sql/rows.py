@@ -10,11 +10,10 @@ import msgspec
 
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import JobRow
-from euterpe.model.state import CLAIMED, State
+from euterpe.model.state import CLAIMED, STATES, State
 from euterpe.model.submitting.submission import OVERRUN_US
 from euterpe.stores.sql.program import Row
 
-_STATES = {str(state): state for state in State}
 _STATE = JobRow.__struct_fields__.index("state")
 _ID = JobRow.__struct_fields__.index("id")
 _HAS_DEPENDENTS = JobRow.__struct_fields__.index("has_dependents")
@@ -23,7 +22,7 @@ _HAS_DEPENDENTS = JobRow.__struct_fields__.index("has_dependents")
 def job_from(row: Row) -> JobRow:
     values = list(row)
     try:
-        values[_STATE] = _STATES[values[_STATE]]
+        values[_STATE] = STATES[values[_STATE]]
     except KeyError:
         raise UnprocessableRow(values[_ID], "state") from None
     values[_HAS_DEPENDENTS] = bool(values[_HAS_DEPENDENTS])
@@ -78,4 +77,4 @@ class Moved(msgspec.Struct, frozen=True, gc=False):
 
 
 def moved_from(rows: Iterable[Row]) -> list[Moved]:
-    return [Moved(r[0], _STATES[r[1]], bool(r[2]), bool(r[3]), r[4], r[5]) for r in rows]
+    return [Moved(r[0], STATES[r[1]], bool(r[2]), bool(r[3]), r[4], r[5]) for r in rows]

@@ -144,6 +144,8 @@ class Signature:
     def _bind(self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if not args and self.arguments is not None:
             # Named arguments only, the usual call: a tenth of what `bind` takes, and the same order.
+            if tuple(kwargs) == self.names:
+                return kwargs
             named = {name: kwargs[name] for name in self.names if name in kwargs}
             if len(named) == len(kwargs) and named.keys() >= self.required:
                 return named
