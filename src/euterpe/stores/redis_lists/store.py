@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from random import Random
 from typing import Final, NoReturn
@@ -42,7 +43,7 @@ from euterpe.ports import (
 )
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.stores.redis_lists.entry import Rows, foreign_jobs
-from euterpe.stores.redis_lists.exchange import ListTurns
+from euterpe.stores.redis_lists.exchange import ListTurns, asks
 from euterpe.stores.redis_lists.operator import ListOperator, ended_of
 from euterpe.stores.redis_lists.reads import ListReads
 from euterpe.stores.redis_lists.reaper import ListSweeps
@@ -62,7 +63,6 @@ LACKING: Final = frozenset(
         Capability.CONCURRENCY_KEYS,
         Capability.KEY_RATES,
         Capability.UNIQUE_KEYS,
-        Capability.PREFETCH,
         Capability.CRONS,
         Capability.SEARCH,
         Capability.BULK,
@@ -200,7 +200,7 @@ class RedisListStore:
     async def claim(self, request: ClaimRequest) -> list[Claim]:
         if request.with_tokens:
             _cannot("give lease tokens")
-        return (await self._turns.take((), (), request))[1] if _asks(request) else []
+        return (await self._turns.take((), (), request))[1] if asks(request) else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         return await self._turns.heartbeat(leases, lease_ttl_us) if leases else []
@@ -225,10 +225,10 @@ class RedisListStore:
         settlements = [decide(f.claim.job, f.outcome, self._rng) for f in finished]
         claims: list[Claim] = []
         states: list[State | None] = []
-        may_claim = request is not None and _asks(request)
+        may_claim = request is not None and asks(request)
         if settlements or may_claim:
             states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
-        if request is not None and self.wakeups is not None:
+        if request is not None and request.limit > len(claims) and self.wakeups is not None:
             if may_claim and not finished and not claims and request.worker_id not in self._waiting:
                 claims = await self._claim_waiting(request)
             self._ask_for_more(request, claims)
@@ -255,10 +255,10 @@ class RedisListStore:
             self._waiting.discard(request.worker_id)
 
     def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
-        """Only a claim that waits hears of new work: while there is room, one of the worker's must be under way. As
-        nothing is claimed ahead of free slots, a short answer does not tell that the lists are empty."""
-        if self.wakeups is not None and len(claims) < request.total and request.worker_id not in self._waiting:
-            self.wakeups.announce(request.queues)
+        """Only a claim that waits hears of new work: while slots are free, one of the worker's must be under way. But
+        what was claimed begins first."""
+        if self.wakeups is not None and len(claims) < request.limit and request.worker_id not in self._waiting:
+            asyncio.get_running_loop().call_soon(self.wakeups.announce, request.queues)
 
     # --- operators ------------------------------------------------------------------------------------
 
@@ -336,8 +336,3 @@ class RedisListStore:
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
         return await self._reads.unknown_types(queues, types)
-
-
-def _asks(request: ClaimRequest) -> bool:
-    """Whether there can be an answer to it."""
-    return request.limit >= 1 and bool(request.queues) and request.types != ()
