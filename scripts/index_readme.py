@@ -1,7 +1,7 @@
 """The README as a package index shows it, where links into the repository lead nowhere. A metadata hook of hatchling.
 
-With `Source` in `[project.urls]` they become absolute. Without it they become the text and the path of the file, which the
-source distribution holds, and pictures are left out.
+With `Source` in `[project.urls]` they become absolute. Without it they become the text and the path of the file, which
+the source distribution holds, and pictures are left out.
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ async def ahead(store: SqlStore, limit: int, prefetch: int, *types: str) -> list
 
 
 @needs(Capability.PREFETCH)
-@pytest.mark.parametrize("said", [PLAIN, EVENT_STATES], ids=["plain", "told"])
+@pytest.mark.parametrize(
+    "said", [PLAIN, pytest.param(EVENT_STATES, marks=needs(Capability.OUTBOX))], ids=["plain", "told"]
+)
 async def test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_wait(
     store: SqlStore, said: dict[str, Any]
 ) -> None:
@@ -47,7 +49,9 @@ async def test_no_more_come_than_asked_for(store: SqlStore) -> None:
 
 
 @needs(Capability.PREFETCH)
-@pytest.mark.parametrize("kind", ["long", "keyed", "released", "retried"])
+@pytest.mark.parametrize(
+    "kind", ["long", pytest.param("keyed", marks=needs(Capability.CONCURRENCY_KEYS)), "released", "retried"]
+)
 async def test_what_cannot_wait_is_claimed_for_a_free_slot_only(store: SqlStore, clock: FrozenClock, kind: str) -> None:
     """Once claimed, never again ahead: a job loses at most one attempt that it did not begin."""
     keyed: dict[str, Any] = {"concurrency_key": "k", "concurrency_limit": 5} if kind == "keyed" else {}

@@ -63,6 +63,11 @@ class _Socket(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the other side does not read what was sent."""
+        return self._drained is not None
+
     def connection_made(self, transport: asyncio.WriteTransport) -> None:  # type: ignore[override]  # a socket's is one
         self._transport = transport
 
@@ -179,8 +184,9 @@ class PipelinedRedis:
     async def _ask(self, socket: _Socket, command: tuple[Word, ...], wait_s: float = 0.0) -> Any:
         future = socket.send(command)
         try:
-            async with asyncio.timeout(self._tuning.write_timeout_s):
-                await socket.drain()
+            if socket.is_full:
+                async with asyncio.timeout(self._tuning.write_timeout_s):
+                    await socket.drain()
             async with asyncio.timeout(wait_s + self._tuning.read_timeout_s):
                 return await future
         except TimeoutError:

@@ -288,7 +288,6 @@ class WorkerLoop:
         self._outage.over()
         if request is not None:
             if claims:
-                tell_claims(self._telemetry, claims)
                 await self._keeper.ensure_running()
             allowed, too_late = self._breakers.claimed(request, claims)
             if log.isEnabledFor(logging.DEBUG):
@@ -296,6 +295,8 @@ class WorkerLoop:
             for claim in too_late:
                 self._attempts.hand_back(claim, self._settings.lease_ttl_us)
             await self._start(allowed, request)
+            if claims:
+                tell_claims(self._telemetry, claims)
             if self._plan.brought(request, len(claims)):
                 self._should_claim = True
         self._written(ended, finished, verdicts)
@@ -317,6 +318,8 @@ class WorkerLoop:
             begin = attempts.hand_back if self._stopping else attempts.start
             for claim in now[at : at + SLICE]:
                 begin(claim, lease_ttl_us)
+        if len(claims) < request.limit:
+            await asyncio.sleep(0)  # A worker that has time lets its handlers begin before it asks for more.
         keep = attempts.hand_back if self._stopping else attempts.put_ready
         for claim in ahead:
             keep(claim, lease_ttl_us)

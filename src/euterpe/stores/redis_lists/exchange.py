@@ -130,13 +130,17 @@ class ListTurns:
         return states, unfinished
 
     def _request_arguments(self, request: ClaimRequest | None) -> list[Argument]:
-        if request is None or request.limit < 1 or not request.queues or request.types == ():
+        if request is None or not asks(request):
             return [0, ""]
         keys = self._scripts.settings
         types = request.types or ()
+        # A job of a preferred queue that cannot wait would starve behind what waits in the worker.
+        prefetch = request.prefetch if len(request.queues) == 1 else 0
+        short = request.prefetch_types if prefetch else ()
         arguments: list[Argument] = [
             request.limit,
             request.worker_id,
+            prefetch,
             request.lease_ttl_us,
             self.beat_ms(request.lease_ttl_us),
             *LIMITS,
@@ -145,6 +149,8 @@ class ListTurns:
             len(types),
             *types,
             "1" if request.types is None else "0",
+            len(short),
+            *short,
             len(request.queues),
         ]
         for queue in request.queues:
@@ -223,6 +229,11 @@ class ListTurns:
             n = news[int(told[1])]
             check_advance(n.claim.job.stages, told[2].decode(), n.stage or "")
         return [said == b"1" for said in told]
+
+
+def asks(request: ClaimRequest) -> bool:
+    """Whether there can be an answer to it."""
+    return request.total >= 1 and bool(request.queues) and request.types != ()
 
 
 def settlement_arguments(s: Settlement, job: JobRow, *, only_lost: bool = False) -> tuple[Argument, ...]:

@@ -11,12 +11,14 @@ from euterpe.model.job import JobRow
 from euterpe.model.reading.views import QueueDepth, StoreStats
 from euterpe.model.reading.why import AHEAD_LIMIT, Explanation, Situation, explain
 from euterpe.model.state import LIVE, State
-from euterpe.stores.redis_lists.commands import HGET, HGETALL, LINDEX, LLEN, LPOS, LRANGE, SMEMBERS, record_of
+from euterpe.stores.redis_lists.commands import HGET, HGETALL, HMGET, LINDEX, LLEN, LPOS, LRANGE, SMEMBERS, record_of
 from euterpe.stores.redis_lists.entry import SEPARATOR, Rows, read_entry
 from euterpe.stores.redis_lists.scripts import RedisScripts
 from euterpe.stores.redis_lists.settings import ListSettings
 
 PEEK_AT_MOST: Final = 1_000
+MINUTE_US: Final = 60_000_000
+SLOT_US: Final = 5_000_000
 
 
 class ListedCount(msgspec.Struct, frozen=True):
@@ -58,7 +60,15 @@ class ListReads:
                 states[c.state] = states.get(c.state, 0) + c.count
         waiting = [queue for queue, states in by_queue.items() if State.SCHEDULED in states]
         ages = {queue: age_us for queue in waiting if (age_us := await self._oldest_age_us(queue, now)) is not None}
-        return StoreStats(by_state, by_queue, by_type, ages, {}, {})
+        return StoreStats(by_state, by_queue, by_type, ages, await self._per_minute(now), {})
+
+    async def _per_minute(self, now: int) -> dict[str, int]:
+        """Ends of the last minute, counted in slots of `common.lua`."""
+        last = now // SLOT_US
+        slots = range(last - MINUTE_US // SLOT_US + 1, last + 1)
+        states = (State.COMPLETED, State.FAILED, State.DEAD_LETTER)
+        told = await self._scripts.read_all(HMGET, [(f"{self._keys.prefix}:ended:{slot}", *states) for slot in slots])
+        return {str(state): sum(int(counts[i] or 0) for counts in told) for i, state in enumerate(states)}
 
     async def depths(self, now: int) -> list[QueueDepth]:
         """What waits is counted in the lists themselves, and so counts what other programs put there."""

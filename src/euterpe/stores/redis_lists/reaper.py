@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.bulk import BulkProgress
-from euterpe.model.claims.outcome import Failed, settle, taken_away
+from euterpe.model.claims.outcome import Failed, Released, settle, taken_away
 from euterpe.model.errors import JobNotFound, StoreUnavailable
 from euterpe.model.failures.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
 from euterpe.model.job import JobRow
@@ -27,7 +27,9 @@ from euterpe.model.submitting.submission import KEY_KEPT_AFTER_END_US
 from euterpe.ports import Telemetry
 from euterpe.stores.redis_lists.commands import (
     EXPIRE_KEYS,
+    HGET,
     LOST,
+    LRANGE,
     PROMOTE,
     PRUNE,
     PRUNE_TOMBSTONES,
@@ -54,6 +56,7 @@ PASS_S: Final = 0.2
 """So long one pass of the reaper lasts; the next goes on from there."""
 PAGE_PAUSE_S: Final = 0.005
 """Between two pages, half more or less, so that fleets do not keep step."""
+_OVER: Final = {None, *(str(state).encode() for state in TERMINAL)}
 LOOK_AGAIN_MS: Final = 2_000
 """A living worker's list is looked at so often at most, by all processes together."""
 
@@ -203,8 +206,12 @@ class ListSweeps:
             now = await self.now_us()
             found = await self._scripts.read(ZRANGEBYSCORE, key, "-inf", now, "LIMIT", 0, BATCH)
             ends = []
-            gone: list[bytes] = []
-            for job_id in found:
+            states = await self._scripts.read_all(
+                HGET, [(self._scripts.settings.job(job_id.decode()), "state") for job_id in found]
+            )
+            # Jobs that completed in time, mostly.
+            gone: list[bytes] = [job_id for job_id, state in zip(found, states, strict=True) if state in _OVER]
+            for job_id in sorted(set(found) - set(gone)):
                 job = await self._find(job_id.decode())
                 if job is None or job.state in TERMINAL:
                     gone.append(job_id)
@@ -233,9 +240,23 @@ class ListSweeps:
 
     # --- tidy -----------------------------------------------------------------------------------------
 
-    async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:  # noqa: ARG002
-        """A claim out of lists takes only what begins at once."""
-        return 0
+    async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
+        """Refund what a worker that is gone had claimed and not begun. What it had begun waits for the reaper."""
+        held = await self._scripts.read(LRANGE, self._scripts.settings.processing_list(worker_id), 0, -1)
+        found = [await self._find(said.id) for said in map(read_entry, held) if said is not None]
+        now = await self.now_us()
+        unbegun = [
+            job
+            for job in found
+            if job is not None
+            and job.state is State.RUNNING
+            and job.worker_id == worker_id
+            and (job.lease_expires_at or 0) >= now
+            and (job.id, job.claim_version) not in begun
+        ]
+        settlements = [settle(job, Released(), self._rng) for job in unbegun]
+        states, _ = await self._turns.take(settlements, unbegun, None) if unbegun else ([], [])
+        return sum(state is not None for state in states)
 
     async def work_operations(self) -> BulkProgress:
         """There is nothing to search, so there is nothing to act on."""

@@ -114,6 +114,11 @@ class ListSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The list of a priority that another program's job names."""
         return self.lists.get(priority)
 
+    def processing_list(self, worker_id: str) -> str:
+        """What this worker holds."""
+        before, after = _halves(self.processing_list_pattern)
+        return f"{before}{worker_id}{after}"
+
     def worker_of(self, processing_list: str) -> str | None:
         """Whose processing list this is; None if it is none."""
         before, after = _halves(self.processing_list_pattern)

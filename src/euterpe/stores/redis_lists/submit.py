@@ -196,5 +196,5 @@ def fresh_by_queue(answers: Sequence[Answer]) -> tuple[Counter[str], set[str]]:
 def _rfc3339_nano(clock: Clock | None) -> str:
     """As Go writes it: no zeros behind the last digit that counts."""
     now = datetime.now(UTC) if clock is None else datetime.fromtimestamp(clock() / 1e6, UTC)
-    text = now.strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
+    text = now.replace(tzinfo=None).isoformat(timespec="microseconds").rstrip("0").rstrip(".")
     return f"{text}Z"

@@ -33,12 +33,29 @@ end
 -- How many jobs of a queue and type are in a state. Gathered, and written once at the end of a script.
 local tally = {}
 local function count(kind, state, more)
-  local field = state .. SEPARATOR .. kind
-  tally[field] = (tally[field] or 0) + more
+  local states = tally[kind]
+  if not states then
+    states = {}
+    tally[kind] = states
+  end
+  states[state] = (states[state] or 0) + more
 end
-local function write_counts()
-  for field, more in pairs(tally) do
-    if more ~= 0 and redis.call('HINCRBY', COUNTS, field, more) == 0 then redis.call('HDEL', COUNTS, field) end
+
+-- What ended in these five seconds, for the ends of the last minute.
+local SLOT, SLOT_LASTS_S = 5000000, 120
+local function write_counts(now)
+  local ended = {}
+  for kind, states in pairs(tally) do
+    for state, more in pairs(states) do
+      local field = state .. SEPARATOR .. kind
+      if more ~= 0 and redis.call('HINCRBY', COUNTS, field, more) == 0 then redis.call('HDEL', COUNTS, field) end
+      if more > 0 and ENDED_IN[state] then ended[state] = (ended[state] or 0) + more end
+    end
+  end
+  if next(ended) then
+    local key = PREFIX .. ':ended:' .. whole(math.floor(now / SLOT))
+    for state, more in pairs(ended) do redis.call('HINCRBY', key, state, more) end
+    redis.call('EXPIRE', key, SLOT_LASTS_S)
   end
 end
 

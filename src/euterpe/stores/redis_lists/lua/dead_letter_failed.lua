@@ -9,5 +9,5 @@ redis.call('LPUSH', DEAD, job[3])
 redis.call('HSET', job_key(id), 'state', 'dead_letter', 'updated_at', whole(now))
 count(job[4], 'failed', -1)
 count(job[4], 'dead_letter', 1)
-write_counts()
+write_counts(now)
 return 1

@@ -20,5 +20,5 @@ for i = 2, #ARGV, 5 do
   table.insert(answers, is_seen and '1' or '0')
 end
 write_lifetimes()
-write_counts()
+write_counts(now)
 return answers

@@ -20,5 +20,5 @@ for _, id in ipairs(due) do
   end
 end
 for list, jobs in pairs(waiting) do wake(list, jobs) end
-write_counts()
+write_counts(now)
 return { #due, queues }

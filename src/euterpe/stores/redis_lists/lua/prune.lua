@@ -15,11 +15,13 @@ while looked < tonumber(ARGV[4]) do
   else
     redis.call('RPOP', list)
     redis.call('DEL', job_key(id), attempts_key(id))
+    end_lifetime(id)
     redis.call('ZADD', PREFIX .. ':tombstones', whole(now), id)
     redis.call('HSET', PREFIX .. ':pruned', id, job[4] or 'local')
     count(job[3], ARGV[2], -1)
     gone = gone + 1
   end
 end
-write_counts()
+write_lifetimes()
+write_counts(now)
 return { gone, looked }

@@ -16,5 +16,5 @@ for _, found in ipairs(jobs) do
   count(job[3], 'dead_letter', -1)
   table.insert(gone, id)
 end
-write_counts()
+write_counts(now)
 return gone

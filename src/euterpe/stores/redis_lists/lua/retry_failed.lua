@@ -15,5 +15,5 @@ count(job[4], 'failed', -1)
 count(job[4], 'scheduled', 1)
 wake(job[5], 1)
 write_lifetimes()
-write_counts()
+write_counts(now)
 return 1

@@ -120,5 +120,5 @@ for _ = 1, tonumber(take()) do
 end
 for list, jobs in pairs(waiting) do wake(list, jobs) end
 write_lifetimes()
-write_counts()
+write_counts(now)
 return answers

@@ -4,7 +4,16 @@ local at = 0
 local function take() at = at + 1; return ARGV[at] end
 local now = time_us(take())
 local stamp = whole(now)
-local emptied = {}
+local emptied, completed = {}, {}
+-- What ended of each worker: taken out of its processing list, and of those that completed put into theirs, all at once.
+local function out_of_processing(worker, entry)
+  local entries = emptied[worker]
+  if not entries then
+    entries = {}
+    emptied[worker] = entries
+  end
+  entries[#entries + 1] = entry
+end
 
 -- A settlement that is repeated after a lost answer is accepted again if it closed the attempt in just this way.
 local function confirmed(r, job)
@@ -24,10 +33,10 @@ local function complete(r, key, worker, entry, kind)
   local fields = { 'state', 'completed', 'completed_at', stamp }
   if r.has_result == '1' then fields[5], fields[6] = 'result', r.result end
   redis.call('HSET', key, unpack(fields))
-  redis.call('LREM', processing_of(worker), -1, entry)
-  redis.call('LPUSH', COMPLETED, entry)
+  out_of_processing(worker, entry)
+  completed[#completed + 1] = entry
   if r.version ~= '1' then redis.call('HDEL', key, 'error') end
-  end_lifetime(r.id)
+  -- Its lifetime is left for the sweeps to find, or goes with the record: one look less at the longest of all lists.
   count(kind, 'completed', 1)
 end
 
@@ -46,7 +55,7 @@ local function end_otherwise(r, key, state, worker, entry, kind)
     if r.refund == 'release' then set('release_count', (tonumber(job[2]) or 0) + 1) end
   end
   if r.take_away == '1' then set('claim_version', tonumber(r.version) + 1) end
-  redis.call('LREM', processing_of(worker), -1, entry)
+  out_of_processing(worker, entry)
   if state == 'retrying' then
     set('run_at', whole(now + tonumber(r.delay)))
     redis.call('ZADD', DUE, whole(now + tonumber(r.delay)), r.id)
@@ -65,10 +74,11 @@ local function end_otherwise(r, key, state, worker, entry, kind)
   return state
 end
 
+local RUNNING = { 'state', 'claim_version', 'worker_id', 'entry', 'kind' }
+local RUNNING_ODDLY = { 'state', 'claim_version', 'worker_id', 'entry', 'kind', 'cancel_version', 'stage', 'lease_expires_at' }
 local function settle(r)
   local key = job_key(r.id)
-  local job = redis.call('HMGET', key, 'state', 'claim_version', 'worker_id', 'entry', 'kind', 'cancel_version', 'stage',
-    'lease_expires_at')
+  local job = redis.call('HMGET', key, unpack(r.plain and RUNNING or RUNNING_ODDLY))
   if job[1] ~= 'running' or job[2] ~= r.version then return r.lost == '' and confirmed(r, job) or '' end
   -- A sweep takes only what has lost its worker, by the heartbeat or by its own lease.
   if r.lost ~= '' and redis.call('EXISTS', heartbeat_of(job[3])) == 1 and tonumber(job[8]) >= now then return '' end
@@ -83,7 +93,6 @@ local function settle(r)
     state = end_otherwise(r, key, state, job[3], job[4], job[5])
     if string.sub(state, 1, 8) == 'no_list:' then return state end
   end
-  emptied[job[3]] = true
   count(job[5], 'running', -1)
   return state
 end
@@ -97,7 +106,7 @@ end
 -- Completions first, which say less.
 for _ = 1, tonumber(take()) do
   report({ id = take(), version = take(), state = 'completed', has_result = take(), result = take(),
-    last_stage = '', lost = '' })
+    last_stage = '', lost = '', plain = true })
 end
 for _ = 1, tonumber(take()) do
   report({
@@ -106,8 +115,30 @@ for _ = 1, tonumber(take()) do
     lost = take() })
 end
 
+-- Many that ended are mostly those that began first, which stand together at the end of the list.
+local function clear_processing(worker, entries)
+  local processing, wanted = processing_of(worker), {}
+  for _, entry in ipairs(entries) do wanted[entry] = (wanted[entry] or 0) + 1 end
+  if #entries > 1 then
+    local line = redis.call('LRANGE', processing, -#entries, -1)
+    local left = #line
+    while left > 0 and (wanted[line[left]] or 0) > 0 do
+      wanted[line[left]] = wanted[line[left]] - 1
+      left = left - 1
+    end
+    if left < #line then redis.call('LTRIM', processing, 0, left - #line - 1) end
+  end
+  for entry, times in pairs(wanted) do
+    if times > 0 then redis.call('LREM', processing, -times, entry) end
+  end
+end
+for name, entries in pairs(emptied) do clear_processing(name, entries) end
+for i = 1, #completed, CHUNK do
+  redis.call('LPUSH', COMPLETED, unpack(completed, i, math.min(i + CHUNK - 1, #completed)))
+end
+
 -- --- claim ------------------------------------------------------------------------------------------
-local limit = tonumber(take())
+local limit, total = tonumber(take()), 0
 local worker = take()
 local claims, odd, has_more = {}, {}, 0
 
@@ -116,18 +147,20 @@ local function finish()
     if redis.call('EXISTS', processing_of(name)) == 0 then redis.call('DEL', heartbeat_of(name)) end
   end
   write_lifetimes()
-  write_counts()
+  write_counts(now)
   return { stamp, states, claims, odd, has_more }
 end
 -- What cannot be settled is an error for the worker, which would not hear of a claim beside it.
-if limit == 0 or is_refused then return finish() end
+if worker == '' or is_refused then return finish() end
+total = limit + tonumber(take())
 
 local ttl, beat_ms = tonumber(take()), take()
 local VISIBILITY, TIMEOUT, OVERRUN = tonumber(take()), tonumber(take()), tonumber(take())
 local foreign_type, foreign_lifetime = take(), tonumber(take())
-local wanted, any_type = {}, true
+local wanted, any_type, short = {}, true, {}
 for _ = 1, tonumber(take()) do any_type = false; wanted[take()] = true end
 if take() == '1' then any_type = true end
+for _ = 1, tonumber(take()) do short[take()] = true end
 local processing = processing_of(worker)
 local paused, aside = {}, {}
 if redis.call('EXISTS', PAUSED, ASIDE) > 0 then
@@ -161,25 +194,33 @@ local function adopt(list, entry, id)
   return true
 end
 
--- The entry is in the processing list already; what cannot be claimed goes on to where it belongs.
+-- Whether a job may wait in the worker for a slot: nobody claimed it before, and it has more than one attempt.
+local function can_wait(job_type, entry, version)
+  local budget = version == 1 and short[job_type] and string.match(entry, '"max_attempts":(%d+)')
+  return budget and budget ~= '1'
+end
+
+-- Claims the job of an entry; what cannot be claimed goes to where it belongs. False: behind the free slots stands a job
+-- that cannot wait, and stays there.
+local begun = {}
 local function begin(list, entry, is_aside)
   local id = id_of(entry)
-  local job = id and redis.pcall('HMGET', job_key(id), unpack(TAKEN))
+  local key = id and job_key(id)
+  local job = id and redis.pcall('HMGET', key, unpack(TAKEN))
   if job and not job.err and not job[1] then
-    job = adopt(list, entry, id) and redis.call('HMGET', job_key(id), unpack(TAKEN))
+    job = adopt(list, entry, id) and redis.call('HMGET', key, unpack(TAKEN))
   end
   if not job or job.err then
-    redis.call('LPOP', processing)
     redis.call('LPUSH', DEAD, entry)
     tell_odd('unreadable', entry)
-    return
+    return true
   end
   if (job[1] == 'dead_letter' or job[1] == 'failed') and job[2] == entry then
     -- Somebody moved it back by hand: it starts anew.
     redis.call('LREM', ENDED_IN[job[1]], 1, entry)
-    redis.call('HDEL', job_key(id), 'completed_at')
+    redis.call('HDEL', key, 'completed_at')
     job[7] = whole(now + foreign_lifetime)
-    redis.call('HSET', job_key(id), 'state', 'scheduled', 'expires_at', job[7], 'attempt_count', 0)
+    redis.call('HSET', key, 'state', 'scheduled', 'expires_at', job[7], 'attempt_count', 0)
     begin_lifetime(id, now + foreign_lifetime)
     count(job[3], job[1], -1)
     count(job[3], 'scheduled', 1)
@@ -187,48 +228,62 @@ local function begin(list, entry, is_aside)
   end
   if job[1] ~= 'scheduled' or job[2] ~= entry then
     -- Its job runs or has ended otherwise: this is a copy.
-    redis.call('LPOP', processing)
     tell_odd('copy', entry)
-    return
+    return true
   end
   local job_type = type_of(job[3])
   if tonumber(job[7]) <= now or not is_aside and not may_run(job_type) then
     -- Not for this worker, or past its lifetime: the sweep ends it.
-    redis.call('LPOP', processing)
     redis.call('LPUSH', aside_of(list, job_type), entry)
     redis.call('SADD', ASIDE, list .. SEPARATOR .. job_type)
-    return
+    return true
   end
   local version = (tonumber(job[8]) or 0) + 1
+  if #claims >= limit and not can_wait(job_type, entry, version) then return false end
   local timeout = tonumber(job[10]) or TIMEOUT
   local lease = whole(now + math.min(ttl, tonumber(job[9]) or VISIBILITY, timeout + OVERRUN))
   local claim = { entry, job[3], job[4], version, 1, lease, job[5], job[6], job[7], job[9], job[10], job[11] }
   if version > 1 then
-    local before = redis.call('HMGET', job_key(id), unpack(TAKEN_AGAIN))
+    local before = redis.call('HMGET', key, unpack(TAKEN_AGAIN))
     claim[5] = (tonumber(before[1]) or 0) + 1
     for i = 2, #TAKEN_AGAIN do claim[11 + i] = before[i] end
-    redis.call('HDEL', job_key(id), 'progress', 'progress_message', 'stage', 'heartbeat_at', 'updated_at')
+    redis.call('HDEL', key, 'progress', 'progress_message', 'stage', 'heartbeat_at', 'updated_at')
   end
-  redis.call('HSET', job_key(id), 'state', 'running', 'claim_version', version, 'attempt_count', claim[5],
+  redis.call('HSET', key, 'state', 'running', 'claim_version', version, 'attempt_count', claim[5],
     'worker_id', worker, 'lease_expires_at', lease, 'started_at', stamp)
   count(job[3], 'scheduled', -1)
   count(job[3], 'running', 1)
-  table.insert(claims, claim)
+  claims[#claims + 1] = claim
+  begun[#begun + 1] = entry
+  return true
 end
 
 -- So many entries that are not for this worker are passed over in one go: Redis serves nobody else meanwhile.
 local PASSED_OVER = 1000
--- Returns the error of Redis, if there is one.
+local is_stopped = false
+-- Moves the front of a line to the processing list: read, claimed, put there, and only then taken off the line. Returns the
+-- error of Redis, if there is one.
 local function from(list, source, is_aside)
-  local looked = is_aside and redis.call('LLEN', source) or PASSED_OVER + limit
-  while #claims < limit and looked > 0 do
-    local entry = redis.pcall('RPOPLPUSH', source, processing)
-    if not entry then return nil end
-    if type(entry) == 'table' then return entry end
-    begin(list, entry, is_aside)
-    looked = looked - 1
+  local looked = is_aside and redis.call('LLEN', source) or PASSED_OVER + total
+  while #claims < total and looked > 0 and not is_stopped do
+    local asked = math.min(total - #claims, looked, CHUNK)
+    local line = redis.pcall('LRANGE', source, -asked, -1)
+    if line.err then return line end
+    if #line == 0 then return nil end
+    local wrong = no_list(processing)
+    if wrong then return redis.error_reply('NOLIST ' .. wrong) end
+    local gone = 0
+    while gone < #line and not is_stopped do
+      is_stopped = not begin(list, line[#line - gone], is_aside)
+      if not is_stopped then gone = gone + 1 end
+    end
+    if #begun > 0 then redis.call('LPUSH', processing, unpack(begun)) end
+    begun = {}
+    if gone > 0 then redis.call('LTRIM', source, 0, -gone - 1) end
+    if #line < asked then return nil end
+    looked = looked - gone
   end
-  if looked == 0 and not is_aside and #claims < limit then has_more = 1 end
+  if looked == 0 and not is_aside and #claims < total then has_more = 1 end
 end
 
 for _ = 1, tonumber(take()) do
@@ -236,9 +291,9 @@ for _ = 1, tonumber(take()) do
   local is_open = not paused['queue' .. SEPARATOR .. queue]
   for _ = 1, lists do
     local list = take()
-    if is_open and #claims < limit then
+    if is_open and #claims < total and not is_stopped then
       for _, job_type in ipairs(aside[list] or {}) do
-        if may_run(job_type) and #claims < limit then
+        if may_run(job_type) and #claims < total and not is_stopped then
           from(list, aside_of(list, job_type), true)
           if redis.call('EXISTS', aside_of(list, job_type)) == 0 then
             redis.call('SREM', ASIDE, list .. SEPARATOR .. job_type)
@@ -247,9 +302,7 @@ for _ = 1, tonumber(take()) do
       end
       local failed = from(list, list, false)
       if failed then
-        local wrong = no_list(processing)
-        if wrong then return redis.error_reply('NOLIST ' .. wrong) end
-        if not no_list(list) then return failed end
+        if no_list(processing) or not no_list(list) then return failed end
         tell_odd('no_list', no_list(list))
       end
     end
