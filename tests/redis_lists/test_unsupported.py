@@ -47,6 +47,7 @@ WAYS: list[tuple[Capability, Callable[[RedisListStore], Awaitable[object]]]] = [
     (Capability.BULK, lambda store: store.operations.count(Search())),
     (Capability.BULK, lambda store: store.failure_groups()),
     (Capability.CALLER_TRANSACTION, lambda store: store.submit_unit_on(UNIT, object())),
+    (Capability.LOG_LINES, lambda store: store.attempt_logs(UNKNOWN)),
     (Capability.SERVING, _serving),
 ]
 

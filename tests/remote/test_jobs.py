@@ -167,7 +167,7 @@ async def test_errors_have_their_types(queue: Queue, store: HttpStore) -> None:
 async def test_what_http_cannot_carry_says_so(queue: Queue) -> None:
     with pytest.raises(Unsupported, match="transaction"):
         await queue.submit("t", {}, connection=object())
-    with pytest.raises(Unsupported, match="depths"):
+    with pytest.raises(Unsupported, match="all requesters"):
         await core_of(queue).store.depths()
     with pytest.raises(AccessRefused, match="admin"):
         await queue.pause(queue="default")

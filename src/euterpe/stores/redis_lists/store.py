@@ -250,10 +250,8 @@ class RedisListStore(LimitedStore):
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
         return await self._operator.attempts(job_id, requester_id)
 
-    async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:
-        """Log lines are not kept in lists."""
-        await self.get(job_id, requester_id)
-        return []
+    async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:  # noqa: ARG002
+        self.refuse("keep what a handler logs")
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
         job = await self.get(job_id, requester_id)
