@@ -48,6 +48,7 @@ TABLES: Final = (
     "euterpe_key_rates",
     "euterpe_unique_jobs",
     "euterpe_crons",
+    "euterpe_workers",
 )
 
 _NOW: Final = {
