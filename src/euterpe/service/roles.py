@@ -280,7 +280,7 @@ class Parts:
         from euterpe.service.dashboard import dashboard_of, one_time_link
 
         local_root = None if media is None else config.transcode.local_root
-        dashboard = dashboard_of(queue, metrics, self._stop.draining, local_root)
+        dashboard = dashboard_of(queue, self._stop.draining, local_root)
         port = await self.start_api(config, queue, tuning, metrics, trace, media, dashboard.routes)
         return port, one_time_link(dashboard, config.api.host, greeting)
 
