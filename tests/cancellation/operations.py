@@ -8,6 +8,7 @@ from typing import Any
 
 from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed, Released, Success
+from euterpe.model.claims.presence import Presence, WorkerFacts
 from euterpe.model.events.outbox import Delivery, OutboxEvent
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
@@ -179,6 +180,16 @@ async def pause_and_resume(store: SqlStore, n: int) -> Call:
     async def both() -> None:
         await store.pause("queue", f"q{n}")
         await store.resume("queue", f"q{n}")
+
+    return both()
+
+
+@operation
+async def register_and_unregister_a_worker(store: SqlStore, n: int) -> Call:
+    async def both() -> None:
+        facts = WorkerFacts(queues=(f"q{n}",))
+        await store.workers.register([Presence(worker_id=f"w{n}-{i}", facts=facts) for i in range(2)])
+        await store.workers.unregister(f"w{n}-0")
 
     return both()
 

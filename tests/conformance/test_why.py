@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import JobNotFound, JobPruned
 from euterpe.model.failures.failure import Category
@@ -26,7 +29,72 @@ async def why(store: SqlStore, job_id: str, reason: Reason) -> Explanation:
     return told
 
 
+TYPES = ("work", "mine", "paused", "extract", "check", "load")
+
+
+async def alive(store: SqlStore, worker_id: str = "w1", **facts: Any) -> None:
+    said = WorkerFacts(**{"queues": ("default",), "types": TYPES} | facts)
+    await store.workers.register([Presence(worker_id=worker_id, facts=said)])
+
+
+def open_for(seconds: int) -> dict[str, TrippedBreaker]:
+    return {"default": TrippedBreaker(BreakerState.OPEN, seconds * 1_000_000)}
+
+
+async def test_without_a_worker_that_would_claim_it_a_job_says_what_is_missing(
+    store: SqlStore, clock: FrozenClock
+) -> None:
+    job_id = await submit(store)
+    told = await why(store, job_id, Reason.NO_WORKER)
+    assert told.sentence == (
+        "No worker is alive: none was heard of in the last 1m. Start one whose app declares type 'work': "
+        "`euterpe worker myapp:queue --queues default`."
+    )
+    assert told.ahead == 0
+    await alive(store, "elsewhere", queues=("other",))
+    told = await why(store, job_id, Reason.NO_WORKER_ON_QUEUE)
+    assert told.sentence.startswith("The one worker that is alive does not take from queue 'default'. Start one")
+    await alive(store, "stops", stopping=True)
+    await why(store, job_id, Reason.NO_WORKER_ON_QUEUE)
+    await alive(store, "stranger", types=("play",))
+    told = await why(store, job_id, Reason.NO_WORKER_FOR_TYPE)
+    assert told.sentence.startswith("1 worker takes from queue 'default', and none knows type 'work'. Start one")
+    await alive(store, "takes anything", types=None)
+    await why(store, job_id, Reason.NEXT)
+    clock.advance(minutes=2)
+    await why(store, job_id, Reason.NO_WORKER)
+
+
+async def test_a_job_that_runs_speaks_for_a_worker_that_says_nothing_of_itself(
+    store: SqlStore, clock: FrozenClock
+) -> None:
+    await taken(store)
+    alike, other = await submit(store), await submit(store, "other")
+    await why(store, alike, Reason.NEXT)
+    await why(store, other, Reason.NO_WORKER)
+
+
+async def test_an_open_breaker_is_named_where_no_worker_may_claim(store: SqlStore, clock: FrozenClock) -> None:
+    job_id = await submit(store)
+    await alive(store, "w1", breakers=open_for(50))
+    await alive(store, "w2", breakers=open_for(20))
+    await alive(store, "stranger", types=("play",))
+    told = await why(store, job_id, Reason.BREAKER_OPEN)
+    assert told.until == "2026-01-01T00:00:20.000000Z"
+    assert told.sentence.startswith(
+        "The circuit breaker of queue 'default' is open on every worker that could claim it, until "
+        "2026-01-01 00:00:20 UTC, in 20s: too many of its jobs failed."
+    )
+    await alive(store, "w3", breakers={"default": TrippedBreaker(BreakerState.HALF_OPEN)})
+    await why(store, job_id, Reason.NEXT)
+    await store.workers.unregister("w3")
+    await why(store, job_id, Reason.BREAKER_OPEN)
+    clock.advance(us=21_000_000)
+    await why(store, job_id, Reason.NEXT)
+
+
 async def test_a_job_says_how_many_are_ahead_of_it_in_its_queue(store: SqlStore) -> None:
+    await alive(store)
     first, second, third = [await submit(store) for _ in range(3)]
     urgent = await submit(store, priority=0)
     await submit(store, queue="other", priority=0)
@@ -52,12 +120,14 @@ async def test_jobs_that_a_claim_would_pass_over_are_not_ahead(store: SqlStore, 
     holder = await take_one(store)
     assert await take(store, 5, types=("work",)) == []
     assert holder.job.id == keyed[0].job_id
+    await alive(store)
     assert (await why(store, job_id, Reason.NEXT)).ahead == 0
     await store.resume("type", "paused")
     assert (await why(store, job_id, Reason.POSITION)).ahead == 1
 
 
 async def test_more_jobs_ahead_than_anybody_counts_are_told_as_that(store: SqlStore) -> None:
+    await alive(store)
     await store.submit_many([job() for _ in range(AHEAD_LIMIT)])
     last, behind = await submit(store), await submit(store)
     exactly = await why(store, last, Reason.POSITION)
@@ -68,6 +138,7 @@ async def test_more_jobs_ahead_than_anybody_counts_are_told_as_that(store: SqlSt
 
 @pytest.mark.parametrize(("kind", "name"), [("queue", "default"), ("type", "work")])
 async def test_a_pause_is_named_with_what_ends_it(store: SqlStore, kind: str, name: str) -> None:
+    await alive(store)
     job_id = await submit(store)
     await store.pause(kind, name)
     told = await why(store, job_id, Reason.QUEUE_PAUSED if kind == "queue" else Reason.TYPE_PAUSED)
@@ -78,6 +149,7 @@ async def test_a_pause_is_named_with_what_ends_it(store: SqlStore, kind: str, na
 
 @needs(Capability.CONCURRENCY_KEYS)
 async def test_a_full_concurrency_key_names_who_holds_it(store: SqlStore, clock: FrozenClock) -> None:
+    await alive(store)
     receipts = await store.submit_many([job(concurrency_key="acme", concurrency_limit=2) for _ in range(4)])
     holders = await take(store, 2, worker_id="w7")
     for parked in (False, True):
@@ -131,6 +203,7 @@ async def test_a_delayed_job_says_until_when(store: SqlStore, clock: FrozenClock
     clock.advance(minutes=91)
     assert (await why(store, job_id, Reason.DUE)).sentence.startswith("It was due at 2026-01-01 01:30:00 UTC, 1m ago;")
     await store.sweeps.promote()
+    await alive(store)
     await why(store, job_id, Reason.NEXT)
 
 
@@ -198,6 +271,7 @@ async def test_a_job_that_is_not_there_or_was_pruned_has_no_explanation(store: S
 
 @needs(Capability.ANY_REQUESTER)
 async def test_a_requester_gets_no_explanation_of_anybody_elses_job(store: SqlStore) -> None:
+    await alive(store)
     job_id = await submit(store, requester_id="alice")
     assert (await store.why(job_id, "alice")).reason is Reason.NEXT
     with pytest.raises(JobNotFound):

@@ -14,6 +14,7 @@ import msgspec
 from euterpe.model.claims.attempt_log import LogBuffer, line_of
 from euterpe.model.claims.exchange import Advance, Report
 from euterpe.model.claims.outcome import Failed, Success
+from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.service.dashboard import open_local
@@ -238,6 +239,32 @@ async def test_queues_are_paused_and_resumed_and_workers_tell_what_they_hold(eit
         for told in ("a/b ü 1", "w-1 ✓ alive holds 1", "report.render " + claim.job.id[-8:], "Resume report.render"):
             assert told in text, (told, text)
         assert (await client.post("/dashboard/queues/pause", data=token | {"kind": "x"})).status_code == 422
+
+
+async def test_idle_workers_and_the_breakers_of_every_process_are_shown_to_an_admin(either_site: Site) -> None:
+    site = either_site
+    tripped = {"mail": TrippedBreaker(BreakerState.OPEN, 30_000_000)}
+    told = WorkerFacts(queues=("mail",), types=("<b>kite</b>",), slots=8, host="web-1", pid=7, version="1.2")
+    idle, barred = (msgspec.structs.replace(told, breakers=breakers) for breakers in ({}, tripped))
+    await site.store.workers.register(
+        [Presence(worker_id="idle-1", facts=idle), Presence(worker_id="barred-1", facts=barred)]
+    )
+    async with site.visitor() as admin, site.visitor("read") as reader:
+        overview = text_of(await page(admin, "/"))
+        for said in ("idle-1 0 / 8 ✓ idle", "barred-1 0 / 8 ⚠ breaker of mail open", "2 alive, 0 at work"):
+            assert said in overview, (said, overview)
+        assert "⚠ breaker open on 1 of 2 workers" in overview
+        queues = text_of(await page(admin, "/dashboard/queues"))
+        for said in ("holds 0 of 8 slots", "takes from mail ; knows <b>kite</b>", "web-1 pid 7 release 1.2"):
+            assert said in queues, (said, queues)
+        for path in ("/", "/dashboard/queues"):
+            hidden = text_of(await page(reader, path))
+            assert "No worker runs a job of yours right now." in hidden
+            assert not [name for name in ("idle-1", "barred-1", "mail", "kite") if name in hidden]
+    await site.store.workers.unregister("idle-1")
+    await site.store.workers.unregister("barred-1")
+    async with site.visitor() as admin:
+        assert "No worker is alive." in text_of(await page(admin, "/"))
 
 
 async def test_webhooks_are_found_by_state_and_sent_again(either_site: Site) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from euterpe.model.claims.presence import BreakerState, LiveWorker, TrippedBreaker, WorkerFacts
 from euterpe.model.diagnosis.facts import (
     AccountFacts,
     DatabaseFacts,
@@ -30,6 +31,14 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WARNING, ERROR = Severity.WARNING, Severity.ERROR
 OLD = WaitingType("default", "report", 3, 2 * HOUR)
+
+
+def worker(job_type: str, queue: str = "default", **facts: Any) -> LiveWorker:
+    known = WorkerFacts(queues=(queue,), types=(job_type,), **facts)
+    return LiveWorker(worker_id="w", started_at=0, seen_at=0, facts=known)
+
+
+TRIPPED = worker("report", breakers={"default": TrippedBreaker(BreakerState.OPEN, 5)})
 KINDS: list[tuple[Any, Any]] = [
     (jobs.CHECKS, JobFacts()),
     (webhooks.CHECKS, OutboxFacts()),
@@ -44,8 +53,11 @@ FIRES: list[tuple[str, Severity, Any, str]] = [
     ("workers_alive", ERROR, JobFacts(waiting=(OLD,)), "2h"),
     ("expired_leases", ERROR, JobFacts(expired_leases=4, oldest_expired_us=3 * MINUTE), "4 running jobs"),
     ("overdue_jobs", ERROR, JobFacts(overdue=2, oldest_overdue_us=MINUTE), "2 delayed"),
-    ("unserved_types", WARNING, JobFacts(waiting=(OLD,), served_types=frozenset({"x"})), "report (queue default, 3)"),
+    ("unserved_types", WARNING, JobFacts(waiting=(OLD,), alive=(worker("x"),)), "report (queue default, 3)"),
+    ("unserved_types", WARNING, JobFacts(waiting=(OLD,), alive=(worker("report", queue="q"),)), "queue default"),
+    ("circuit_breakers", WARNING, JobFacts(alive=(worker("report"), TRIPPED)), "default (on 1 of 2 workers)"),
     ("queue_age", WARNING, JobFacts(waiting=(OLD,), served_types=frozenset({"report"})), "default"),
+    ("queue_age", WARNING, JobFacts(waiting=(OLD,), alive=(worker("report"),)), "default"),
     ("parked_jobs", WARNING, JobFacts(parked=9, oldest_parked_us=2 * HOUR), "9 jobs"),
     ("paused", WARNING, JobFacts(pauses=(PauseFact("queue", "q", MINUTE, 5),)), "queue q"),
     ("paused", WARNING, JobFacts(pauses=(PauseFact("type", "t", 2 * DAY),)), "type t"),
@@ -141,9 +153,16 @@ def test_the_worst_finding_counts() -> None:
     assert worst([well, bad, Finding("c", Severity.ERROR, "", "")]) is Severity.ERROR
 
 
-def test_a_paused_type_is_not_called_unserved_and_jobs_that_others_end_are_no_missing_worker() -> None:
-    paused = JobFacts(waiting=(OLD,), served_types=frozenset({"x"}), pauses=(PauseFact("type", "report", MINUTE, 3),))
-    assert {f.check for f in looked(paused) if f.severity is not Severity.OK} >= {"paused"}
-    assert "unserved_types" not in {f.check for f in looked(paused) if f.severity is not Severity.OK}
-    busy = JobFacts(waiting=(OLD,), workers=1)
-    assert "workers_alive" not in {f.check for f in looked(busy) if f.severity is not Severity.OK}
+def complaints(facts: JobFacts) -> set[str]:
+    return {finding.check for finding in looked(facts) if finding.severity is not Severity.OK}
+
+
+def test_a_paused_type_is_not_called_unserved() -> None:
+    paused = JobFacts(waiting=(OLD,), alive=(worker("x"),), pauses=(PauseFact("type", "report", MINUTE, 3),))
+    assert complaints(paused) == {"paused"}
+
+
+def test_a_worker_that_is_alive_or_holds_a_job_is_no_missing_worker_and_one_that_stops_is_none() -> None:
+    assert "workers_alive" not in complaints(JobFacts(waiting=(OLD,), workers=1))
+    assert "workers_alive" not in complaints(JobFacts(waiting=(OLD,), alive=(worker("x"),)))
+    assert "workers_alive" in complaints(JobFacts(waiting=(OLD,), alive=(worker("report", stopping=True),)))

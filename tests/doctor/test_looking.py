@@ -16,6 +16,7 @@ from euterpe.backends.diagnosis import DatabaseLook
 from euterpe.backends.engines import Backend, connect
 from euterpe.config.loading import load
 from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.presence import Presence, WorkerFacts
 from euterpe.model.diagnosis.facts import SqliteFacts
 from euterpe.model.diagnosis.finding import Severity
 from euterpe.model.errors import Unsupported
@@ -52,6 +53,8 @@ async def test_what_is_wrong_with_jobs_is_seen(look: Look) -> None:
     await store.submit(Submission(type="unknown", queue="b"))
     (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=5, queues=("a",)))
     assert (await looking.jobs()).workers == 1
+    await store.workers.register([Presence(worker_id="idle", facts=WorkerFacts(queues=("b",)))])
+    assert [worker.worker_id for worker in (await looking.jobs()).alive] == ["idle"]
     await store.pause("queue", "b")
     clock.advance(hours=2)
     seen = await looking.jobs()

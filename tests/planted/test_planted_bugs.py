@@ -35,6 +35,7 @@ from tests.planted.bugs_plans import PLAN_BUGS
 from tests.planted.bugs_producer import PRODUCER_BUGS
 from tests.planted.bugs_redis_lists import REDIS_LIST_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
+from tests.planted.bugs_registry import REGISTRY_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shipping import SHIPPING_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
@@ -49,6 +50,7 @@ from tests.planted.planting import BrokenRun, Bug, DoesNotFit, Edit, Runner, Sou
 
 BUGS = (
     *REFUSAL_BUGS,
+    *REGISTRY_BUGS,
     *CORE_BUGS,
     *BULK_BUGS,
     *CAMPAIGN_BUGS,

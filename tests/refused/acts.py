@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
+from euterpe.model.claims.presence import Presence, WorkerFacts
 from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.failure import Category
@@ -175,6 +176,16 @@ async def retries(store: SqlStore, failed: Any) -> None:
 @act(lambda scene: acts.submit_in(scene.store, State.FAILED, callback_url=CALLBACK))
 async def buries(store: SqlStore, failed: Any) -> None:
     assert await store.dead_letter(failed.id) is State.DEAD_LETTER
+
+
+@act(nothing)
+async def registers_workers(store: SqlStore, _: None) -> None:
+    await store.workers.register([Presence(worker_id=name, facts=WorkerFacts(queues=("q",))) for name in ("a", "b")])
+
+
+@act(lambda scene: registers_workers(scene.store, None))
+async def unregisters_a_worker(store: SqlStore, _: None) -> None:
+    await store.workers.unregister("a")
 
 
 @act(nothing)

@@ -18,6 +18,7 @@ from tests.server.plane import Plane, anonymous, running_plane
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/openapi.json", "/docs"}
 NEEDS = {
+    "GET /workers": "admin",
     "GET /pauses": "read",
     "POST /pauses": "admin",
     "POST /pauses/resume": "admin",

@@ -65,6 +65,7 @@ TABLE: Final = (
     Row("POST /internal/worker/spawn", "worker", 409, 409, LEASE | {"jobs": [{"type": "t"}]}),
     Row("POST /internal/worker/turn", "worker", 200, body={"worker_id": "w"}),
     # What operators do concerns every requester.
+    Row("GET /workers", "admin", 200),
     Row("GET /pauses", "read", 200),
     Row("POST /pauses", "admin", 200, body={"queue": "none"}),
     Row("POST /pauses/resume", "admin", 200, body={"queue": "none"}),

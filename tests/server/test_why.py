@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import httpx
 
+from euterpe.model.claims.presence import Presence, WorkerFacts
 from euterpe.wire import jobs as wire_jobs
 from tests.server.plane import Plane
 from tests.server.test_jobs_api import exact, submit
 
 
-async def test_a_job_explains_over_http_why_it_waits(client: httpx.AsyncClient) -> None:
+async def test_a_job_explains_over_http_why_it_waits(client: httpx.AsyncClient, plane: Plane) -> None:
     first, second = await submit(client), await submit(client)
+    told = await client.get(f"/jobs/{second['job_id']}/why")
+    exact(told.content, wire_jobs.WhyDocument)
+    assert told.json()["reason"] == "no_worker"
+    await plane.store.workers.register([Presence(worker_id="w", facts=WorkerFacts(queues=("default",)))])
     told = await client.get(f"/jobs/{second['job_id']}/why")
     assert told.status_code == 200
     exact(told.content, wire_jobs.WhyDocument)

@@ -11,6 +11,7 @@ from textual.widgets import DataTable, Static
 
 from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed
+from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.state import State
@@ -55,11 +56,18 @@ async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
 
 async def test_queues_workers_running_and_failed_jobs_are_shown(store: SqlStore) -> None:
     runs, fails = await two_jobs(store)
+    tripped = {"mail": TrippedBreaker(BreakerState.OPEN)}
+    for name, breakers in (("idle", {}), ("host:1", tripped)):
+        facts = WorkerFacts(queues=("default",), types=("runs", "fails"), slots=4, breakers=breakers)
+        await store.workers.register([Presence(worker_id=name, facts=facts)])
     app = TopApp(store, every_s=60)
     async with app.run_test(size=(140, 50)) as pilot:
         await until(pilot, lambda: bool(rows(app, "failed")))
         assert [row[:4] for row in rows(app, "queues")] == [["default", "0", "1", "1"], ["later", "1", "0", "0"]]
-        assert rows(app, "workers") == [["host:1", "1"]]
+        assert rows(app, "workers") == [
+            ["host:1", "1/4", "runs, fails", "breaker: mail open"],
+            ["idle", "0/4", "runs, fails", "idle"],
+        ]
         (running,) = rows(app, "running")
         assert (running[0], running[1], running[3], running[5]) == (runs[:8], "runs", "1/3", "40 % halfway")
         (failed,) = rows(app, "failed")

@@ -39,6 +39,7 @@ COMMANDS = {
     "top": LazyCommand(
         "euterpe.cli.commands.top:top", "Watch queues, workers, running jobs and failures, live.", OPERATE
     ),
+    "workers": LazyCommand("euterpe.cli.commands.workers:workers", "List the workers that are alive.", OPERATE),
     "stats": LazyCommand(
         "euterpe.cli.commands.operate:stats", "Count jobs by queue and state, with ages and rates.", OPERATE
     ),

@@ -15,7 +15,7 @@ from euterpe.dashboard.pages.failures import ExportQuery, FailurePages
 from euterpe.dashboard.pages.job import JobPageQuery, JobPageView
 from euterpe.dashboard.pages.jobs import JobsPage, JobsQuery
 from euterpe.dashboard.pages.outputs import LocalOutputs, OpenLocal
-from euterpe.dashboard.pages.overview import Breakers, OverviewPage
+from euterpe.dashboard.pages.overview import OverviewPage
 from euterpe.dashboard.pages.queues import QUEUES, Crons, PauseForm, QueuesPage, QueuesQuery
 from euterpe.dashboard.pages.transcodes import TranscodesPage, TranscodesQuery
 from euterpe.dashboard.pages.webhooks import WEBHOOKS, WebhookPages, WebhooksQuery
@@ -38,7 +38,6 @@ class Dashboard:
         reads: DashboardReads,
         *,
         draining: asyncio.Event,
-        breakers: Breakers = dict,
         crons: Crons = list,
         open_local: OpenLocal | None = None,
     ) -> None:
@@ -47,7 +46,6 @@ class Dashboard:
         self._store = store
         self._wakeups = wakeups
         self._reads = reads
-        self._breakers = breakers
         self._crons = crons
         self._local = LocalOutputs(self._serving, store, open_local)
 
@@ -58,11 +56,11 @@ class Dashboard:
     def routes(self) -> Sequence[AnyRoute]:
         entrance = Entrance(self._serving)
         acts = JobActs(self._serving, self._store, self._wakeups)
-        queues = QueuesPage(self._serving, self._store, self._reads, self._wakeups, self._breakers, self._crons)
+        queues = QueuesPage(self._serving, self._store, self._reads, self._wakeups, self._crons)
         webhooks = WebhookPages(self._serving, self._store, self._reads, self._wakeups)
         failures, bulk = FailurePages(self._serving, self._store), BulkPages(self._serving, self._store)
         pages: list[LivePage[Any]] = [
-            LivePage(self._serving, HOME, NoQuery, OverviewPage(self._store, self._reads, self._breakers).make),
+            LivePage(self._serving, HOME, NoQuery, OverviewPage(self._store, self._reads).make),
             LivePage(self._serving, JOBS, JobsQuery, JobsPage(self._store).make),
             LivePage(
                 self._serving,

@@ -209,11 +209,6 @@ class Metrics:
         with self._lock:
             self._tally(queue).breaker = code
 
-    def breaker_states(self) -> dict[str, int]:
-        """By queue, of those that have a breaker in this process; as `breaker_state` says them."""
-        with self._lock:
-            return {queue: tally.breaker for queue, tally in self._tallies.items() if tally.breaker is not None}
-
     def render(self) -> tuple[str, bytes]:
         """(content type, body) for an answer to a scrape."""
         return CONTENT_TYPE, generate_latest(self.registry)

@@ -29,6 +29,7 @@ from euterpe.ports.wakeups import (
     NotifiesBeforeCommit,
     Wakeups,
 )
+from euterpe.ports.workers import WorkerRegistry
 
 __all__ = [
     "CANCEL_CHANNEL",
@@ -57,4 +58,5 @@ __all__ = [
     "Telemetry",
     "Trace",
     "Wakeups",
+    "WorkerRegistry",
 ]

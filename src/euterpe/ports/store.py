@@ -30,6 +30,7 @@ from euterpe.ports.rates import KeyRates
 from euterpe.ports.serving import ServingStore
 from euterpe.ports.telemetry import Telemetry
 from euterpe.ports.wakeups import Wakeups
+from euterpe.ports.workers import WorkerRegistry
 
 
 class Capability(StrEnum):
@@ -52,6 +53,7 @@ class Capability(StrEnum):
     UNIQUE_KEYS = "keep one job of a unique key at a time"
     PREFETCH = "let a worker claim ahead of its free slots, and refund what it had not begun when it dies"
     CRONS = "keep crons as data"
+    WORKERS = "tell which workers are alive"
     SEARCH = "search jobs"
     BULK = "act on everything that matches a query, and group failures by cause"
     LOG_LINES = "keep what a handler logs"
@@ -101,6 +103,11 @@ class Store(Claims, CallerCompletions, Protocol):
     @property
     def rates(self) -> KeyRates:
         """How many jobs of a key may start in a time. Unsupported where only the control plane says it."""
+        ...
+
+    @property
+    def workers(self) -> WorkerRegistry:
+        """Who is alive. Unsupported where nobody keeps it."""
         ...
 
     @property

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+import euterpe
 from euterpe import lease_keeper
 from euterpe.backends.rights import check_rights
 from euterpe.model.claims.exchange import SettleResult
@@ -26,6 +27,7 @@ from euterpe.webhook.service import WebhookService
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.handling.lifespan import opened
 from euterpe.worker.heartbeat.keeper import KeeperProcess
+from euterpe.worker.heartbeat.registration import WorkerRegistration, registered
 from euterpe.worker.identity import worker_id
 from euterpe.worker.maintenance import PROMOTE_S, Sweeper
 from euterpe.worker.worker import WorkerLoop, WorkerSettings
@@ -119,9 +121,11 @@ async def run_worker(
             side_work.append(_warn_of_unknown_types(core, settings.queues))
         if core.crons:
             side_work.append(keep_time(submitter, core.crons, store=_cron_store(core.store)))
+        registration = _registration(core.store, settings.worker_id, worker)
         with _told_by(signals, drain), _counted_by(telemetry, core.store):
-            async with _beside(
-                core, side_work, sweeper if service.sweep else None, webhook_service if webhooks else None
+            async with (
+                _beside(core, side_work, sweeper if service.sweep else None, webhook_service if webhooks else None),
+                registered(registration, core.shutdown),
             ):
                 started(Controls(drain, release, lambda: worker.is_stopping, lambda: worker.running))
                 await worker.run()
@@ -217,6 +221,16 @@ async def _when(event: asyncio.Event, act: Callable[[], None]) -> None:
 def _cron_store(store: Store) -> CronStore | None:
     """Where crons are rows; None for a control plane, whose workers know their own declarations alone."""
     return store.crons if Capability.CRONS in store.capabilities else None
+
+
+def _registration(store: Store, worker_id: str, worker: WorkerLoop) -> WorkerRegistration | None:
+    if Capability.WORKERS not in store.capabilities:
+        return None
+
+    def changes() -> int:
+        return worker.breaker_changes + worker.is_stopping
+
+    return WorkerRegistration(store.workers, worker_id, euterpe.__version__, worker.facts, changes)
 
 
 async def _warn_of_unknown_types(core: QueueCore, queues: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ from euterpe.server.routes.outbox import OutboxRoutes
 from euterpe.server.routes.spawn import SpawnRoutes
 from euterpe.server.routes.table import event_routes, job_routes, operations_routes, worker_routes
 from euterpe.server.routes.worker import WorkerRoutes
+from euterpe.server.worker_presence import WorkerPresence
 from euterpe.wakeups.local import LocalWakeups
 
 DISTRIBUTION: Final = "euterpe-queue"
@@ -45,8 +46,16 @@ log: Final = logging.getLogger("euterpe.api")
 class ControlPlane:
     """An ASGI application over an open store, which its maker opens and closes."""
 
-    def __init__(self, router: Router, coordinator: LongPoll, feed: Feed, operations: OperationsRoutes) -> None:
+    def __init__(
+        self,
+        router: Router,
+        coordinator: LongPoll,
+        feed: Feed,
+        operations: OperationsRoutes,
+        presence: WorkerPresence,
+    ) -> None:
         self._router = router
+        self._presence = presence
         self._coordinator = coordinator
         self._feed = feed
         self._operations = operations
@@ -76,6 +85,7 @@ class ControlPlane:
         self.drain()
         await self._coordinator.close()
         await self._feed.close()
+        await self._presence.close()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -129,11 +139,13 @@ def create_app(
         limits.max_listeners,
         limits.max_listeners_per_requester,
     )
+    presence = WorkerPresence(store.workers)
     workers = WorkerRoutes(
         claims,
         coordinator,
         store.wakeups,
         telemetry,
+        presence,
         max_wait_ms=limits.max_wait_ms,
         lease_ttl_us=limits.lease_ttl_us,
         trace=trace,
@@ -151,7 +163,7 @@ def create_app(
         *operations_routes(operations, with_metrics=metrics_render is not None),
     ]
     operations.describe = lambda: _description(routes)
-    return ControlPlane(Router(routes, authenticator, limits), coordinator, feed, operations)
+    return ControlPlane(Router(routes, authenticator, limits), coordinator, feed, operations, presence)
 
 
 def _description(routes: Sequence[AnyRoute]) -> Description:

@@ -42,7 +42,7 @@ class ApiPart:
         """Start and wait until it listens. The port it got, should the configuration say 0, and where somebody at this
         machine is let into the dashboard."""
         local_root = None if media is None else self._config.transcode.local_root
-        dashboard = dashboard_of(self._queue, self._metrics, self._stop.draining, local_root)
+        dashboard = dashboard_of(self._queue, self._stop.draining, local_root)
         app = self._app(dashboard, media)
         return await self._listen(app, parts), one_time_link(dashboard, self._config.api.host, greeting)
 

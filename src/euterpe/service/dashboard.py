@@ -16,13 +16,12 @@ from euterpe.backends.accounts import api_keys
 from euterpe.backends.dashboard import dashboard_reads, sessions
 from euterpe.dashboard.dashboard import Dashboard
 from euterpe.dashboard.pages.queues import CronEntry
-from euterpe.observe.metrics import Metrics
 from euterpe.queue.definition.cron import Cron
 from euterpe.queue.queue import Queue, core_of
 from euterpe.service.bootstrap import FirstKey
 
 
-def dashboard_of(queue: Queue, metrics: Metrics, draining: asyncio.Event, local_root: str | None) -> Dashboard:
+def dashboard_of(queue: Queue, draining: asyncio.Event, local_root: str | None) -> Dashboard:
     """`local_root`: where transcodes of this process put what stays here."""
     core = core_of(queue)
     return Dashboard(
@@ -32,7 +31,6 @@ def dashboard_of(queue: Queue, metrics: Metrics, draining: asyncio.Event, local_
         sessions(core.store),
         dashboard_reads(core.store),
         draining=draining,
-        breakers=metrics.breaker_states,
         open_local=None if local_root is None else partial(open_local, Path(local_root)),
         crons=lambda: [_entry(cron) for cron in core.crons],
     )

@@ -19,7 +19,7 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.ports import Store
-from euterpe.tui.snapshot import QueueLine, Snapshot, take_snapshot
+from euterpe.tui.snapshot import QueueLine, Snapshot, WorkerRow, take_snapshot
 
 EVERY_S: Final = 1.0
 HISTORY: Final = 120
@@ -82,7 +82,7 @@ class TopApp(App[None]):
         yield Sparkline(list(self._finished), id="throughput")
         with Horizontal(id="upper"):
             yield _table("queues", "queue", "waiting", "running", "failed", "oldest")
-            yield _table("workers", "worker", "jobs")
+            yield _table("workers", "worker", "busy", "knows", "state")
         yield _table("running", "job", "type", "queue", "attempt", "for", "progress", "worker")
         yield _table("failed", "job", "type", "state", "attempts", "error")
         yield Footer()
@@ -139,7 +139,7 @@ class TopApp(App[None]):
         self._finished.append(float(seen.per_minute.get(State.COMPLETED, 0)))
         self.query_one("#throughput", Sparkline).data = list(self._finished)
         _fill(self.query_one("#queues", DataTable), {line.name: _queue_cells(line) for line in seen.queues})
-        _fill(self.query_one("#workers", DataTable), {name: (name, str(jobs)) for name, jobs in seen.workers.items()})
+        _fill(self.query_one("#workers", DataTable), {worker.name: _worker_cells(worker) for worker in seen.workers})
         now_us = time.time_ns() // 1000
         _fill(self.query_one("#running", DataTable), {job.id: _running_cells(job, now_us) for job in seen.running})
         _fill(self.query_one("#failed", DataTable), {job.id: _failed_cells(job) for job in seen.failed})
@@ -171,6 +171,12 @@ def _chosen(table: DataTable[str | Text]) -> str | None:
 
 def _queue_cells(line: QueueLine) -> Cells:
     return (line.name, f"{line.waiting:,}", f"{line.running:,}", f"{line.failed:,}", _age(line.oldest_us))
+
+
+def _worker_cells(worker: WorkerRow) -> Cells:
+    busy = str(worker.holds) if worker.slots is None else f"{worker.holds}/{worker.slots}"
+    state = Text(worker.state, style="bold red") if worker.state else "busy" if worker.holds else "idle"
+    return (worker.name, busy, ", ".join(worker.types or ()), state)
 
 
 def _running_cells(job: JobRow, now_us: int) -> Cells:

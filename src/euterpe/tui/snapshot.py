@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.presence import LiveWorker, WorkerFacts
+from euterpe.model.errors import EuterpeError
 from euterpe.model.job import JobRow
 from euterpe.model.reading.views import Search
 from euterpe.model.state import State
@@ -14,6 +17,7 @@ from euterpe.ports import Capability, Store
 
 RUNNING_SHOWN: Final = 100
 FAILED_SHOWN: Final = 50
+WORKERS_SHOWN: Final = 200
 WAITING: Final = (State.PENDING, State.SCHEDULED, State.DELAYED, State.RETRYING)
 
 
@@ -25,11 +29,21 @@ class QueueLine(msgspec.Struct, frozen=True):
     oldest_us: int | None
 
 
+class WorkerRow(msgspec.Struct, frozen=True):
+    """`slots` and `types` are None where the worker has not told them."""
+
+    name: str
+    holds: int
+    slots: int | None = None
+    types: tuple[str, ...] | None = None
+    state: str = ""
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     states: dict[str, int]
     queues: list[QueueLine]
-    workers: dict[str, int]
-    """How many of the running jobs each worker holds."""
+    workers: list[WorkerRow]
+    """Those that are alive, and those that hold one of the running jobs."""
     running: list[JobRow]
     failed: list[JobRow]
     per_minute: dict[str, int]
@@ -56,8 +70,28 @@ async def take_snapshot(store: Store) -> Snapshot:
         )
         for name, states in sorted(stats.by_queue.items())
     ]
-    workers = Counter(job.worker_id for job in running if job.worker_id is not None)
-    return Snapshot(stats.by_state, lines, dict(workers), running, failed[:FAILED_SHOWN], stats.per_minute, can_search)
+    workers = await _workers(store, running)
+    return Snapshot(stats.by_state, lines, workers, running, failed[:FAILED_SHOWN], stats.per_minute, can_search)
+
+
+async def _workers(store: Store, running: list[JobRow]) -> list[WorkerRow]:
+    holds = Counter(job.worker_id for job in running if job.worker_id is not None)
+    alive: list[LiveWorker] = []
+    if Capability.WORKERS in store.capabilities:
+        with suppress(EuterpeError):  # A key without scope admin may not read who is alive.
+            alive = await store.workers.list(WORKERS_SHOWN)
+    told = {worker.worker_id: worker.facts for worker in alive}
+    return [
+        _worker_row(name, holds[name], told.get(name)) for name in sorted({*holds, *told}, key=lambda n: (-holds[n], n))
+    ]
+
+
+def _worker_row(name: str, holds: int, facts: WorkerFacts | None) -> WorkerRow:
+    if facts is None:
+        return WorkerRow(name, holds)
+    tripped = [f"{queue} {breaker.state.replace('_', ' ')}" for queue, breaker in sorted(facts.breakers.items())]
+    state = "stopping" if facts.stopping else "breaker: " + ", ".join(tripped) if tripped else ""
+    return WorkerRow(name, max(holds, facts.running or 0), facts.slots, facts.types, state)
 
 
 async def _newest(store: Store, state: State, limit: int) -> list[JobRow]:

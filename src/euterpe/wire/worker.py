@@ -22,6 +22,7 @@ AttemptId = Annotated[str, Meta(min_length=1, max_length=100)]
 CLAIM_LIMIT = 1000
 TURN_LIMIT = 1000
 """How many completions, failures or heartbeats one turn may carry, each."""
+SECONDS_LIMIT = 1_000_000_000
 ABSENT = (b"", b"null")
 """A raw field that says nothing: it was left out, or is null."""
 
@@ -226,6 +227,30 @@ class SpawnAnswer(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[SpawnedJob]
 
 
+class BreakerSaid(msgspec.Struct, frozen=True, kw_only=True):
+    """A circuit breaker that is not closed, and how long until it lets one job through."""
+
+    state: Literal["open", "half_open"]
+    retry_in_seconds: Annotated[float, Meta(ge=0, le=SECONDS_LIMIT)] = 0.0
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """That a worker is alive, and what it does; to be said again every 20 seconds. Who is silent for a minute counts
+    as dead, who is `leaving` has ended."""
+
+    queues: Annotated[list[QueueName], Meta(max_length=50)] = []
+    types: Annotated[list[QueueName], Meta(max_length=1000)] | None = None
+    slots: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    running: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    up_seconds: Annotated[float, Meta(ge=0, le=SECONDS_LIMIT)] = 0.0
+    host: Annotated[str, Meta(max_length=NAME_LIMIT)] | None = None
+    pid: Annotated[int, Meta(ge=0, le=2**31)] | None = None
+    version: Annotated[str, Meta(max_length=100)] | None = None
+    stopping: Annotated[bool, Meta(description="It claims nothing more")] = False
+    breakers: Annotated[dict[QueueName, BreakerSaid], Meta(max_length=50)] = {}
+    leaving: bool = False
+
+
 class TurnBody(msgspec.Struct, frozen=True, kw_only=True):
     """All that a worker has to say at once. Every entry is what its own route takes, without the worker's name."""
 
@@ -234,6 +259,7 @@ class TurnBody(msgspec.Struct, frozen=True, kw_only=True):
     fail: Annotated[list[Failing], Meta(max_length=TURN_LIMIT)] = []
     heartbeat: Annotated[list[Beating], Meta(max_length=TURN_LIMIT)] = []
     claim: Wanted | None = None
+    registration: Registration | None = None
 
 
 Code = Literal["stale_lease", "illegal_transition"] | msgspec.UnsetType
@@ -278,3 +304,5 @@ class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 OWN_SPANS: Final = (b"x-euterpe-spans", b"own")
 """A worker that says this makes its spans itself."""
+OWN_REGISTRATION: Final = (b"x-euterpe-registration", b"own")
+"""A worker that says this registers itself; of any other a claim is taken for it."""

@@ -17,6 +17,7 @@ import msgspec
 from euterpe.model.claims.attempt_log import LINES_KEPT
 from euterpe.model.claims.exchange import COMPLETED, LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
 from euterpe.model.claims.outcome import Failed, Success
+from euterpe.model.claims.presence import WorkerFacts
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.failures.failure import Category, Failure
@@ -149,6 +150,21 @@ class WorkerLoop:
     @property
     def is_stopping(self) -> bool:
         return self._stopping
+
+    @property
+    def breaker_changes(self) -> int:
+        return self._breakers.changes
+
+    def facts(self) -> WorkerFacts:
+        """What others may know of this worker."""
+        return WorkerFacts(
+            queues=self._settings.queues,
+            types=self._handlers.types,
+            slots=self._settings.concurrency,
+            running=len(self._attempts.running),
+            stopping=self._stopping,
+            breakers=self._breakers.tripped(),
+        )
 
     async def run(self) -> None:
         """Work until `stop`; then let running work finish for the grace time and give the rest back.

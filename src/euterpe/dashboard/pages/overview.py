@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import Throughput, percentiles, throughput, throughput_chart
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import GLYPHS, counted, duration, moment, number, share, state_words
+from euterpe.dashboard.parts.workers import breakers_of, condition, how_many, no_worker, slots, worker_lines
 from euterpe.dashboard.serving import NoQuery
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.failures.group import FailureGroups
@@ -38,31 +39,27 @@ ORDER: Final = (
 
 FAILING: Final = 5
 """Causes of failures that are shown."""
-BREAKERS: Final = {1: "half open", 2: "open"}
-Breakers = Callable[[], dict[str, int]]
-"""By queue: 0 closed, 1 half open, 2 open. Only of breakers in this process."""
+WORKERS_SHOWN: Final = 10
 
 
 class OverviewPage:
     """Made of one look at the database."""
 
-    def __init__(self, store: Store, reads: DashboardReads, breakers: Breakers) -> None:
+    def __init__(self, store: Store, reads: DashboardReads) -> None:
         self._store = store
         self._reads = reads
-        self._breakers = breakers
 
     async def make(self, visitor: Visitor, _: NoQuery, __: Request) -> PageFrame:
         seen, failing = await asyncio.gather(
             self._reads.overview(visitor.sees), self._store.failure_groups(visitor.sees, FAILING)
         )
-        breakers = self._breakers() if visitor.is_admin else {}
         body = joined(
             heading("Overview", h.span(_whose(visitor), class_="soft")),
             _tiles(seen.states),
             _first_steps() if not any(count.number for count in seen.states.values()) else None,
             h.div(
-                h.div(_flow(throughput(seen.ends, seen.now)), _queues(seen, breakers), _failing(failing, seen.now)),
-                h.div(_times(seen), _workers(seen), _outbox(seen)),
+                h.div(_flow(throughput(seen.ends, seen.now)), _queues(seen), _failing(failing, seen.now)),
+                h.div(_times(seen), _workers(seen, visitor), _outbox(seen)),
                 class_="columns",
             ),
         )
@@ -143,13 +140,14 @@ def _times(seen: Overview) -> Html:
     return panel("Times", grid(["Time", "half", "95 %", "99 %"], rows, "Claim latency and run time"), hint=hint)
 
 
-def _queues(seen: Overview, breakers: Mapping[str, int]) -> Html:
+def _queues(seen: Overview) -> Html:
+    breakers = breakers_of(seen.alive)
     waiting: dict[str, list[Backlog]] = {}
     for backlog in seen.backlog:
         waiting.setdefault(backlog.queue, []).append(backlog)
     running = Counter(job.queue for job in seen.running)
     paused = {name for kind, name in seen.paused if kind == "queue"}
-    names = sorted({*waiting, *running, *paused})
+    names = sorted({*waiting, *running, *paused, *breakers})
     if not names:
         return panel("Queues", empty("Nothing waits and nothing runs: every queue is empty."))
     rows = [
@@ -199,34 +197,30 @@ def oldest_of(backlogs: list[Backlog], now: int) -> Child:
     return moment(min(since), now) if since else "–"
 
 
-def queue_condition(paused: bool, breaker: int | None) -> Html:
+def queue_condition(paused: bool, breaker: str | None) -> Html:
     if paused:
         return h.span("‖ paused", class_="flag warn")
     if breaker:
-        return h.span(f"⚠ breaker {BREAKERS.get(breaker, 'unknown')}", class_="flag warn")
+        return h.span(f"⚠ breaker {breaker}", class_="flag warn")
     return h.span("✓ open", class_="flag fine")
 
 
-def _workers(seen: Overview) -> Html:
-    held = Counter(job.worker_id or "unknown" for job in seen.running)
-    if not held:
-        return panel(
-            "Workers",
-            empty("No worker runs a job right now. If jobs wait, start one with ", h.code("euterpe worker"), "."),
-        )
-    late = {job.worker_id or "unknown" for job in seen.running if (job.lease_expires_at or 0) < seen.now}
+def _workers(seen: Overview, visitor: Visitor) -> Html:
+    lines = worker_lines(seen.alive, seen.running, seen.now)
+    if not lines:
+        return panel("Workers", no_worker(visitor.is_admin))
+    busiest = sorted(lines, key=lambda line: -len(line.held))[:WORKERS_SHOWN]
     rows = [
         h.tr(
-            h.th(h.code(worker), scope="row"),
-            h.td(number(count), class_="num"),
-            h.td(
-                h.span("⚠ lease over", class_="flag warn") if worker in late else h.span("✓ alive", class_="flag fine")
-            ),
+            h.th(h.code(line.name), scope="row"),
+            h.td(slots(line), class_="num"),
+            h.td(condition(line)),
+            h.td(moment(line.seen_at, seen.now), class_="num"),
         )
-        for worker, count in held.most_common(10)
+        for line in busiest
     ]
-    hint = f"{len(held)} at work"
-    return panel("Workers", grid(["Worker", "Holds", "Lease"], rows, "Workers"), hint=hint)
+    hint = h.a(how_many(lines, visitor.is_admin), href="/dashboard/queues")
+    return panel("Workers", grid(["Worker", "Busy", "Condition", "Seen"], rows, "Workers"), hint=hint)
 
 
 def _outbox(seen: Overview) -> Html:

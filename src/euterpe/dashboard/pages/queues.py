@@ -10,14 +10,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from euterpe.dashboard.frame import JOBS, PageFrame, act, csrf, empty, grid, heading, notice, panel
-from euterpe.dashboard.pages.overview import Breakers, depth_of, oldest_of, queue_condition, search_link
+from euterpe.dashboard.pages.overview import depth_of, oldest_of, queue_condition, search_link
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.words import duration, moment, number, short_id
+from euterpe.dashboard.parts.workers import WorkerLine, about, breakers_of, condition, how_many, no_worker, worker_lines
 from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput
-from euterpe.model.reading.overview import Backlog, Running, Workers
+from euterpe.model.reading.overview import Backlog, Workers
 from euterpe.model.reading.views import Search
 from euterpe.ports import DashboardReads, Store, Wakeups
 from euterpe.server.http.asgi import Answer, Request
@@ -28,6 +29,7 @@ SAID: Final = {
     "resumed": "It is resumed.",
 }
 HELD_SHOWN: Final = 20
+WORKERS_SHOWN: Final = 100
 
 
 class CronEntry(NamedTuple):
@@ -66,14 +68,12 @@ class QueuesPage:
         store: Store,
         reads: DashboardReads,
         wakeups: Wakeups,
-        breakers: Breakers,
         crons: Crons,
     ) -> None:
         self._serving = serving
         self._store = store
         self._reads = reads
         self._wakeups = wakeups
-        self._breakers = breakers
         self._crons = crons
 
     async def make(self, visitor: Visitor, said: QueuesQuery, _: Request) -> PageFrame:
@@ -83,8 +83,8 @@ class QueuesPage:
             notice(said.said, SAID),
             h.div(
                 h.div(
-                    _queues(visitor, seen, self._breakers() if visitor.is_admin else {}),
-                    _workers(seen),
+                    _queues(visitor, seen),
+                    _workers(visitor, seen),
                     await self._cron_panel(seen.now),
                 ),
                 h.div(_paused(visitor, seen.paused), _lately(seen)),
@@ -137,13 +137,15 @@ def _pause_button(visitor: Visitor, kind: str, name: str, *, paused: bool) -> Ht
     return act(visitor, f"{QUEUES}/pause", label, fields, about=name)
 
 
-def _queues(visitor: Visitor, seen: Workers, breakers: dict[str, int]) -> Html:
+def _queues(visitor: Visitor, seen: Workers) -> Html:
+    breakers = breakers_of(seen.alive)
     waiting: dict[str, list[Backlog]] = {}
     for backlog in seen.backlog:
         waiting.setdefault(backlog.queue, []).append(backlog)
     running = Counter(job.queue for job in seen.running)
     paused = {name for kind, name in seen.paused if kind == "queue"}
-    names = sorted({"default", *waiting, *running, *paused})
+    listened = {queue for worker in seen.alive for queue in worker.facts.queues}
+    names = sorted({"default", *waiting, *running, *paused, *listened})
     rows = [
         h.tr(
             h.th(h.a(name, href=search_link(Search(queue=name))), scope="row"),
@@ -181,25 +183,19 @@ def _paused(visitor: Visitor, paused: list[tuple[str, str]]) -> Html:
     )
 
 
-def _workers(workers: Workers) -> Html:
-    held: dict[str, list[Running]] = {}
-    for job in workers.running:
-        held.setdefault(job.worker_id or "unknown", []).append(job)
-    if not held:
-        return panel(
-            "Workers",
-            empty("No worker runs a job right now. If jobs wait, start one with ", h.code("euterpe worker"), "."),
-        )
+def _workers(visitor: Visitor, workers: Workers) -> Html:
+    lines = worker_lines(workers.alive, workers.running, workers.now)
+    if not lines:
+        return panel("Workers", no_worker(visitor.is_admin))
     return panel(
         "Workers",
-        [_worker(name, jobs, workers.now) for name, jobs in sorted(held.items())],
-        hint=f"{len(held)} at work; an idle one leaves no trace in the database",
+        [_worker(line, workers.now) for line in lines[:WORKERS_SHOWN]],
+        empty(f"and {number(len(lines) - WORKERS_SHOWN)} more") if len(lines) > WORKERS_SHOWN else None,
+        hint=how_many(lines, visitor.is_admin),
     )
 
 
-def _worker(name: str, jobs: list[Running], now: int) -> Html:
-    over = [job for job in jobs if (job.lease_expires_at or 0) < now]
-    beat = max(job.heartbeat_at or 0 for job in jobs)
+def _worker(line: WorkerLine, now: int) -> Html:
     rows = [
         h.tr(
             h.td(h.a(job.type, href=f"{JOBS}/{job.job_id}", class_="row-link"), " ", h.code(short_id(job.job_id))),
@@ -207,12 +203,20 @@ def _worker(name: str, jobs: list[Running], now: int) -> Html:
             h.td(duration(max(0, now - (job.started_at or now))), class_="num ran"),
             h.td("" if job.progress is None else f"{job.progress:.0f} %", class_="num"),
         )
-        for job in jobs[:HELD_SHOWN]
+        for job in line.held[:HELD_SHOWN]
     ]
-    alive = h.span("⚠ a lease is over", class_="flag warn") if over else h.span("✓ alive", class_="flag fine")
-    told = h.summary(h.code(name), " ", alive, f" holds {number(len(jobs))}, last heartbeat ", moment(beat, now))
-    more = empty(f"and {number(len(jobs) - HELD_SHOWN)} more") if len(jobs) > HELD_SHOWN else None
-    return h.details(told, grid(["Job", "Queue", "Runs for", "Progress"], rows, f"Jobs of {name}"), more, open_=True)
+    total = None if line.facts is None else line.facts.slots
+    free = "" if total is None else f" of {number(total)} slots"
+    told = h.summary(
+        h.code(line.name),
+        " ",
+        condition(line),
+        f" holds {number(len(line.held))}{free}, last seen ",
+        moment(line.seen_at, now),
+    )
+    jobs = grid(["Job", "Queue", "Runs for", "Progress"], rows, f"Jobs of {line.name}") if rows else None
+    more = empty(f"and {number(len(line.held) - HELD_SHOWN)} more") if len(line.held) > HELD_SHOWN else None
+    return h.details(told, about(line, now), jobs, more, open_=True)
 
 
 def _lately(workers: Workers) -> Html:

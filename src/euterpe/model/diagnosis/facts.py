@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from euterpe.model.claims.presence import LiveWorker
+
 
 class WaitingType(msgspec.Struct, frozen=True):
     """Jobs at the front of a queue."""
@@ -46,6 +48,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Types of which a job ran or ended lately."""
     workers: int = 0
     """Those that hold a job now."""
+    alive: tuple[LiveWorker, ...] = ()
+    """Those that were heard of lately, idle ones too."""
     ended_lately: int = 0
     failed_lately: int = 0
     old_failed: int = 0

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.presence import LiveWorker
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.state import State
 
@@ -90,6 +91,8 @@ class Overview(msgspec.Struct, frozen=True):
     times: list[JobTimes]
     outbox: dict[str, OutboxDepth]
     paused: list[tuple[str, str]]
+    alive: list[LiveWorker] = []
+    """Workers, for one who may know of all of them."""
 
 
 class GraphNode(msgspec.Struct, frozen=True):
@@ -121,10 +124,12 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 class Workers(msgspec.Struct, frozen=True):
-    """What waits in the queues, who runs something now, and who completed something lately."""
+    """What waits in the queues, who is alive, who runs something now, and who completed something lately."""
 
     now: int
     backlog: list[Backlog]
     running: list[Running]
     seen: list[SeenWorker]
     paused: list[tuple[str, str]]
+    alive: list[LiveWorker] = []
+    """For one who may know of all of them."""

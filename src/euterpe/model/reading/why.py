@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.presence import SILENCE_US, Service
 from euterpe.model.duration import SECOND_US, format_duration
 from euterpe.model.job import read_error
 from euterpe.model.reading.document import rfc3339
@@ -32,6 +33,10 @@ class Reason(StrEnum):
     TYPE_PAUSED = "type_paused"
     CONCURRENCY_KEY = "concurrency_key"
     PARKED = "parked"
+    NO_WORKER = "no_worker"
+    NO_WORKER_ON_QUEUE = "no_worker_on_queue"
+    NO_WORKER_FOR_TYPE = "no_worker_for_type"
+    BREAKER_OPEN = "breaker_open"
     POSITION = "position"
     NEXT = "next"
     RUNNING = "running"
@@ -81,6 +86,8 @@ class Situation(msgspec.Struct, frozen=True):
     blockers: tuple[Blocker, ...] = ()
     """Unfinished dependencies of a pending job; running jobs of the key of a scheduled one. The first few."""
     blocker_count: int = 0
+    service: Service | None = None
+    """Which workers would claim a scheduled job; None: not known."""
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -167,7 +174,43 @@ def _scheduled(found: Situation) -> Explanation:
     if found.parked:
         told = f"Concurrency key {found.concurrency_key!r} has a free slot; the next sweep lets the job be claimed."
         return _say(found, Reason.PARKED, told)
+    if found.service is not None and not found.service.knowing:
+        return _unserved(found, found.service)
+    if found.service is not None and found.service.open_until is not None:
+        return _breaker_open(found, found.service.open_until)
     return _in_line(found)
+
+
+def _unserved(found: Situation, service: Service) -> Explanation:
+    """It names no worker and no other queue: a requester may read it."""
+    app = f"whose app declares type {found.type!r}"
+    start = f"`euterpe worker myapp:queue --queues {found.queue}`"
+    if not service.alive:
+        told = f"No worker is alive: none was heard of in the last {_span(SILENCE_US)}. Start one {app}: {start}."
+        return _say(found, Reason.NO_WORKER, told, ahead=found.ahead)
+    if not service.listening:
+        alive = (
+            "The one worker that is alive does not take"
+            if service.alive == 1
+            else (f"None of the {service.alive:,} workers that are alive takes")
+        )
+        told = f"{alive} from queue {found.queue!r}. Start one that does, {app}: {start}."
+        return _say(found, Reason.NO_WORKER_ON_QUEUE, told, ahead=found.ahead)
+    takes = _count(service.listening, "worker") + (" takes" if service.listening == 1 else " take")
+    told = (
+        f"{takes} from queue {found.queue!r}, and none knows type {found.type!r}. "
+        f"Start one {app}, or import its module in the workers that are there."
+    )
+    return _say(found, Reason.NO_WORKER_FOR_TYPE, told, ahead=found.ahead)
+
+
+def _breaker_open(found: Situation, until: int) -> Explanation:
+    told = (
+        f"The circuit breaker of queue {found.queue!r} is open on every worker that could claim it, until "
+        f"{_moment(until)}, in {_span(until - found.now)}: too many of its jobs failed. Then one job is tried; "
+        "`euterpe failures list` tells what fails."
+    )
+    return _say(found, Reason.BREAKER_OPEN, told, until=until, ahead=found.ahead)
 
 
 def _key_is_full(found: Situation, limit: int) -> Explanation:

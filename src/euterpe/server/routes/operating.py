@@ -1,4 +1,4 @@
-"""What operators do to everybody's jobs: pause and resume, and throw dead letters away."""
+"""What operators ask and do about everybody's jobs: who works on them, pause and resume, throw dead letters away."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from euterpe.server.http.problems import Refusal
 from euterpe.server.http.router import AnyRoute, ReplySpec, Route
 from euterpe.wire.jobs import NoInput
 from euterpe.wire.operating import PauseBody, PausedDocument, PausesDocument, PurgeAnswer, PurgeBody
+from euterpe.wire.workers import WORKERS_EXAMPLE, WorkersDocument, WorkersQuery, worker_document
 
 PAUSED_EXAMPLE = {"paused": [{"kind": "queue", "name": "mail"}]}
 
@@ -22,6 +23,10 @@ class OperatingRoutes:
     def __init__(self, store: Store, wakeups: Wakeups) -> None:
         self._store = store
         self._wakeups = wakeups
+
+    async def workers(self, _: Request, asked: WorkersQuery) -> Answer:
+        found = await self._store.workers.list(asked.limit)
+        return Answer(200, msgspec.json.encode(WorkersDocument([*map(worker_document, found)])))
 
     async def paused(self, _: Request, __: NoInput) -> Answer:
         return await self._paused()
@@ -58,7 +63,20 @@ def _kind_and_name(body: PauseBody) -> tuple[str, str]:
 def operating_routes(operating: OperatingRoutes) -> list[AnyRoute]:
     tag, paused = "Operations", ReplySpec("What is paused then.", PausesDocument, example=PAUSED_EXAMPLE)
     purged = ReplySpec("Those that were there.", PurgeAnswer, example={"purged": []})
+    alive = ReplySpec("Idle ones too.", WorkersDocument, example=WORKERS_EXAMPLE)
     return [
+        Route(
+            "GET",
+            "/workers",
+            operating.workers,
+            WorkersQuery,
+            "Which workers are alive",
+            {200: alive},
+            Scope.ADMIN,
+            tag,
+            says="Every worker that was heard of in the last minute: what it listens to, knows and runs, and its "
+            "circuit breakers that are not closed.",
+        ),
         Route("GET", "/pauses", operating.paused, NoInput, "What is paused", {200: paused}, Scope.READ, tag),
         Route(
             "POST",

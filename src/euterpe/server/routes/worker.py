@@ -28,6 +28,7 @@ from euterpe.server.http.problems import Refusal, refused_lease
 from euterpe.server.long_poll import LongPoll, Waiter
 from euterpe.server.routes.claims import one_of_many, the_only_one
 from euterpe.server.routes.reports import beat_of, completion_report, failure_report, news_of
+from euterpe.server.worker_presence import WorkerPresence
 from euterpe.wire.worker import (
     BeatingAnswer,
     ClaimBody,
@@ -65,6 +66,7 @@ class WorkerRoutes:
         coordinator: LongPoll,
         wakeups: Wakeups,
         telemetry: Telemetry | None,
+        presence: WorkerPresence,
         *,
         max_wait_ms: int,
         lease_ttl_us: int,
@@ -76,6 +78,7 @@ class WorkerRoutes:
         self._wakeups = wakeups
         self._transport = wakeups if isinstance(wakeups, MessageTransport) else None
         self._telemetry = telemetry
+        self._presence = presence
         self._max_wait_ms = max_wait_ms
         self._lease_ttl_us = lease_ttl_us
         self._reports: Batcher[TokenReport, TokenReply] = Batcher(self._finish)
@@ -101,6 +104,7 @@ class WorkerRoutes:
         renewed = await (self._beats.ask(beat) if news is None else self._tell(beat, news))
         if renewed is None:
             raise refused_lease(_STALE)
+        self._presence.beats(body.worker_id)
         answer = HeartbeatAnswer(True, rfc3339(renewed.expires_at) or "", renewed.cancel_requested)
         return Answer(200, msgspec.json.encode(answer))
 
@@ -114,12 +118,18 @@ class WorkerRoutes:
         return Answer(200, msgspec.json.encode(answer))
 
     async def exchange(self, request: Request, body: TurnBody) -> Answer:
-        """In this order: what ended, what goes on, what comes next. All entries are checked before any is written."""
+        """In this order: who is alive, what ended, what goes on, what comes next. All entries are checked before any is
+        written."""
         completions = [completion_report(said, f"/complete/{i}") for i, said in enumerate(body.complete)]
         failures = [failure_report(said, f"/fail/{i}") for i, said in enumerate(body.fail)]
         beats = [(beat_of(said), news_of(said, f"/heartbeat/{i}")) for i, said in enumerate(body.heartbeat)]
+        if body.registration is not None:
+            is_all = not (completions or failures or beats or body.claim)
+            await self._presence.told(body.worker_id, body.registration, must=is_all)
         replies = await self._replies([*completions, *failures])
         kept = await self._kept(beats)
+        if beats:
+            self._presence.beats(body.worker_id)
         claims = [] if body.claim is None else await self._claimed(request, body.worker_id, body.claim)
         answer = TurnAnswer(
             complete=[_completion_answer(reply) for reply in replies[: len(completions)]],
@@ -131,6 +141,7 @@ class WorkerRoutes:
         return Answer(200, msgspec.json.encode(answer))
 
     async def _claimed(self, request: Request, worker_id: str, wanted: Wanted) -> list[Claim]:
+        self._presence.claims(request, worker_id, wanted)
         waiter = Waiter(worker_id, wanted.max_jobs or 1)
         watch = request.watch(waiter.leave)
         try:

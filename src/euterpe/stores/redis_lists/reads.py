@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.presence import Service
 from euterpe.model.job import JobRow
 from euterpe.model.reading.views import QueueDepth, StoreStats
 from euterpe.model.reading.why import AHEAD_LIMIT, Explanation, Situation, explain
@@ -121,13 +122,15 @@ class ListReads:
                 unknown[c.type] = unknown.get(c.type, 0) + c.count
         return unknown
 
-    async def why(self, job: JobRow, paused: Sequence[tuple[str, str]], now: int) -> Explanation:
+    async def why(
+        self, job: JobRow, paused: Sequence[tuple[str, str]], now: int, service: Service | None
+    ) -> Explanation:
         situation = Situation(
             job.id, job.requester_id, job.queue, job.type, job.state, job.priority, job.seq, job.attempt_count,
             job.max_attempts, job.run_at, job.expires_at, job.started_at, job.completed_at, job.lease_expires_at,
             job.worker_id, job.cancel_requested, 0, None, None, False, job.error, ("queue", job.queue) in paused,
             ("type", job.type) in paused, now,
-            await self._ahead(job) if job.state is State.SCHEDULED else 0,
+            await self._ahead(job) if job.state is State.SCHEDULED else 0, service=service,
         )  # fmt: skip
         return explain(situation)
 

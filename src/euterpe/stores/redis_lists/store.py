@@ -45,6 +45,7 @@ from euterpe.stores.redis_lists.reaper import ListSweeps
 from euterpe.stores.redis_lists.scripts import RedisScripts
 from euterpe.stores.redis_lists.settings import settings_from
 from euterpe.stores.redis_lists.submit import Answer, Submitting, fresh_by_queue
+from euterpe.stores.redis_lists.workers import ListWorkers
 from euterpe.stores.sql.jobs.ends import EndedBy
 from euterpe.stores.sql.submit_batcher import SubmitBatcher
 
@@ -97,6 +98,7 @@ class RedisListStore(LimitedStore):
         self._operator = ListOperator(self.scripts, rows, self._turns)
         self._reads = ListReads(self.scripts, rows)
         self.sweeps = ListSweeps(self.scripts, self._turns, self._operator, self._rng, lambda: self.telemetry)
+        self.workers = ListWorkers(self.scripts, lambda: self._turns.now, self.sweeps.now_us)
 
     @property
     def operations(self) -> BulkOperations:
@@ -255,7 +257,9 @@ class RedisListStore(LimitedStore):
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
         job = await self.get(job_id, requester_id)
-        return await self._reads.why(job, await self.paused(), await self.now_us())
+        now = await self.now_us()
+        service = await self.workers.service_for(job, now) if job.state is State.SCHEDULED else None
+        return await self._reads.why(job, await self.paused(), now, service)
 
     async def search(self, query: Search) -> SearchPage:  # noqa: ARG002
         self.refuse("search jobs")

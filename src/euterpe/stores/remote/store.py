@@ -50,10 +50,11 @@ from euterpe.stores.remote.documents import (
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.operations import RemoteOperations
 from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, whose, with_token
+from euterpe.stores.remote.workers import RemoteWorkers
 from euterpe.stores.sql.reads.search import check_search
 from euterpe.wire.attempt_logs import attempt_logs_of
 from euterpe.wire.operating import PausesDocument, PurgeAnswer
-from euterpe.wire.worker import OWN_SPANS
+from euterpe.wire.worker import OWN_REGISTRATION, OWN_SPANS
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
 
@@ -86,6 +87,7 @@ class HttpStore(LimitedStore):
             Capability.SEARCH,
             Capability.BULK,
             Capability.LOG_LINES,
+            Capability.WORKERS,
         }
     )
     """A key speaks for one requester, and the control plane decides the rest."""
@@ -96,11 +98,14 @@ class HttpStore(LimitedStore):
         self._session = ControlPlaneSession(url)
         self.operations = RemoteOperations(self._session)
         self._turns = RemoteExchange(self._session)
+        self.workers = RemoteWorkers(self._session)
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def open(self) -> None:
         self._slots = asyncio.Semaphore(AT_ONCE)
         await self._session.open()
+        name, value = OWN_REGISTRATION
+        self._session.say_always(name.decode(), value.decode())
 
     def expect_leases_of(self, seconds: float) -> None:
         """The control plane has said itself how long a lease is."""

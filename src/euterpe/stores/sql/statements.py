@@ -49,6 +49,7 @@ TABLES: Final = (
     "euterpe_unique_jobs",
     "euterpe_crons",
     "euterpe_attempt_logs",
+    "euterpe_workers",
 )
 
 _NOW: Final = {

@@ -75,6 +75,7 @@ from euterpe.stores.sql.reads.peek import peek
 from euterpe.stores.sql.reads.why import why
 from euterpe.stores.sql.serving import Serving
 from euterpe.stores.sql.submit_batcher import SubmitBatcher
+from euterpe.stores.sql.workers import SqlWorkers
 
 OUTAGE_WAIT_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
 SHORTEST_OUTAGE_WAIT_S: Final = 0.1
@@ -99,6 +100,7 @@ class SqlStore:
         self.outbox = Outbox(engine)
         self.rates = SqlKeyRates(engine)
         self.crons = SqlCrons(engine)
+        self.workers = SqlWorkers(engine)
         self.serving = Serving(engine, self.rng, self.ends)
         self._wakeups: Wakeups | None = None
         self._notifies_before_commit: NotifiesBeforeCommit | None = None

@@ -18,6 +18,7 @@ import msgspec
 
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.outcome import Failed, Outcome, Success
+from euterpe.model.claims.presence import BreakerState, TrippedBreaker
 from euterpe.model.failures.circuit_breaker import (
     SLICES_PER_WINDOW,
     BreakerCode,
@@ -227,6 +228,21 @@ class QueueBreakers:
         due = [c.circuit.retry_in_us / 1e6 for c in self._circuits.values() if not c.is_closed and c.prober is None]
         return min([poll_s, *(max(SHORTEST_WAIT_S, wait_s) for wait_s in due)])
 
+    @property
+    def changes(self) -> int:
+        """Grows whenever one of them opens or closes."""
+        return self._shared.changes
+
+    def tripped(self) -> dict[str, TrippedBreaker]:
+        """By queue, those that are not closed."""
+        if not self._shared.tripped:
+            return {}
+        return {
+            queue: TrippedBreaker(_TRIPPED[circuit.circuit.code], circuit.circuit.retry_in_us)
+            for queue, circuit in self._circuits.items()
+            if not circuit.is_closed
+        }
+
     def close(self) -> None:
         """The worker ends: its probes are somebody else's to make."""
         for circuit in self._circuits.values():
@@ -248,6 +264,9 @@ class QueueBreakers:
             if self._told.get(queue) is not code:
                 self._told[queue] = code
                 self._telemetry.breaker_state(queue, code)
+
+
+_TRIPPED: Final = {BreakerCode.HALF_OPEN: BreakerState.HALF_OPEN, BreakerCode.OPEN: BreakerState.OPEN}
 
 
 def _counts_as_failed(outcome: Outcome | None) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from euterpe.model.diagnosis.facts import JobFacts
+from euterpe.model.diagnosis.facts import JobFacts, WaitingType
 from euterpe.model.diagnosis.finding import Check, Complaint, error, warning
 from euterpe.service.doctor.wording import DAY_US, HOUR_US, MINUTE_US, listed, told
 
-IDLE_US: Final = 5 * MINUTE_US
-"""Longer than any worker takes to notice a job."""
+IDLE_US: Final = 2 * MINUTE_US
+"""Longer than a worker takes to start, and to notice a job."""
 OLD_US: Final = HOUR_US
-UNSERVED_US: Final = 10 * MINUTE_US
 FEW: Final = 20
 """Ends; of fewer, no rate is worth telling."""
 BAD_RATE: Final = 0.2
@@ -39,32 +38,51 @@ def overdue(facts: JobFacts) -> Complaint | None:
 
 def workers(facts: JobFacts) -> Complaint | None:
     oldest = max((w.oldest_age_us for w in facts.waiting), default=0)
-    if oldest < IDLE_US or facts.workers or facts.ended_lately:
+    if oldest < IDLE_US or facts.workers or any(not worker.facts.stopping for worker in facts.alive):
         return None
     return error(
-        f"jobs have waited for {told(oldest)}; no worker holds a job, and none has ended in the last hour",
-        "start one: euterpe worker myapp:queue",
+        f"jobs have waited for {told(oldest)}, and no worker is alive", "start one: euterpe worker myapp:queue"
     )
 
 
+def _is_served(facts: JobFacts, waiting: WaitingType) -> bool:
+    return any(worker.listens_to(waiting.queue) and worker.knows(waiting.type) for worker in facts.alive)
+
+
 def unserved_types(facts: JobFacts) -> Complaint | None:
-    """Of a queue that somebody works on. Where nobody works at all, that is the complaint."""
-    if not facts.served_types:
+    """Where nobody works at all, that is the complaint."""
+    if not facts.alive:
         return None
-    old = [w for w in facts.waiting if w.oldest_age_us > UNSERVED_US and w.type not in facts.served_types]
+    old = [w for w in facts.waiting if w.oldest_age_us > IDLE_US and not _is_served(facts, w)]
     paused = {(p.kind, p.name) for p in facts.pauses}
     unserved = [w for w in old if ("queue", w.queue) not in paused and ("type", w.type) not in paused]
     if not unserved:
         return None
     names = listed(sorted({f"{w.type} (queue {w.queue}, {w.count:,})" for w in unserved}))
     return warning(
-        f"no worker seems to know these types: {names}",
-        "start a worker whose app declares them and that consumes this queue, or `euterpe jobs cancel -q type:NAME`",
+        f"no worker that is alive takes from these queues and knows these types: {names}",
+        "start a worker whose app declares them and that takes from this queue, or `euterpe jobs cancel -q type:NAME`",
+    )
+
+
+def circuit_breakers(facts: JobFacts) -> Complaint | None:
+    names = {queue for worker in facts.alive for queue in worker.facts.breakers}
+    if not names:
+        return None
+    told_of = []
+    for queue in sorted(names):
+        listening = [worker for worker in facts.alive if queue in worker.facts.queues]
+        tripped = sum(queue in worker.facts.breakers for worker in listening)
+        told_of.append(f"{queue} (on {tripped} of {len(listening)} workers)")
+    return warning(
+        f"circuit breakers are open: too many jobs of {listed(told_of)} failed, and these queues are left alone",
+        "`euterpe failures list` tells what fails; `euterpe workers list` which worker, and mend what its jobs need",
     )
 
 
 def queue_age(facts: JobFacts) -> Complaint | None:
-    late = sorted({w.queue for w in facts.waiting if w.oldest_age_us > OLD_US and w.type in facts.served_types})
+    old = [w for w in facts.waiting if w.oldest_age_us > OLD_US]
+    late = sorted({w.queue for w in old if w.type in facts.served_types or _is_served(facts, w)})
     if not late:
         return None
     return warning(
@@ -124,6 +142,7 @@ CHECKS: Final[tuple[Check[JobFacts], ...]] = (
     Check("expired_leases", "jobs of lost workers are taken back", expired_leases),
     Check("overdue_jobs", "due jobs are scheduled", overdue),
     Check("unserved_types", "every type that waits has a worker", unserved_types),
+    Check("circuit_breakers", "no circuit breaker is open", circuit_breakers),
     Check("queue_age", "no queue falls behind", queue_age),
     Check("parked_jobs", "no concurrency key is full for long", parked),
     Check("paused", "nothing is paused that has jobs", pauses),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from euterpe.model.claims.presence import LiveWorker
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.reading.overview import (
     COUNTED,
@@ -28,6 +29,7 @@ from euterpe.stores.sql.dashboard.graph import children_of, graph_around
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.reads.scan import NEWEST
+from euterpe.stores.sql.workers import live_workers
 
 QUEUES_SHOWN: Final = 100
 WAITING_COUNTED: Final = 10_000
@@ -86,6 +88,7 @@ def overview(requester_id: str | None) -> Program[Overview]:
         times=[_times(row) for row in times if row[2] is not None],
         outbox=outbox,
         paused=paused,
+        alive=(yield from _alive(requester_id)),
     )
 
 
@@ -140,7 +143,13 @@ def workers(requester_id: str | None) -> Program[Workers]:
     running = yield from _running(requester_id)
     rows = yield one("dashboard/last_seen", limit=LOOKED_AT, requester_id=requester_id)
     paused = yield from _paused(requester_id, backlog, running)
-    return Workers(now, backlog, running, [SeenWorker(*row) for row in rows], paused)
+    alive = yield from _alive(requester_id)
+    return Workers(now, backlog, running, [SeenWorker(*row) for row in rows], paused, alive)
+
+
+def _alive(requester_id: str | None) -> Program[list[LiveWorker]]:
+    """What workers tell of themselves names queues and types of everybody."""
+    return (yield from live_workers()) if requester_id is None else []
 
 
 def _paused(requester_id: str | None, backlog: list[Backlog], running: list[Running]) -> Program[list[tuple[str, str]]]:

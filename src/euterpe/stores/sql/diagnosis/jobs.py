@@ -8,6 +8,7 @@ from typing import Final
 from euterpe.model.diagnosis.facts import JobFacts, OutboxFacts, PauseFact, ReceiverFact, WaitingType
 from euterpe.model.state import State
 from euterpe.stores.sql.program import Program, Row, one
+from euterpe.stores.sql.workers import live_workers
 
 MINUTE_US: Final = 60_000_000
 HOUR_US: Final = 60 * MINUTE_US
@@ -49,6 +50,7 @@ def job_facts() -> Program[JobFacts]:
         waiting=tuple(waiting),
         served_types=frozenset(served),
         workers=(yield one("diagnosis/workers"))[0][0],
+        alive=tuple((yield from live_workers())),
         ended_lately=sum(lately.values()),
         failed_lately=lately[State.FAILED] + lately[State.DEAD_LETTER],
         old_failed=(yield one("diagnosis/old_failed", limit=COUNTED, age_us=OLD_FAILED_US))[0][0],

@@ -20,6 +20,7 @@ from euterpe.stores.sql.jobs.unique import forget_unique
 from euterpe.stores.sql.maintenance import sweep
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.workers import forget_silent
 
 BATCH: Final = 500
 
@@ -119,6 +120,7 @@ class Sweeps:
         keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
         await self._all(lambda: sweep.prune_tombstones(keep_us, BATCH))
         await self._all(lambda: sweep.prune_operations(retention.tombstones_us, BATCH))
+        await self._engine.write(forget_silent)
         return jobs
 
     async def expire_keys(self) -> int:

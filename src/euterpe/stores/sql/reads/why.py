@@ -10,6 +10,7 @@ from euterpe.model.state import State
 from euterpe.stores.sql.maintenance.operator import missing, possible_id
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.rows import limit_key
+from euterpe.stores.sql.workers import service_for
 
 
 def why(job_id: str, requester_id: str | None) -> Program[Explanation]:
@@ -38,7 +39,11 @@ def _in_queue(found: Situation) -> Program[Situation]:
     ((ahead, looked_at),) = yield one(
         "jobs_ahead", queue=found.queue, priority=found.priority, seq=found.seq, limit=AHEAD_LIMIT + 1
     )
-    return msgspec.structs.replace(found, ahead=looked_at if looked_at > AHEAD_LIMIT else int(ahead))
+    return msgspec.structs.replace(
+        found,
+        ahead=looked_at if looked_at > AHEAD_LIMIT else int(ahead),
+        service=(yield from service_for(found.queue, found.type, found.now)),
+    )
 
 
 def _situation(row: Row) -> Situation:

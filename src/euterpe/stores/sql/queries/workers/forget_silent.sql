@@ -1,0 +1,3 @@
+-- What workers have left that fell silent.
+DELETE FROM euterpe_workers WHERE expires_at <= {{now}}
+RETURNING worker_id

@@ -1,0 +1,2 @@
+-- A worker has ended.
+DELETE FROM euterpe_workers WHERE worker_id = :worker_id

@@ -1,0 +1,111 @@
+"""The words about workers over HTTP: who is alive."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from euterpe.model.claims.presence import LISTED, BreakerState, LiveWorker, Presence, TrippedBreaker, WorkerFacts
+from euterpe.model.reading.document import rfc3339
+from euterpe.wire.jobs import Timestamp
+from euterpe.wire.worker import Registration
+
+SECOND_US: Final = 1_000_000
+
+
+class WorkersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many at most."""
+
+    limit: Annotated[int, Meta(ge=1, le=LISTED)] = LISTED
+
+
+class BreakerDocument(msgspec.Struct, frozen=True):
+    """A circuit breaker that is not closed. `until`: when it lets one job through."""
+
+    state: Literal["open", "half_open"]
+    until: Timestamp | None
+
+
+class WorkerDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker that was heard of lately. What is null is not known; `types` null: it takes what it is given."""
+
+    worker_id: str
+    queues: list[str]
+    types: list[str] | None
+    slots: int | None
+    running: int | None
+    host: str | None
+    pid: int | None
+    version: str | None
+    stopping: bool
+    breakers: dict[str, BreakerDocument]
+    started_at: Timestamp
+    seen_at: Timestamp
+
+
+class WorkersDocument(msgspec.Struct, frozen=True):
+    """Who is alive, by name."""
+
+    workers: list[WorkerDocument]
+
+
+def worker_document(worker: LiveWorker) -> WorkerDocument:
+    facts = worker.facts
+    return WorkerDocument(
+        worker_id=worker.worker_id,
+        queues=list(facts.queues),
+        types=None if facts.types is None else list(facts.types),
+        slots=facts.slots,
+        running=facts.running,
+        host=facts.host,
+        pid=facts.pid,
+        version=facts.version,
+        stopping=facts.stopping,
+        breakers={
+            queue: BreakerDocument(breaker.state.value, rfc3339(worker.seen_at + breaker.retry_in_us))
+            for queue, breaker in facts.breakers.items()
+        },
+        started_at=rfc3339(worker.started_at) or "",
+        seen_at=rfc3339(worker.seen_at) or "",
+    )
+
+
+def presence_of(worker_id: str, said: Registration) -> Presence:
+    """What a worker told of itself in a turn."""
+    facts = WorkerFacts(
+        queues=tuple(said.queues),
+        types=None if said.types is None else tuple(said.types),
+        slots=said.slots,
+        running=said.running,
+        host=said.host,
+        pid=said.pid,
+        version=said.version,
+        stopping=said.stopping,
+        breakers={
+            queue: TrippedBreaker(BreakerState(breaker.state), round(breaker.retry_in_seconds * SECOND_US))
+            for queue, breaker in said.breakers.items()
+        },
+    )
+    return Presence(worker_id=worker_id, facts=facts, up_us=round(said.up_seconds * SECOND_US))
+
+
+WORKERS_EXAMPLE: Final[dict[str, Any]] = {
+    "workers": [
+        {
+            "worker_id": "web-1:6a1f1c7e-4a77-4c0f-9d77-0f3a4b1c2d3e",
+            "queues": ["default"],
+            "types": ["report.render"],
+            "slots": 100,
+            "running": 3,
+            "host": "web-1",
+            "pid": 4711,
+            "version": "0.1.0",
+            "stopping": False,
+            "breakers": {"default": {"state": "open", "until": "2026-01-15T12:00:20.000000Z"}},
+            "started_at": "2026-01-15T11:00:00.000000Z",
+            "seen_at": "2026-01-15T12:00:00.000000Z",
+        }
+    ]
+}
