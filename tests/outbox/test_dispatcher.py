@@ -167,16 +167,14 @@ async def test_retry_after_is_honoured(backend: Backend) -> None:
 
 async def test_a_receiver_that_hangs_does_not_delay_the_others(backend: Backend) -> None:
     # A deadline that no busy machine reaches by itself.
-    patient = dispatching(backend, deadline_s=40.0, grace_s=0.1)
+    patient = dispatching(backend, deadline_s=100.0, grace_s=0.1)
     async with receiving(lambda _got: None) as hung, receiving() as well, patient:
         for _ in range(20):
             await make_ended_job(backend, hung.url, callback_events="terminal")
         await hung.wait_for(1)
-        started = time.monotonic()
         for _ in range(50):
             await make_ended_job(backend, well.url, callback_events="terminal")
-        await well.wait_for(50)
-        assert time.monotonic() - started < 30.0, "the good receiver waited for the deadline of the one that hangs"
+        await well.wait_for(50, 60)
         assert len(hung.got) <= 2
 
 
