@@ -205,7 +205,7 @@ async def test_a_client_that_does_not_read_its_answer_is_cut_off(sqlite_url: str
 
 async def until_only(plane: Plane, count: int) -> None:
     """Wait until the server has at most so many connections."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while len(plane.connections) > count:  # noqa: ASYNC110  # the server notices by itself
             await asyncio.sleep(0.02)
 
