@@ -143,7 +143,7 @@ async def test_listeners_hear_of_the_job_at_the_commit_and_not_before(store: Sql
         await store.submit_unit_on(mail(queue="later", delay_us=10**9), caller, "euterpe_test_joined")
         await listener.fetchval("SELECT 1")
         assert heard.empty()
-    assert await asyncio.wait_for(heard.get(), 10) == "reports"
+    assert await asyncio.wait_for(heard.get(), 30) == "reports"
     await listener.fetchval("SELECT 1")
     assert heard.empty()
     await caller.close()

@@ -56,7 +56,7 @@ async def test_opens_and_closes_that_were_cut_off_leave_no_connections(
         count = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}'"
         return rows(fresh_postgres_url, count) == [(0,)]
 
-    await until(all_gone, within_s=5)
+    await until(all_gone, within_s=30)
 
 
 class Foreign(Exception):
@@ -70,7 +70,7 @@ async def test_an_error_that_no_driver_has_is_raised_by_open_on_sqlite(sqlite_ur
 
     engine = SqliteEngine(sqlite_path(sqlite_url), library=Broken())
     with pytest.raises(Foreign):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await engine.open()
     assert not engine.is_open
 
@@ -83,5 +83,5 @@ async def test_an_error_that_no_driver_has_is_raised_by_open_on_postgres(
 
     monkeypatch.setattr("asyncpg.connect", broken)
     with pytest.raises(Foreign):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await PostgresEngine(fresh_postgres_url).open()

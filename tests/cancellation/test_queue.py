@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -104,7 +105,7 @@ async def test_an_operation_that_is_cut_off_leaves_a_queue_that_works(url: str, 
     async with Queue(url) as queue:
         for at in range(MOST_POINTS):
             was_cut = await cut_off(await prepare(queue, at), at, when)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 acknowledged += await _traffic(queue, at)
             if not was_cut:
                 break
@@ -126,14 +127,18 @@ async def test_a_queue_whose_opening_was_cut_off_can_be_opened(url: str, when: W
 
     for at in range(MOST_POINTS):
         was_cut = await cut_off(open_and_close(), at, when)
-        async with asyncio.timeout(10), queue:
+        async with asyncio.timeout(30), queue:
             await queue.submit("t")
         if not was_cut:
             break
     assert rows(url, "SELECT count(*) FROM inbox_jobs") == [(at + 1,)]
 
 
-async def test_a_migration_that_was_cut_off_can_be_made(fresh_postgres_url: str) -> None:
+async def test_a_migration_that_was_cut_off_can_be_made(
+    fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"migrates_{secrets.token_hex(4)}"
+    monkeypatch.setattr("euterpe.stores.sql.postgres.session.APPLICATION", name)
     for at in range(MOST_POINTS):
         store = connect(fresh_postgres_url).store
         was_cut = await cut_off(store.migrate(), at, When.WAITING)
@@ -141,7 +146,7 @@ async def test_a_migration_that_was_cut_off_can_be_made(fresh_postgres_url: str)
             break
     async with Queue(fresh_postgres_url) as queue:
         await queue.submit("t")
-    await until(lambda: _nobody_is_in_a_transaction(fresh_postgres_url), within_s=5)
+    await until(lambda: _nobody_is_in_a_transaction(fresh_postgres_url, name), within_s=30)
 
 
 async def test_work_that_is_cut_off_as_it_starts_leaves_nothing_behind(url: str) -> None:
@@ -164,7 +169,7 @@ async def test_work_that_is_cut_off_as_it_starts_leaves_nothing_behind(url: str)
                 await asyncio.wait({starting})
                 break
             # A connection that was cut off is asked and rolled back in a task of its own, which ends.
-            await until(lambda n=tasks: _are_left(n), within_s=5)  # type: ignore[misc]
+            await until(lambda n=tasks: _are_left(n), within_s=30)  # type: ignore[misc]
             assert _children() == before
             worker = asyncio.ensure_future(queue.work(concurrency=2, lease="5s"))
             assert await job.result("20s") == "done"
@@ -187,8 +192,8 @@ def _children() -> set[int]:
     return {child.pid for child in psutil.Process().children() if "euterpe" in " ".join(child.cmdline())}
 
 
-async def _nobody_is_in_a_transaction(url: str) -> bool:
-    asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'euterpe' AND xact_start IS NOT NULL"
+async def _nobody_is_in_a_transaction(url: str, name: str) -> bool:
+    asked = f"SELECT count(*) FROM pg_stat_activity WHERE application_name = '{name}' AND xact_start IS NOT NULL"
     return rows(url, asked) == [(0,)]
 
 

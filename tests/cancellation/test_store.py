@@ -52,7 +52,7 @@ async def test_an_operation_that_is_cut_off_takes_nothing_else_along(
         acknowledged: list[str] = []
         for at in range(MOST_POINTS):
             was_cut = await cut_off(await operation(store, at), at, when)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 acknowledged += await _traffic(store, at)
             if not was_cut:
                 break
@@ -124,9 +124,9 @@ async def _nothing_is_open(store: SqlStore, url: str) -> None:
         return
     engine = store.engine
     assert isinstance(engine, PostgresEngine)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         async with _all_connections(engine) as pids:
-            await until(lambda: _all_idle(url, pids), within_s=5)
+            await until(lambda: _all_idle(url, pids), within_s=30)
 
 
 @asynccontextmanager

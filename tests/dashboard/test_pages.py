@@ -189,7 +189,7 @@ async def test_a_live_page_sends_its_body_when_something_changed_and_ends_with_t
         assert live is not None
         assert live[1] == "/dashboard/live/jobs?q=state:scheduled"
         token = form_token(shown)
-        async with asyncio.timeout(20), client.stream("GET", live[1]) as stream:
+        async with asyncio.timeout(30), client.stream("GET", live[1]) as stream:
             lines = stream.aiter_lines()
             assert "No job matches" in await _next_page(lines)
             await site.submit(type="brand.new")

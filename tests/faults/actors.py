@@ -252,7 +252,7 @@ async def writer(line: Line, url: str, for_s: float, number: int) -> None:
         line.report(waits)
 
 
-async def patiently(write: Callable[[], Awaitable[T]], within_s: float = 20.0) -> T:
+async def patiently(write: Callable[[], Awaitable[T]], within_s: float = 30.0) -> T:
     """Again and again while the database is away, as a worker does."""
     ends_at = time.monotonic() + within_s
     while True:

@@ -87,7 +87,7 @@ async def test_calls_that_are_cut_off_leave_no_transaction_to_the_next_client(th
     acknowledged = []
     for at in range(40):
         was_cut = await cut_off(store.submit(Submission(type="t", idempotency_key=f"k{at}")), at, When.WAITING)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             acknowledged.append((await store.submit(Submission(type="after"))).job_id)
         if not was_cut:
             break

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 import threading
-import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -297,17 +298,21 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
     assert complaints_about(lived_in().render()[1].decode()) == ""
 
 
-def test_recording_a_batch_costs_less_than_a_microsecond_a_job() -> None:
-    """The fastest of many rounds: what the code costs, not what the neighbours on this machine do."""
-    metrics = Metrics(["media"])
-    durations_s = [0.001 * (number % 700) for number in range(500)]
-    best_s = float("inf")
-    for _ in range(50):
-        began_s = time.perf_counter()
+def test_recording_a_batch_costs_two_lookups_in_c_a_job_and_no_call_of_python() -> None:
+    """That is less than a microsecond a job on any machine of these years, and how fast this one is does not matter."""
+
+    def calls(jobs: int) -> Counter[str]:
+        metrics, counted = Metrics(["media"]), Counter[str]()
+        durations_s = [0.001 * (number % 700) for number in range(jobs)]
+        sys.setprofile(lambda _frame, event, _called: counted.update([event]))
         metrics.claimed("media", durations_s)
-        metrics.settled("media", "completed", 500, durations_s)
-        best_s = min(best_s, time.perf_counter() - began_s)
-    assert best_s / 500 < 1e-6, f"{best_s / 500 * 1e9:.0f} ns a job"
+        metrics.settled("media", "completed", jobs, durations_s)
+        sys.setprofile(None)
+        return counted
+
+    few, many = calls(10), calls(510)
+    assert many["call"] == few["call"]
+    assert many["c_call"] - few["c_call"] == 2 * 500
 
 
 def test_nothing_of_prometheus_clients_locked_counters_is_used() -> None:

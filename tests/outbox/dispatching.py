@@ -81,7 +81,7 @@ async def dispatching(
                 await task
 
 
-async def until_settled(backend: Backend, event_ids: set[str] | None = None, timeout_s: float = 20) -> dict[str, str]:
+async def until_settled(backend: Backend, event_ids: set[str] | None = None, timeout_s: float = 30) -> dict[str, str]:
     """Wait until no event is under way any more; returns the states by event id."""
     async with asyncio.timeout(timeout_s):
         while True:
@@ -91,7 +91,7 @@ async def until_settled(backend: Backend, event_ids: set[str] | None = None, tim
             await asyncio.sleep(0.01)
 
 
-async def until_one_is_put_off(backend: Backend, timeout_s: float = 20) -> OutboxEvent:
+async def until_one_is_put_off(backend: Backend, timeout_s: float = 30) -> OutboxEvent:
     async with asyncio.timeout(timeout_s):
         while True:
             for _, event in await backend.store.outbox.search():

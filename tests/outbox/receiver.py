@@ -47,7 +47,7 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
-    async def wait_for(self, count: int, timeout_s: float = 20) -> None:
+    async def wait_for(self, count: int, timeout_s: float = 30) -> None:
         async with asyncio.timeout(timeout_s), self._changed:
             await self._changed.wait_for(lambda: len(self.got) >= count)
 

@@ -32,7 +32,7 @@ async def test_no_event_is_lost_when_the_dispatcher_is_killed(backend: Backend, 
                 if child.returncode is None:
                     child.kill()
             killed += 1
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 while any(event.state == "running" for _, event in await backend.store.outbox.search(limit=100)):
                     await sql(backend.store).sweeps.reclaim_events()
                     await asyncio.sleep(0.02)

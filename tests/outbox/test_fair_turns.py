@@ -28,11 +28,12 @@ async def test_receivers_of_one_requester_that_hang_do_not_delay_the_first_webho
         for receiver in hung:
             await make_ended_job(backend, receiver.url, callback_events="terminal", requester_id="greedy")
         well = await stack.enter_async_context(receiving())
-        await stack.enter_async_context(dispatching(backend, grace_s=0.1))
+        # A deadline that no busy machine reaches by itself.
+        await stack.enter_async_context(dispatching(backend, deadline_s=100.0, grace_s=0.1))
         await hung[0].wait_for(1)
         for count in (1, 2):
             await make_ended_job(backend, well.url, callback_events="terminal", requester_id="modest")
-            await well.wait_for(count, 8)
+            await well.wait_for(count, 30)
 
 
 async def test_when_all_slots_for_unproven_receivers_hang_the_next_one_is_somebody_elses(backend: Backend) -> None:
@@ -45,7 +46,7 @@ async def test_when_all_slots_for_unproven_receivers_hang_the_next_one_is_somebo
         await hung.wait_for(0)
         well = await stack.enter_async_context(receiving())
         await make_ended_job(backend, well.url, callback_events="terminal", requester_id="modest")
-        await well.wait_for(1, 8)
+        await well.wait_for(1, 30)
 
 
 async def make_events(backend: Backend, requester: str, count: int, url: str) -> None:

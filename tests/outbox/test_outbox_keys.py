@@ -44,13 +44,13 @@ async def running(backend: Backend, watched: Watched, **environ: str) -> tuple[D
 
 async def ended(dispatcher: Dispatcher, task: asyncio.Task[None], egress: Egress) -> None:
     dispatcher.stop()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         await task
     await egress.__aexit__(None, None, None)
 
 
 async def until(true: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while not true():  # noqa: ASYNC110  # lists have no events
             await asyncio.sleep(0.005)
 

@@ -31,7 +31,7 @@ async def prove(backend: Backend, receiver: Receiver, requester_id: str = "local
 
 
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while not await true():  # noqa: ASYNC110  # what is waited for lies in the database
             await asyncio.sleep(0.01)
 
@@ -143,7 +143,7 @@ async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claime
         await make_ended_job(backend, other.url, callback_events="terminal", requester_id="other")
         await other.wait_for(2)
         await make_ended_job(backend, newcomer.url, callback_events="terminal", requester_id="new")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while not dispatcher._should_claim:  # noqa: ASYNC110  # its next look, for which it has no slot
                 await asyncio.sleep(0.005)
         assert many.gate is not None

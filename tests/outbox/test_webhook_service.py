@@ -81,7 +81,7 @@ async def states(queue: Queue) -> list[str]:
 
 
 async def until_all_are(state: str, queue: Queue, count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(30):
         while True:
             if await states(queue) == [state] * count:
                 return
@@ -117,7 +117,7 @@ async def test_a_users_script_in_its_own_process_delivers_and_ends_when_told(
             await receiver.wait_for(6)
             await until_all_are("completed", queue, 6)
             script.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 assert await script.wait() == 0
         finally:
             if script.returncode is None:
@@ -204,7 +204,7 @@ async def test_without_keys_it_warns_once_and_leaves_the_events_to_others(
             async with working(queue):
                 job = await queue.submit(greet.with_args(name="ada"), callback_url=receiver.url)
                 assert await job.result("20s") == {"hello": "ada"}
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(30):
                     await looked.wait()
                 assert await states(queue) == ["scheduled", "scheduled"]
                 warnings = [record.getMessage() for record in caplog.records if record.name == "euterpe.outbox"]
@@ -230,7 +230,7 @@ async def test_a_bad_setting_is_named_and_variables_of_other_programs_do_no_harm
         with caplog.at_level(logging.WARNING, logger="euterpe.outbox"):
             async with working(queue):
                 await queue.submit(greet.with_args(name="ada"), callback_url=receiver.url, callback_events="terminal")
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(30):
                     while not caplog.records:  # noqa: ASYNC110  # a log has no event to wait for
                         await asyncio.sleep(0.01)
                 told = caplog.text

@@ -335,7 +335,7 @@ async def test_a_cancel_and_a_timeout_pass_through_middleware_that_swallows_them
 
     async with working(queue, lease="1s"):
         job = await hangs.submit()
-        await asyncio.wait_for(began.wait(), 10)
+        await asyncio.wait_for(began.wait(), 30)
         await job.cancel()
         assert (await job.wait("10s")).state is State.CANCELLED
         late = await (await slow.submit()).wait("10s")

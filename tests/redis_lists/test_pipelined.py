@@ -72,7 +72,7 @@ async def test_a_lost_connection_is_told_or_tried_again(redis_url: str, hot: Pip
             await client.execute("PING")
         waiting = asyncio.create_task(hot.execute("BLPOP", "nothing", "5", wait_s=5))
         again = asyncio.create_task(patient.execute("BLPOP", "later", "5", wait_s=5))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(blocked(raw)) < 2:  # noqa: ASYNC110  # Redis says when they wait
                 await asyncio.sleep(0.005)
         for client_id in blocked(raw):

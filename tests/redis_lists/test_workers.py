@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -70,7 +69,7 @@ async def test_handlers_of_every_kind_run_and_tell(queue: Queue) -> None:
             await slow.result(timeout="10s")
         await (await queue.submit("parent")).result(timeout="10s")
         asked = await queue.submit("stubborn")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while (await queue.get(asked.id)).progress is None:  # noqa: ASYNC110  # its handler says when it runs
                 await asyncio.sleep(0.01)
         await queue.cancel(asked.id, force=True)
@@ -82,8 +81,9 @@ async def test_handlers_of_every_kind_run_and_tell(queue: Queue) -> None:
 
 
 async def test_a_worker_of_another_process_is_woken_by_a_token(redis_url: str) -> None:
-    """Two queues share nothing in this process but the loop, and neither polls."""
-    ours, theirs = Queue(redis_url), Queue(redis_url)
+    """Two queues share nothing in this process but the loop, and neither polls. A look without a token would take two
+    minutes."""
+    ours, theirs = Queue(redis_url), Queue(f"{redis_url}?brpoplpush_timeout=120s")
     started = asyncio.Event()
 
     @theirs.job("wake")
@@ -93,12 +93,10 @@ async def test_a_worker_of_another_process_is_woken_by_a_token(redis_url: str) -
     async with ours, theirs:
         working = asyncio.create_task(theirs.work(concurrency=1, poll="60s"))
         await ours.submit("wake")
-        await asyncio.wait_for(started.wait(), 20)
+        await asyncio.wait_for(started.wait(), 30)
         started.clear()
-        begun = time.monotonic()
         await ours.submit("wake", priority="bulk")
-        await asyncio.wait_for(started.wait(), 20)
-        assert time.monotonic() - begun < 0.5, "half of the time that a look without a token would take"
+        await asyncio.wait_for(started.wait(), 30)
         working.cancel()
         with suppress(asyncio.CancelledError):
             await working
@@ -138,7 +136,7 @@ async def test_producer_and_worker_make_the_pipeline_of_the_document(tmp_path: P
     with redis.Redis.from_url(redis_url, decode_responses=True) as raw:
         async with producing:
             making = asyncio.create_task(produce(config, producing, tree, job_maker(config, tree), stop))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(30):
                 while raw.llen("in:high") + raw.llen("in:low") < 2:  # noqa: ASYNC110  # the producer fills them
                     await asyncio.sleep(0.01)
             assert raw.exists("jobqueue:rate_limit:producer"), "the rate is kept in Redis"
@@ -195,7 +193,7 @@ async def test_what_another_program_puts_there_is_found_when_the_wait_ends(redis
         working = asyncio.create_task(queue.work(concurrency=1, poll="60s"))
         with redis.Redis.from_url(redis_url) as raw:
             raw.lpush(HIGH, foreign())
-        await asyncio.wait_for(done.wait(), 20)
+        await asyncio.wait_for(done.wait(), 30)
         working.cancel()
         with suppress(asyncio.CancelledError):
             await working

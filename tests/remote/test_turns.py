@@ -21,6 +21,7 @@ from euterpe.server.http.limits import Limits
 from euterpe.stores.remote.session import ControlPlaneSession
 from euterpe.stores.remote.store import HttpStore
 from tests.server.plane import Plane, running_plane
+from tests.wakeups.crew import until
 
 ASK = ClaimRequest(worker_id="w-1", limit=1000)
 
@@ -101,6 +102,17 @@ async def test_a_body_over_the_servers_limit_is_halved_until_it_fits(url: str, p
             await store.settle([Report(again[0], Success(b'"' + b"x" * 20_000 + b'"'))])
 
 
+async def test_an_idle_turn_waits_for_work_to_come(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("euterpe.stores.remote.store.WAIT_MS", 60_000)
+    async with client_of(plane) as store:
+        waiting = asyncio.create_task(store.exchange([], ASK))
+        await until(lambda: any(group._waiters for group in plane.app._coordinator._groups.values()))
+        assert not waiting.done()
+        await store.submit(Submission(type="t"))
+        _, claims = await asyncio.wait_for(waiting, 30)
+        assert len(claims) == 1
+
+
 async def test_a_control_plane_without_turns_is_named_as_too_old() -> None:
     async def nothing_here(_: web.Request) -> web.Response:
         problem = {"code": "no_such_route", "detail": "nothing is here; /docs shows what there is"}
@@ -115,7 +127,7 @@ async def test_a_control_plane_without_turns_is_named_as_too_old() -> None:
     await store.open()
     try:
         with pytest.raises(EuterpeError, match="older than this client"):
-            await asyncio.wait_for(store.claim(ASK), 10)
+            await asyncio.wait_for(store.claim(ASK), 30)
     finally:
         await store.close()
         await runner.cleanup()

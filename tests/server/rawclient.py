@@ -34,7 +34,7 @@ class RawClient:
             pass
         return sent
 
-    async def rest(self, timeout_s: float = 20) -> bytes:
+    async def rest(self, timeout_s: float = 30) -> bytes:
         """All that comes until the server closes; the test fails when it does not."""
         got = b""
         async with asyncio.timeout(timeout_s):
@@ -45,7 +45,7 @@ class RawClient:
                 pass
         return got
 
-    async def answer(self, timeout_s: float = 20) -> bytes:
+    async def answer(self, timeout_s: float = 30) -> bytes:
         """Head and body of one answer that says its length."""
         async with asyncio.timeout(timeout_s):
             head = await self._reader.readuntil(b"\r\n\r\n")

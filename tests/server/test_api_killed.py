@@ -88,11 +88,11 @@ class Crew:
             await self.progress.wait_for(lambda: len(self.acknowledged) >= count)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_nothing_is_lost_when_the_control_plane_is_killed_again_and_again(url: str) -> None:
     async with running_plane(url) as plane:
         key = await plane.key("submit", "read", "worker")
-    options = ("--lease-s", "1", "--sweep-s", "0.1")
+    options = ("--lease-s", "3", "--sweep-s", "0.1")  # a slow machine reports within the lease, too
     rng = random.Random(20261115)
     with plane_process(url, *options) as first:
         crew = Crew(first.base_url, key)

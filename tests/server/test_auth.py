@@ -113,7 +113,7 @@ async def test_a_revoked_key_works_no_longer_than_the_time_that_keys_are_believe
         assert (await client.get("/jobs")).status_code == 200
         prefix = client.headers["authorization"].removeprefix("Bearer ").split(".")[0]
         await plane.keys.revoke_key(prefix)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while (await client.get("/jobs")).status_code != 401:
                 pass
 

@@ -31,7 +31,7 @@ async def raw(plane: Plane, head: str, *chunks: bytes) -> bytes:
         writer.write(chunk)
     await writer.drain()
     try:
-        return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
     finally:
         writer.close()
 

@@ -132,7 +132,7 @@ async def test_a_handler_that_raises_it_is_retried_or_ends_by_the_status(sqlite_
         worker = asyncio.get_running_loop().create_task(queue.work(stop=stop))
         limited, missing = await call.submit(status=429), await call.submit(status=404)
         ended = await missing.wait("20s")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while (waiting := await queue.get(limited.id)).state is not State.RETRYING:  # noqa: ASYNC110  # no event for it
                 await asyncio.sleep(0.01)
         stop.set()

@@ -53,7 +53,7 @@ async def test_what_was_there_before_counts_and_what_ended_does_not(url: str) ->
     async with limited(url, Quota(waiting_jobs=2)) as (_, client):
         assert is_over(await client.post("/jobs", json={"type": "t"}), "waiting_jobs")
         await client.post("/internal/worker/complete", json=lease_of(await claim_one(client)))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while (await client.post("/jobs", json={"type": "t"})).status_code != 202:  # noqa: ASYNC110  # counted again
                 await asyncio.sleep(0.05)
 

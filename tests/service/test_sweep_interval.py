@@ -44,7 +44,7 @@ async def test_the_interval_sets_the_pace_and_lost_jobs_are_looked_for_every_thi
     store = Counted(enough=60)
     sweeper = Sweeper(store, LocalWakeups(), interval_s=0.01)
     sweeping = asyncio.get_running_loop().create_task(sweeper.run())
-    async with asyncio.timeout(20):  # by the default interval it would take a minute
+    async with asyncio.timeout(30):  # by the default interval it would take a minute
         await store.done.wait()
     sweeper.stop()
     await sweeping

@@ -49,7 +49,7 @@ def rows(app: TopApp, name: str) -> list[list[str]]:
 
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():
             await pilot.pause(0.01)
 

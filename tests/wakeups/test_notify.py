@@ -49,7 +49,7 @@ async def test_a_listener_closed_while_it_opens_leaves_no_error_behind(fresh_pos
 async def test_what_was_announced_just_before_closing_is_still_heard(fresh_postgres_url: str) -> None:
     engine = PostgresEngine(fresh_postgres_url)
     speaking = NotifyWakeups(engine.connect, "euterpe_test")
-    async with asyncio.timeout(10), listening(engine) as heard:
+    async with asyncio.timeout(30), listening(engine) as heard:
         await speaking.open()
         speaking.announce(["mail"])
         await speaking.close()
@@ -65,7 +65,7 @@ async def test_a_lone_submit_notifies_in_its_own_commit_and_the_next_ones_do_not
     await store.open()
     speaking = NotifyWakeups(engine.connect, "euterpe_test")  # never opened: it can say nothing by itself
     store.wakeups = speaking
-    async with asyncio.timeout(10), listening(engine) as heard:
+    async with asyncio.timeout(30), listening(engine) as heard:
         await store.submit(Submission(type="t", queue="mail"))
         await heard.wait()
     monkeypatch.setattr("euterpe.wakeups.postgres_notify.QUIET_S", 60.0)

@@ -99,7 +99,7 @@ async def test_a_message_stays_pending_until_the_end_of_its_job_or_its_return_is
         woken = asyncio.Event()
         stop = core_of(other).wakeups.subscribe(woken.set, ["default"])
         job = await submitter.submit("note", {})
-        await asyncio.wait_for(woken.wait(), 10)
+        await asyncio.wait_for(woken.wait(), 30)
         # Handed on: it was looked at, found to be of use still, and kept.
         await until(lambda: [m.get("hops") for m in messages(client)] == ["1"])
         assert (await other.get(job.id)).state is State.SCHEDULED
@@ -235,7 +235,7 @@ async def test_a_busy_process_hands_a_message_on_to_one_that_is_free(
         woken = asyncio.Event()
         stop = core_of(busy).wakeups.subscribe(woken.set, ["default"])  # It listens and never claims.
         await submitter.submit("note", {"name": "first"})
-        await asyncio.wait_for(woken.wait(), 10)
+        await asyncio.wait_for(woken.wait(), 30)
         async with streams_queue(sqlite_url, redis_url, republish_s=600) as free, working(free) as started:
             for i in range(10):
                 await submitter.submit("note", {"name": f"later {i}"})
@@ -264,10 +264,10 @@ async def test_a_cancel_is_told_by_the_transport_beside_and_is_no_queue_to_read(
         stop = core_of(one).wakeups.subscribe(heard.set, [CANCEL_CHANNEL])
         try:
             core_of(other).wakeups.announce([CANCEL_CHANNEL])
-            await asyncio.wait_for(heard.wait(), 20)
+            await asyncio.wait_for(heard.wait(), 30)
             heard.clear()
             core_of(one).wakeups.announce([CANCEL_CHANNEL])
-            await asyncio.wait_for(heard.wait(), 20)
+            await asyncio.wait_for(heard.wait(), 30)
         finally:
             stop()
     assert not any(CANCEL_CHANNEL.encode() in key for key in redis.Redis.from_url(redis_url).scan_iter())

@@ -22,7 +22,7 @@ async def test_an_error_that_nobody_expected_is_raised_where_it_is_awaited_and_t
             raise errors.pop(0)
 
     line = NewsLine(write)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with pytest.raises(RuntimeError):
             await line.tell(NEWS)
         with pytest.raises(KeyError):
@@ -42,6 +42,6 @@ async def test_news_that_is_dropped_while_it_is_written_keeps_nobody_waiting() -
     told = line.tell(NEWS)
     await writing.wait()
     line.drop()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with pytest.raises(asyncio.CancelledError):
             await told

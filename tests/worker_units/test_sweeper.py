@@ -84,7 +84,7 @@ async def test_the_sweeper_works_off_an_operation_without_a_pause_and_tells_the_
     heard = Heard()
     sweeper = Sweeper(store.sweeps, heard, interval_s=3_600)
     sweeping = asyncio.get_running_loop().create_task(sweeper.run())
-    async with asyncio.timeout(20):  # with a pause between batches it would take hours
+    async with asyncio.timeout(30):  # with a pause between batches it would take hours
         while (await store.operations.get(operation.id)).state is OperationState.RUNNING:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     sweeper.stop()

@@ -84,7 +84,7 @@ class Studio:
                 assert not document["terminal"], document
                 await asyncio.sleep(0.02)
 
-    async def told(self, count: int, timeout_s: float = 20) -> list[Document]:
+    async def told(self, count: int, timeout_s: float = 30) -> list[Document]:
         """The bodies of the verified callbacks, once there are so many."""
         async with asyncio.timeout(timeout_s):
             while len(self.receiver.events) < count:  # noqa: ASYNC110  # the receiver is a thread

@@ -26,6 +26,7 @@ class Script(Generic[Answer_co]):
     name: str
 
 
+HDEL: Final = Command[int]("HDEL")
 HGET: Final = Command[bytes | None]("HGET")
 HGETALL: Final = Command[Record | list[bytes]]("HGETALL")
 HMGET: Final = Command[list[bytes | None]]("HMGET")
@@ -54,6 +55,7 @@ PRUNE: Final = Script[tuple[int, int]]("prune")
 PRUNE_TOMBSTONES: Final = Script[int]("prune_tombstones")
 PURGE: Final = Script[list[bytes]]("purge")
 REAP_ENTRY: Final = Script[bytes]("reap_entry")
+REGISTER: Final = Script[None]("register")
 REQUEST_CANCEL: Final = Script[int]("request_cancel")
 RETRY_FAILED: Final = Script[int]("retry_failed")
 SUBMIT: Final = Script[list[list[bytes]]]("submit")

@@ -9,6 +9,7 @@ import msgspec
 from euterpe.model.claims.presence import LISTED, LiveWorker, Presence, Service, WorkerFacts, service_of
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
+from euterpe.stores.redis_lists.commands import HDEL, HGET, HMGET, REGISTER, ZRANGEBYSCORE, ZREM
 from euterpe.stores.redis_lists.entry import SEPARATOR
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts
 
@@ -36,15 +37,16 @@ class ListWorkers:
         for worker in workers:
             arguments += (worker.worker_id, msgspec.json.encode(worker.facts), worker.up_us, worker.silence_us)
         if workers:
-            await self._scripts.run("register", *arguments)
+            await self._scripts.run(REGISTER, *arguments)
 
     async def unregister(self, worker_id: str) -> None:
-        await self._scripts.read_all([("HDEL", self._told, worker_id), ("ZREM", self._alive, worker_id)])
+        await self._scripts.read(HDEL, self._told, worker_id)
+        await self._scripts.read(ZREM, self._alive, worker_id)
 
     async def list(self, limit: int = LISTED) -> list[LiveWorker]:
         now = await self._now_us()
-        names = await self._scripts.read("ZRANGEBYSCORE", self._alive, f"({now}", "+inf", "LIMIT", 0, limit)
-        told = await self._scripts.read("HMGET", self._told, *names) if names else []
+        names = await self._scripts.read(ZRANGEBYSCORE, self._alive, f"({now}", "+inf", "LIMIT", 0, limit)
+        told = await self._scripts.read(HMGET, self._told, *names) if names else []
         found = [_read(name.decode(), text) for name, text in zip(names, told, strict=True) if text is not None]
         return sorted((worker for worker in found if worker is not None), key=lambda worker: worker.worker_id)
 
@@ -62,7 +64,7 @@ class ListWorkers:
         if service.knowing:
             return service
         running = await self._scripts.read(
-            "HGET", f"{keys.prefix}:counts", SEPARATOR.join((State.RUNNING, job.queue, job.type))
+            HGET, f"{keys.prefix}:counts", SEPARATOR.join((State.RUNNING, job.queue, job.type))
         )
         return None if running or len(workers) > LISTED else service
 
