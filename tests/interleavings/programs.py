@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest
+from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.dependency import Dependency
@@ -17,6 +17,7 @@ from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.submission import DAY_US, Submission
 from euterpe.stores.sql.jobs import claim as jobs_claim
 from euterpe.stores.sql.jobs import exchange, heartbeat, late_dependencies, settle, submit
+from euterpe.stores.sql.jobs.fast_path import plain_completions
 from euterpe.stores.sql.maintenance import operator, sweep
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.program import Program
@@ -46,7 +47,9 @@ def _advance(world: World) -> Program[Any]:
 
 
 def _turn(world: World) -> Program[Any]:
-    return exchange.brief([decide(world.claims["plain"].job, SUCCESS, Random(1))], CLAIM)
+    completions = plain_completions([Report(world.claims["plain"], SUCCESS)])
+    assert completions is not None
+    return exchange.brief(completions, CLAIM)
 
 
 def _spawn(world: World) -> Program[Any]:

@@ -21,7 +21,6 @@ from euterpe.model.claims.exchange import (
     Report,
     SettleResult,
 )
-from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.claims.outcome import settle_logged
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
@@ -59,6 +58,7 @@ from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
 from euterpe.stores.sql.jobs.exchange import Exchange
+from euterpe.stores.sql.jobs.fast_path import Endings
 from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held, lease_news
 from euterpe.stores.sql.jobs.rates import SqlKeyRates
 from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
@@ -322,16 +322,11 @@ class SqlStore:
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         """A settle and the next claim: a busy worker commits once for both."""
-        settlements = [
-            decide(f.claim.job, f.outcome, self.rng)
-            if f.log is None
-            else settle_logged(f.claim.job, f.outcome, self.rng, f.log)
-            for f in finished
-        ]
-        states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
+        endings = Endings(finished, self.rng)
+        states, claims = await self._turns.take(endings, request)
         if claims and request is not None:
             claims = await self._only_readable(claims, request)
-        if _has_callback(f.claim for f in finished) or _has_callback(claims):
+        if endings.have_callbacks or _has_callback(claims):
             self._hint_of_events()
         if states.count(State.COMPLETED) == len(states):
             return [COMPLETED] * len(states), claims
@@ -339,14 +334,14 @@ class SqlStore:
             SettleResult(False, locked=state is LOCKED)
             if state is None or state is LOCKED
             else SettleResult(True, state, s.delay_us)
-            for s, state in zip(settlements, states, strict=True)
+            for s, state in zip(endings.settlements, states, strict=True)
         ], claims
 
     async def _only_readable(self, claims: list[Claim], request: ClaimRequest) -> list[Claim]:
         readable = await workable(self.engine, self.ends, claims)
         while len(readable) < len(claims):
             # A short answer would tell the worker that the queue is empty.
-            _, more = await self._turns.take([], [], request.after(len(readable)))
+            _, more = await self._turns.take(Endings((), self.rng), request.after(len(readable)))
             if not more:
                 break
             readable += await workable(self.engine, self.ends, more)

@@ -55,7 +55,7 @@ def settle(
         rows = yield each(
             "completing", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
         )
-        yield complete(settlements, plain=False)
+        yield _complete(settlements)
     else:
         rows = yield each(
             "settle_completed",
@@ -75,14 +75,13 @@ def settle(
     return {row[0] for row in rows}
 
 
-def complete(settlements: Sequence[Settlement], *, plain: bool) -> Each:
-    """`plain`: what has got dependents meanwhile is left out."""
+def _complete(settlements: Sequence[Settlement]) -> Each:
     return each(
         "complete",
         id=[s.job_id for s in settlements],
         claim_version=[s.claim_version for s in settlements],
         result=[s.result for s in settlements],
-        plain=[plain] * len(settlements),
+        plain=[False] * len(settlements),
     )
 
 

@@ -8,6 +8,7 @@
 -- until the commit. Its owner, who is done with it by then, would find it held.
 -- The settling update waits for a held row, but no longer than :wait_ms; then the whole statement fails with a lock timeout.
 -- The timeout is set when the jobs are picked, and ends with the transaction.
+-- Ids and versions come as texts, in order; :results is empty where all have the same :result.
 WITH picked AS MATERIALIZED (
     SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain, w.priority, w.seq,
            {{prefetchable}} AS can_wait
@@ -24,9 +25,10 @@ WITH picked AS MATERIALIZED (
     FROM placed
 ), settled AS (
     UPDATE inbox_jobs AS j
-    SET state = 'completed', result = i.result, error = NULL, completed_at = {{now}},
+    SET state = 'completed', result = COALESCE(i.result, :result), error = NULL, completed_at = {{now}},
         lease_expires_at = NULL, updated_at = {{now}}, transitions = j.transitions + 1
-    FROM unnest(CAST(:id AS uuid[]), CAST(:claim_version AS bigint[]), CAST(:result AS bytea[]))
+    FROM unnest(CAST(string_to_array(:ids, ',') AS uuid[]), CAST(string_to_array(:claim_versions, ',') AS bigint[]),
+                CAST(:results AS bytea[]))
         AS i (id, claim_version, result)
     WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
       AND NOT j.has_dependents AND j.callback_url IS NULL AND j.concurrency_key IS NULL
@@ -34,8 +36,8 @@ WITH picked AS MATERIALIZED (
     RETURNING j.id, j.claim_version
 ), done AS MATERIALIZED (
     SELECT COUNT(*) AS count,
-           CASE WHEN COUNT(*) < cardinality(CAST(:id AS uuid[])) THEN array_agg(CAST(id AS text)) END AS ids,
-           CASE WHEN COUNT(*) < cardinality(CAST(:id AS uuid[])) THEN array_agg(claim_version) END AS versions
+           CASE WHEN COUNT(*) < CAST(:settling AS integer) THEN array_agg(CAST(id AS text)) END AS ids,
+           CASE WHEN COUNT(*) < CAST(:settling AS integer) THEN array_agg(claim_version) END AS versions
     FROM settled
 ), taken AS (
     UPDATE inbox_jobs AS j
