@@ -11,6 +11,7 @@ import pytest
 from tests.cli.commands import Background, Shell, clean_environment
 
 Start = Callable[..., Background]
+QUICK = {"WORKER_SWEEP_INTERVAL": "100ms", "OBSERVABILITY_QUEUE_SAMPLE_INTERVAL": "100ms"}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -45,6 +46,13 @@ def sqlite_shell(sqlite_url: str, folder: Path) -> Shell:
 def bare_shell(folder: Path) -> Shell:
     """Commands in a folder where nothing was set up: the embedded default."""
     return Shell(folder, clean_environment())
+
+
+@pytest.fixture
+def telling_shell(bare_shell: Shell) -> Shell:
+    """The embedded default, quick to sweep and to sample, with the app of this test."""
+    shutil.copy(Path(__file__).with_name("telemetry_app.py"), bare_shell.folder / "telling.py")
+    return Shell(bare_shell.folder, bare_shell.environ | QUICK)
 
 
 @pytest.fixture

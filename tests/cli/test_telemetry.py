@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -27,7 +25,6 @@ from tests.observe.scraping import moved_counters, samples_of
 from tests.plain_http import NO_CERTIFICATES
 from tests.servers.process import free_port
 
-QUICK = {"WORKER_SWEEP_INTERVAL": "100ms", "OBSERVABILITY_QUEUE_SAMPLE_INTERVAL": "100ms"}
 BY_QUEUE = '{queue="default"}'
 
 
@@ -121,13 +118,6 @@ class Client:
         while (seen := self._http.get(f"/jobs/{job_id}").json()["state"]) != state:
             assert time.monotonic() < deadline, f"{seen}, and not {state}"
             time.sleep(0.05)
-
-
-@pytest.fixture
-def telling_shell(bare_shell: Shell) -> Shell:
-    """The embedded default, quick to sweep and to sample, with the app of this test."""
-    shutil.copy(Path(__file__).with_name("telemetry_app.py"), bare_shell.folder / "telling.py")
-    return Shell(bare_shell.folder, bare_shell.environ | QUICK)
 
 
 @pytest.fixture
