@@ -155,3 +155,16 @@ async def test_every_page_forbids_foreign_scripts_frames_and_forms(site: Site) -
             assert answer.headers["cache-control"] == "no-store"
             assert answer.headers["x-frame-options"] == "DENY"
         assert len(nonces) == 4
+
+
+async def test_an_address_that_no_page_has_answers_with_a_page_and_a_way_back(site: Site) -> None:
+    async with site.visitor() as client, site.browser() as stranger:
+        for address in ("/dashboard/nowhere", "/dashboard/jobs/a/b/c", "/dashboard/"):
+            missing = await client.get(address)
+            assert missing.status_code == 404
+            assert missing.headers["content-type"].startswith("text/html")
+            assert 'href="/dashboard/jobs"' in missing.text
+            assert (await stranger.get(address)).status_code == 303
+        programs = await client.get("/nowhere")
+        assert (programs.status_code, programs.json()["code"]) == (404, "no_such_route")
+        assert (await client.post("/dashboard/nowhere")).status_code == 404

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from euterpe.backends.engines import connect
-from euterpe.model.bulk import Action, BulkOrder, OperationState
+from euterpe.model.bulk import Action, BulkOrder, BulkProgress, OperationState
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.failures.failure import Category, Failure
@@ -91,4 +91,40 @@ async def test_the_sweeper_works_off_an_operation_without_a_pause_and_tells_the_
     await sweeping
     assert {"q0", "q1", OUTBOX_CHANNEL} <= set(heard.channels)
     assert (await store.stats()).by_state == {"scheduled": 250}
+    await backend.close()
+
+
+class Idle(Recovering):
+    """Counts how often it was asked to work on operations."""
+
+    def __init__(self) -> None:
+        super().__init__(Swept([], 0, 0, 0, 0, 0))
+        self.works = 0
+        self.at_work = asyncio.Event()
+
+    async def work_operations(self) -> BulkProgress:
+        self.works += 1
+        self.at_work.set()
+        return BulkProgress()
+
+
+async def test_an_operation_that_is_ordered_wakes_the_sweeper_at_once(sqlite_url: str) -> None:
+    backend = connect(sqlite_url)
+    await backend.open()
+    store, sweeps = backend.store, Idle()
+    await store.submit(Submission(type="t"))
+    sweeper = Sweeper(sweeps, backend.wakeups, interval_s=3_600)
+    sweeping = asyncio.get_running_loop().create_task(sweeper.run())
+    async with asyncio.timeout(60):
+        await sweeps.looked.wait()  # It sleeps for an hour now.
+        for round_ in (2, 3):
+            sweeps.at_work.clear()
+            search = parse_query("type:t", await store.now_us())
+            await store.operations.order(
+                BulkOrder(action=Action.CANCEL, query="type:t", search=search, ordered_by="local")
+            )
+            await sweeps.at_work.wait()
+            assert sweeps.works == round_
+    sweeper.stop()
+    await sweeping
     await backend.close()

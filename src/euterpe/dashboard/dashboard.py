@@ -23,7 +23,7 @@ from euterpe.dashboard.serving import Form, LivePage, NoQuery, PageServing, page
 from euterpe.dashboard.sign_in import SignIn
 from euterpe.ports import DashboardReads, Sessions, Store, Wakeups
 from euterpe.server.auth import Keys
-from euterpe.server.http.router import AnyRoute
+from euterpe.server.http.router import REST, AnyRoute
 
 
 class Dashboard:
@@ -92,4 +92,5 @@ class Dashboard:
             page_route("POST", f"{QUEUES}/pause", queues.pause, PauseForm),
             page_route("POST", f"{WEBHOOKS}/{{event_id}}/redeliver", webhooks.redeliver, Form),
             *(page_route("GET", asset.path, asset.serve, NoQuery) for asset in assets()),
+            page_route("GET", f"/dashboard/{REST}", self._serving.nothing_here, NoQuery),
         ]

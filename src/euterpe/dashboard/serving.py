@@ -104,6 +104,14 @@ class PageServing:
         except (Refusal, EuterpeError) as error:
             return trouble(error, visitor)
 
+    async def nothing_here(self, request: Request, _: NoQuery) -> Answer:
+        """For an address that no page has."""
+
+        async def make(_: Visitor) -> PageFrame:
+            raise Refusal(404, "no_such_route", "there is no page at this address")
+
+        return await self.show(request, make)
+
     async def act(self, request: Request, csrf: str | None, do: Callable[[Visitor], Awaitable[str]]) -> Answer:
         """A form of an admin, that came from our own page; then the page that shows what came of it."""
         visitor: Visitor | None = None

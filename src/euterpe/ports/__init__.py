@@ -21,6 +21,7 @@ from euterpe.ports.store import EVERYTHING, Capability, Store
 from euterpe.ports.telemetry import Span, Telemetry, Trace
 from euterpe.ports.wakeups import (
     CANCEL_CHANNEL,
+    OPERATIONS_CHANNEL,
     OUTBOX_CHANNEL,
     SIDE_CHANNELS,
     Address,
@@ -34,6 +35,7 @@ from euterpe.ports.workers import WorkerRegistry
 __all__ = [
     "CANCEL_CHANNEL",
     "EVERYTHING",
+    "OPERATIONS_CHANNEL",
     "OUTBOX_CHANNEL",
     "SIDE_CHANNELS",
     "Address",

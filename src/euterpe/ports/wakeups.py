@@ -11,7 +11,9 @@ OUTBOX_CHANNEL = "*outbox"
 """Announced like a queue when events were written; no queue can have this name by accident."""
 CANCEL_CHANNEL = "*cancels"
 """Announced when a running job was asked to stop, or taken away."""
-SIDE_CHANNELS = frozenset({OUTBOX_CHANNEL, CANCEL_CHANNEL})
+OPERATIONS_CHANNEL = "*operations"
+"""Announced when somebody ordered an act on all that match."""
+SIDE_CHANNELS = frozenset({OUTBOX_CHANNEL, CANCEL_CHANNEL, OPERATIONS_CHANNEL})
 """What is no queue."""
 
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
+
+from euterpe.ports import OPERATIONS_CHANNEL
+
+OPERATIONS_ALONE: Final = frozenset({OPERATIONS_CHANNEL})
 
 
 class LocalWakeups:
@@ -25,9 +30,11 @@ class LocalWakeups:
                 _call(loop, wake)
 
     def announce_any(self) -> None:
-        """Something changed and nobody knows where."""
-        for _, loop, wake in self._listeners:
-            _call(loop, wake)
+        """Something changed and nobody knows where. Operations are rare and every process that takes orders works on
+        them itself: who waits for nothing else is left alone."""
+        for wanted, loop, wake in self._listeners:
+            if wanted != OPERATIONS_ALONE:
+                _call(loop, wake)
 
     def announce_here(self, queue: str) -> bool:
         """Tell those of this very loop; whether that was everyone."""

@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
-from euterpe.ports import OUTBOX_CHANNEL, CommitNotice
+from euterpe.ports import OPERATIONS_CHANNEL, OUTBOX_CHANNEL, CommitNotice
 from euterpe.wakeups.file_watch import FileWatch
-from euterpe.wakeups.local import LocalWakeups
+from euterpe.wakeups.local import OPERATIONS_ALONE, LocalWakeups
 
 FILE_CHECK_S: Final = 0.03
 LOOK_BESIDE_S: Final = 0.5
@@ -27,6 +27,8 @@ WRITE_PAUSE_S: Final = 0.03
 """Busy processes commit hundreds of times a second; to wake everyone for each would cost more than it brings."""
 TICK_NS: Final = 20_000_000
 """File times move in steps of a few milliseconds: a second commit inside one step leaves no trace of its own."""
+
+UNTOUCHED: Final = frozenset({OUTBOX_CHANNEL, OPERATIONS_CHANNEL})
 
 Trace = tuple[int, int, int]
 
@@ -66,13 +68,15 @@ class DataWatch:
         """For other processes. What comes too soon after another touch, and events, of which there are thousands while
         jobs end, they hear of by the writes."""
         now = time.monotonic()
-        if now - self._touched_at >= TOUCH_PAUSE_S and any(queue != OUTBOX_CHANNEL for queue in queues):
+        if now - self._touched_at >= TOUCH_PAUSE_S and any(queue not in UNTOUCHED for queue in queues):
             self._touched_at = now
             with suppress(OSError):
                 os.utime(self._wal)
 
     def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
         stop = self._local.subscribe(wake, queues)
+        if frozenset(queues) == OPERATIONS_ALONE:
+            return stop  # Nothing that another process commits is meant for it.
         self._subscribers += 1
         if self._watcher is None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())

@@ -8,7 +8,7 @@ import random
 import time
 from typing import Final
 
-from euterpe.ports import OUTBOX_CHANNEL, Maintenance, Telemetry, Wakeups
+from euterpe.ports import OPERATIONS_CHANNEL, OUTBOX_CHANNEL, Maintenance, Telemetry, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
 
@@ -36,6 +36,8 @@ class Sweeper:
         self._tidy_at = time.monotonic() + TIDY_S * random.random()
         self._next_at = 0.0
         self._operating = False
+        self._ordered = False
+        """Somebody has ordered an operation since the last look."""
         self._sooner = asyncio.Event()
         self._stopping = False
         self._outage = Outage(log, "the sweeper")
@@ -49,7 +51,18 @@ class Sweeper:
         self._stopping = True
         self._sooner.set()
 
+    def _hear_of_operation(self) -> None:
+        self._ordered = True
+        self._sooner.set()
+
     async def run(self) -> None:
+        unsubscribe = self._wakeups.subscribe(self._hear_of_operation, [OPERATIONS_CHANNEL])
+        try:
+            await self._run()
+        finally:
+            unsubscribe()
+
+    async def _run(self) -> None:
         while not self._stopping:
             try:
                 pause_s = await self._pass()
@@ -76,9 +89,10 @@ class Sweeper:
             # Keys first: what is pruned holds its key for another day.
             await sweeps.expire_keys()
             await sweeps.prune()
-        if self._operating:
+        if self._operating or self._ordered:
+            self._ordered = False
             await self._work_operations()
-        if self._operating:
+        if self._operating or self._ordered:
             return 0.0
         due_us = await sweeps.next_due_in_us()
         pause_s = min(self._interval_s * random.uniform(0.75, 1.25), max(0.0, self._recover_at - time.monotonic()))

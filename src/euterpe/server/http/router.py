@@ -89,6 +89,8 @@ class Route(Generic[Input]):
 
 
 AnyRoute = Route[Any]
+REST: Final = "{rest...}"
+"""At the end of a path: whatever is below it and has no route of its own, to be looked at."""
 
 
 class Router:
@@ -101,8 +103,11 @@ class Router:
         self._outage = Outage(logger, "the API")
         self._fixed: dict[str, dict[str, AnyRoute]] = {}
         self._open: dict[tuple[str, ...], dict[str, AnyRoute]] = {}
+        self._below: dict[str, AnyRoute] = {}
         for route in routes:
-            if "{" in route.path:
+            if route.path.endswith(REST):
+                self._below[route.path.removesuffix(REST)] = route
+            elif "{" in route.path:
                 self._open.setdefault(route.segments, {})[route.method] = route
             else:
                 self._fixed.setdefault(route.path, {})[route.method] = route
@@ -136,6 +141,10 @@ class Router:
         methods = self._fixed.get(path)
         if methods is None:
             methods = self._match(path, request)
+        if methods is None and method in ("GET", "HEAD"):
+            for folder, page in self._below.items():
+                if path.startswith(folder):
+                    return page
         if methods is None:
             raise Refusal(404, "no_such_route", "nothing is here; /docs shows what there is")
         route = methods.get("GET" if method == "HEAD" else method)

@@ -95,7 +95,7 @@ class SqlStore:
         self.payload_limit = payload_limit
         self.key_window_us = IDEMPOTENCY_WINDOW_US
         self.ends = EndReports(engine, lambda: self.telemetry)
-        self.operations = Operations(engine, self.ends, payload_limit, lambda: self.telemetry)
+        self.operations = Operations(engine, self.ends, payload_limit, lambda: self.telemetry, lambda: self.wakeups)
         self.sweeps = Sweeps(engine, self.rng, self.ends, self.operations)
         self.outbox = Outbox(engine)
         self.rates = SqlKeyRates(engine)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from random import shuffle
 from typing import ClassVar, Final
 
-from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, JobCount, check_order
+from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, JobCount, OperationState, check_order
 from euterpe.model.errors import DataRejected, InvalidInput
 from euterpe.model.reading.views import Search
-from euterpe.ports import Telemetry
+from euterpe.ports import OPERATIONS_CHANNEL, Telemetry, Wakeups
 from euterpe.stores.sql.bulk import batches, orders
 from euterpe.stores.sql.engine import Engine, LockTimeout
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
@@ -26,6 +26,8 @@ AT_A_TIME: Final = 100
 
 Reporting = Callable[[], Telemetry | None]
 """Who counts what happens, if anybody does by now."""
+Waking = Callable[[], Wakeups | None]
+"""How those who work on operations are told, if anybody listens by now."""
 
 
 class Operations:
@@ -33,11 +35,14 @@ class Operations:
 
     batch: ClassVar[int] = BATCH
 
-    def __init__(self, engine: Engine, ends: EndReports, payload_limit: int, telemetry: Reporting) -> None:
+    def __init__(
+        self, engine: Engine, ends: EndReports, payload_limit: int, telemetry: Reporting, wakeups: Waking
+    ) -> None:
         self._engine = engine
         self._ends = ends
         self._payload_limit = payload_limit
         self._telemetry = telemetry
+        self._wakeups = wakeups
 
     async def count(self, query: Search) -> JobCount:
         return await self._engine.read(lambda: count(query))
@@ -45,7 +50,11 @@ class Operations:
     async def order(self, order: BulkOrder) -> tuple[BulkOperation, bool]:
         check_order(order)
         counted = await self.count(order.search)  # Not inside the transaction: it may take a while.
-        return await self._engine.write(lambda: orders.order(order, counted))
+        operation, known = await self._engine.write(lambda: orders.order(order, counted))
+        wakeups = self._wakeups()
+        if wakeups is not None and operation.state is OperationState.RUNNING:
+            wakeups.announce([OPERATIONS_CHANNEL])
+        return operation, known
 
     async def get(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
         return await self._engine.read(lambda: orders.get(operation_id, ordered_by))
