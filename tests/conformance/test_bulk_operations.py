@@ -18,7 +18,7 @@ from euterpe.ports import Capability
 from euterpe.stores.sql.bulk import batches
 from euterpe.stores.sql.bulk import operations as bulk_operations
 from euterpe.stores.sql.store import SqlStore
-from tests.conformance.acts import CALLBACK, fail, job, state_of, states_of, submit, submit_in, take, taken
+from tests.conformance.acts import CALLBACK, complete, fail, job, state_of, states_of, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
 from tests.conformance.needs import needs
@@ -109,6 +109,31 @@ async def test_no_dependent_runs_before_its_dependency(store: SqlStore, action: 
     assert {claim.job.type for claim in await take(store)} == {"charge"}
     alone = await finished(store, await order(store, action, "state:dead_letter type:mail"))
     assert len((await store.search(Search(state=State.PENDING))).jobs) == 4, alone
+
+
+@needs(Capability.DEPENDENCIES)
+@pytest.mark.parametrize("action", [Action.REPLAY, Action.RETRY])
+async def test_what_ended_because_of_a_replayed_job_runs_again_behind_it_though_it_does_not_match(
+    store: SqlStore, action: Action
+) -> None:
+    charges = [await submit(store, "charge", max_attempts=1) for _ in range(4)]
+    mails = [await submit(store, "mail", depends_on=(charge,)) for charge in charges]
+    books = [await submit(store, "book", depends_on=(mails[0],))]
+    for claim in await take(store):
+        await fail(store, claim)
+    search = parse_query("state:dead_letter type:charge", await store.now_us())
+    assert await store.operations.count(search, dependents=True) == JobCount(4, True, dependents=5)
+    assert (await store.operations.count(search)).dependents is None
+    told = await finished(store, await order(store, action, "state:dead_letter type:charge"))
+    assert (told.total, told.done, told.dependents, told.failed, told.skipped) == (4, 4, 5, 0, {})
+    waiting = (await store.search(Search(state=State.PENDING))).jobs
+    assert sorted(job.replay_of or "" for job in waiting) == sorted([*mails, *books])
+    for kind, count in (("charge", 4), ("mail", 4), ("book", 1)):
+        claims = await take(store, types=(kind,), limit=count)
+        assert len(claims) == count, kind
+        for claim in claims:
+            await complete(store, claim)
+    assert (await store.search(Search(state=State.PENDING))).jobs == []
 
 
 async def test_jobs_that_come_or_change_later_do_not_join(store: SqlStore, clock: FrozenClock) -> None:

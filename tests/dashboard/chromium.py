@@ -6,15 +6,16 @@ import asyncio
 import os
 import shutil
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from typing import Any, TypeVar
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from euterpe.worker.maintenance import Sweeper
 from tests.dashboard.site import Site, running_site
 
 NEEDED = "EUTERPE_TEST_CHROMIUM"
@@ -79,6 +80,12 @@ class Chromium:
         self._thread.shutdown()
 
 
+def in_a_loop_of_its_own(act: Coroutine[Any, Any, T]) -> T:
+    """Playwright's thread has a running loop already."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, act).result()
+
+
 class SiteBeside:
     """A site whose loop runs in another thread; `do` runs something there and waits for it."""
 
@@ -101,6 +108,18 @@ class SiteBeside:
 
     def do(self, act: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(act, self._loop).result(30)
+
+    @contextmanager
+    def sweeping(self) -> Iterator[None]:
+        """Somebody works on what is ordered."""
+        assert self.site.store.wakeups is not None
+        sweeper = Sweeper(self.site.store.sweeps, self.site.store.wakeups)
+        over = asyncio.run_coroutine_threadsafe(sweeper.run(), self._loop)
+        try:
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(sweeper.stop)
+            over.result(30)
 
     def _run(self) -> None:
         self._loop.run_until_complete(self._serve())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -13,19 +11,6 @@ from tests.dashboard.chromium import Chromium, SiteBeside, faults
 from tests.dashboard.site import Site
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Chromium]:
-    running = Chromium()
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def beside(sqlite_url: str) -> Iterator[SiteBeside]:
-    with SiteBeside(sqlite_url) as running:
-        yield running
 
 
 async def some_of_everything(site: Site) -> dict[str, str]:

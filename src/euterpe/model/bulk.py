@@ -19,6 +19,8 @@ from euterpe.model.state import TERMINAL, State
 
 COUNTED: Final = 10_000
 """Jobs of a query are counted up to here; behind it the answer is "more than"."""
+DEPENDENTS_OF: Final = 1_000
+"""Jobs of a query whose dependents are counted."""
 LOOKED_AT: Final = 100_000
 """Jobs that a count looks at, whether they match or not."""
 BATCH: Final = 100
@@ -60,6 +62,9 @@ class JobCount(msgspec.Struct, frozen=True):
 
     count: int
     exact: bool
+    dependents: int | None = None
+    """Where it was asked for: jobs that do not match and ended because of one that does. They are replayed with it."""
+    dependents_exact: bool = True
 
 
 class BulkOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +98,8 @@ class BulkOperation(msgspec.Struct, frozen=True):
     total: int
     total_exact: bool
     done: int
+    dependents: int
+    """Jobs that were replayed beside these: they had ended because of one of them."""
     skipped: dict[str, int]
     """How many were passed over, by reason."""
     failed: int
@@ -160,6 +167,7 @@ def operation_document(operation: BulkOperation) -> dict[str, object]:
         "total": operation.total,
         "total_exact": operation.total_exact,
         "done": operation.done,
+        "dependents": operation.dependents,
         "skipped": operation.skipped,
         "failed": operation.failed,
         "error": operation.error,

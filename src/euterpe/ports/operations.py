@@ -12,7 +12,7 @@ class BulkOperations(Protocol):
     """Durable operations, worked off in batches by the sweeps of any process. Each job that matched when the operation
     was ordered is acted on once, whoever is killed on the way."""
 
-    async def count(self, query: Search) -> JobCount:
+    async def count(self, query: Search, *, dependents: bool = False) -> JobCount:
         """How many jobs match; bounded, and says so."""
         ...
 

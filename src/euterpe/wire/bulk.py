@@ -21,13 +21,19 @@ class CountQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without `q`: every job."""
 
     q: Query | None = None
+    dependents: Annotated[
+        Literal["true", "false"], Meta(description="Whether to count what would be replayed beside them, too")
+    ] = "false"
 
 
 class JobCountDocument(msgspec.Struct, frozen=True):
-    """Not `exact`: there are at least so many."""
+    """Not `exact`: there are at least so many. `dependents`, where asked for: jobs that do not match and ended because
+    of one that does; a replay takes them along."""
 
     count: Annotated[int, Meta(ge=0, le=COUNTED)]
     exact: bool
+    dependents: int | None = None
+    dependents_exact: bool = True
 
 
 class OperationBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,6 +66,7 @@ class OperationDocument(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     total_exact: Annotated[bool, Meta(description="Whether no more jobs than `total` matched when it was ordered")]
     done: int
+    dependents: Annotated[int, Meta(description="Replayed beside them: they had ended because of one of them")]
     skipped: Annotated[dict[Skipped, int], Meta(description="Jobs that were passed over, by reason")]
     failed: int
     error: Annotated[str | None, Meta(description="Of the last job that could not be acted on")]

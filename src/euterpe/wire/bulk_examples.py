@@ -6,7 +6,7 @@ from typing import Final
 
 from euterpe.wire.examples import AT, JOB_ID, Json
 
-COUNT: Final[Json] = {"count": 2000, "exact": True}
+COUNT: Final[Json] = {"count": 2000, "exact": True, "dependents": None, "dependents_exact": True}
 OPERATION: Final[Json] = {
     "operation_id": "6c1d2c1e-3f43-4a0f-9c86-5f1f6f2f7d10",
     "action": "retry",
@@ -17,6 +17,7 @@ OPERATION: Final[Json] = {
     "total": 2000,
     "total_exact": True,
     "done": 1190,
+    "dependents": 0,
     "skipped": {"changed_since": 10},
     "failed": 0,
     "error": None,

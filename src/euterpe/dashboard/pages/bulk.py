@@ -68,7 +68,8 @@ class BulkPages:
         if not visitor.is_admin:
             raise Refusal(403, "forbidden", "this key may only read; acting needs a key of scope admin")
         action, query = _action(said.action), _query(said.q)
-        count = await self._store.operations.count(await self._search(query))
+        again = action is not Action.CANCEL
+        count = await self._store.operations.count(await self._search(query), dependents=again)
         return PageFrame(
             f"{_title(action)} all that match", _question(visitor, action, query, count), JOBS, query=query
         )
@@ -147,7 +148,7 @@ def _question(visitor: Visitor, action: Action, query: str, count: JobCount) -> 
     hidden = {"action": str(action), "q": query, "key": secrets.token_urlsafe(16)}
     return joined(
         heading(f"{_title(action)} all that match"),
-        h.p(h.strong(f"{told} {jobs}"), " ", h.code(query), class_="lead"),
+        h.p(h.strong(f"{told} {jobs}"), " ", h.code(query), _dependents(count), class_="lead"),
         h.p(TELLS[action], class_="soft lead"),
         h.form(
             csrf(visitor),
@@ -159,6 +160,15 @@ def _question(visitor: Visitor, action: Action, query: str, count: JobCount) -> 
             class_="acts",
         ),
     )
+
+
+def _dependents(count: JobCount) -> str | None:
+    """What does not match and is replayed all the same: nothing is left dead behind what runs again."""
+    if not count.dependents:
+        return None
+    told = counted(Count(count.dependents, not count.dependents_exact))
+    jobs = "job that ended because of them runs" if count.dependents == 1 else "jobs that ended because of them run"
+    return f", and {told} more {jobs} again behind them."
 
 
 def _state(operation: BulkOperation) -> Html:
@@ -180,6 +190,7 @@ def _operation(visitor: Visitor, operation: BulkOperation, said: OperationPageQu
         ("Search", h.a(h.code(operation.query), href=f"{JOBS}?{urlencode({'q': operation.query})}")),
         ("Matched when asked", total),
         ("Done", number(operation.done)),
+        ("Replayed behind them", number(operation.dependents) if operation.dependents else None),
         *skipped,
         ("Failed", number(operation.failed) if operation.failed else None),
         ("Last error", operation.error),

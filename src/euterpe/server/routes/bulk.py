@@ -22,7 +22,8 @@ class BulkRoutes:
         self._store = store
 
     async def count(self, request: Request, query: CountQuery) -> Answer:
-        counted = await self._store.operations.count(await self._search(query.q or "", whose_jobs(request, query)))
+        search = await self._search(query.q or "", whose_jobs(request, query))
+        counted = await self._store.operations.count(search, dependents=query.dependents == "true")
         return Answer(200, msgspec.json.encode(counted))
 
     async def order(self, request: Request, body: OperationBody) -> Answer:

@@ -28,6 +28,7 @@ class OperationReply(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     total_exact: bool
     done: int
+    dependents: int = 0
     skipped: dict[str, int]
     failed: int
     error: str | None
@@ -57,8 +58,10 @@ class RemoteOperations:
     def __init__(self, session: ControlPlaneSession) -> None:
         self._session = session
 
-    async def count(self, query: Search) -> JobCount:
+    async def count(self, query: Search, *, dependents: bool = False) -> JobCount:
         params = whose(query.requester_id) | {"q": query_text(query)}
+        if dependents:
+            params["dependents"] = "true"
         return msgspec.json.decode((await self._session.get("/jobs/count", params)).body, type=JobCount)
 
     async def order(self, order: BulkOrder) -> tuple[BulkOperation, bool]:

@@ -69,8 +69,9 @@ def act_on_matching(
         key=secrets.token_hex(16),
     )
     if not yes:
-        counted = session.ask(lambda backend: backend.store.operations.count(search))
-        confirm(f"{action.capitalize()} {told_count(counted)} that match {query}?", yes=False)
+        again = action is not Action.CANCEL
+        counted = session.ask(lambda backend: backend.store.operations.count(search, dependents=again))
+        confirm(f"{action.capitalize()} {told_count(counted)} that match {query}{told_dependents(counted)}?", yes=False)
 
     async def run(backend: Backend) -> BulkOperation:
         operation = await _ordered(backend, order)
@@ -82,6 +83,15 @@ def act_on_matching(
 def told_count(counted: JobCount) -> str:
     number = f"{counted.count:,} job{'' if counted.count == 1 else 's'}"
     return number if counted.exact else f"more than {number}"
+
+
+def told_dependents(counted: JobCount) -> str:
+    """What is replayed beside those that match, as far as there is anything."""
+    if not counted.dependents:
+        return ""
+    jobs = "job" if counted.dependents == 1 else "jobs"
+    least = "" if counted.dependents_exact else "at least "
+    return f", and {least}{counted.dependents:,} {jobs} that ended because of them"
 
 
 async def _ordered(backend: Backend, order: BulkOrder) -> BulkOperation:
@@ -158,6 +168,8 @@ def show_operation(operation: BulkOperation, *, as_json: bool) -> None:
 def told_operation(operation: BulkOperation) -> str:
     counted = told_count(JobCount(operation.total, operation.total_exact))
     parts = [f"{operation.action} {operation.state}: {operation.done:,} of {counted} done"]
+    if operation.dependents:
+        parts.append(f"{operation.dependents:,} that ended because of them")
     parts += [f"{count:,} {reason.replace('_', ' ')}" for reason, count in sorted(operation.skipped.items())]
     if operation.failed:
         parts.append(f"{operation.failed:,} failed")

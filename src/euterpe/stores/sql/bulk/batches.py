@@ -38,6 +38,7 @@ class Tally(msgspec.Struct):
     """What became of the jobs of a batch."""
 
     done: int = 0
+    dependents: int = 0
     failed: int = 0
     error: str | None = None
     skipped: Counter[str] = msgspec.field(default_factory=Counter)
@@ -102,6 +103,7 @@ def abandon(operation: BulkOperation, error: str) -> Program[None]:
         place=operation.place,
         state=OperationState.CANCELLED,
         done=0,
+        dependents=0,
         failed=0,
         error=error,
         skipped=msgspec.json.encode(operation.skipped).decode(),
@@ -117,6 +119,7 @@ def _advance(operation: BulkOperation, found: Matching, tally: Tally) -> Program
         place=0 if found.next_place is None else found.next_place,
         state=OperationState.COMPLETED if over else OperationState.RUNNING,
         done=tally.done,
+        dependents=tally.dependents,
         failed=tally.failed,
         error=tally.error,
         skipped=msgspec.json.encode(dict(+(Counter(operation.skipped) + tally.skipped))).decode(),
@@ -154,6 +157,7 @@ def _again_in_its_graph(job: JobRow, payload_limit: int, tally: Tally, *, as_its
         tally.queues.append(first.queue)
     elif not first.replayed:
         tally.replayed.append(first.queue)
+    tally.dependents += len(replayed.dependents)
     tally.replayed += [receipt.queue for receipt in replayed.dependents]
 
 

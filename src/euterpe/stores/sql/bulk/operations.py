@@ -16,7 +16,7 @@ from euterpe.stores.sql.bulk import batches, orders
 from euterpe.stores.sql.engine import Engine, LockTimeout
 from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
 from euterpe.stores.sql.program import Program, one
-from euterpe.stores.sql.reads.matching import Matching, count
+from euterpe.stores.sql.reads.matching import Matching, count, count_with_dependents
 
 BUDGET_S: Final = 0.5
 """Of one pass. Sweeps that recover lost jobs wait no longer than this for an operation."""
@@ -44,8 +44,8 @@ class Operations:
         self._telemetry = telemetry
         self._wakeups = wakeups
 
-    async def count(self, query: Search) -> JobCount:
-        return await self._engine.read(lambda: count(query))
+    async def count(self, query: Search, *, dependents: bool = False) -> JobCount:
+        return await self._engine.read(lambda: count_with_dependents(query) if dependents else count(query))
 
     async def order(self, order: BulkOrder) -> tuple[BulkOperation, bool]:
         check_order(order)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from euterpe.model.bulk import COUNTED, LOOKED_AT, JobCount
+from euterpe.model.bulk import COUNTED, DEPENDENTS_OF, LOOKED_AT, JobCount
 from euterpe.model.reading.job_query import SCAN_LIMIT
 from euterpe.model.reading.views import PAGE_BYTES, Search
 from euterpe.stores.sql.program import Program, Row, one
@@ -74,3 +74,19 @@ def count(query: Search) -> Program[JobCount]:
             return JobCount(total, exact=True)
         before = stretch.down_to
     return JobCount(total, exact=False)
+
+
+def count_with_dependents(query: Search) -> Program[JobCount]:
+    """And how many more would be replayed with the newest of them."""
+    counted = yield from count(query)
+    found = yield from matching(msgspec.structs.replace(query, scan_limit=SCAN_LIMIT), NEWEST, DEPENDENTS_OF)
+    seen, more = set(found.ids), 0
+    edge = [row[0] for row in (yield one("ended_badly", ids=found.ids))] if found.ids else []
+    while edge and more <= COUNTED:
+        fresh = sorted({row[0] for row in (yield one("dependents_of", ids=edge))} - seen)
+        seen.update(fresh)
+        edge = [row[0] for row in (yield one("ended_badly", ids=fresh)) if row[1]] if fresh else []
+        more += len(edge)
+    return msgspec.structs.replace(
+        counted, dependents=more, dependents_exact=found.next_place is None and more <= COUNTED
+    )
