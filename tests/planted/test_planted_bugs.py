@@ -13,6 +13,7 @@ import pytest
 
 from tests.planted import planting
 from tests.planted.bugs import BUGS as CORE_BUGS
+from tests.planted.bugs_attempt_logs import ATTEMPT_LOG_BUGS
 from tests.planted.bugs_breaker import BREAKER_BUGS
 from tests.planted.bugs_bulk import BULK_BUGS
 from tests.planted.bugs_campaign import CAMPAIGN_BUGS
@@ -63,6 +64,7 @@ BUGS = (
     *HOOK_BUGS,
     *LOCK_BUGS,
     *LOOKING_BUGS,
+    *ATTEMPT_LOG_BUGS,
     *MEDIA_BUGS,
     *NAMING_BUGS,
     *OUTBOX_BUGS,

@@ -9,6 +9,7 @@ import msgspec
 from euterpe.model.bulk import COUNTED, DEPENDENTS_OF, LOOKED_AT, JobCount
 from euterpe.model.reading.job_query import SCAN_LIMIT
 from euterpe.model.reading.views import PAGE_BYTES, Search
+from euterpe.model.state import TERMINAL, State
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.reads.scan import NEWEST, Stretch, places_of_id, stretch_of
 from euterpe.stores.sql.reads.search import check_search, criteria
@@ -81,12 +82,24 @@ def count_with_dependents(query: Search) -> Program[JobCount]:
     counted = yield from count(query)
     found = yield from matching(msgspec.structs.replace(query, scan_limit=SCAN_LIMIT), NEWEST, DEPENDENTS_OF)
     seen, more = set(found.ids), 0
-    edge = [row[0] for row in (yield one("ended_badly", ids=found.ids))] if found.ids else []
-    while edge and more <= COUNTED:
+    ended = (yield from _ended_badly(found.ids)) if found.ids else []
+    while (edge := [end.job_id for end in ended if end.has_dependents]) and more <= COUNTED:
         fresh = sorted({row[0] for row in (yield one("dependents_of", ids=edge))} - seen)
         seen.update(fresh)
-        edge = [row[0] for row in (yield one("ended_badly", ids=fresh)) if row[1]] if fresh else []
-        more += len(edge)
+        ended = [end for end in (yield from _ended_badly(fresh)) if end.by_another] if fresh else []
+        more += len(ended)
     return msgspec.structs.replace(
         counted, dependents=more, dependents_exact=found.next_place is None and more <= COUNTED
     )
+
+
+class _End(NamedTuple):
+    job_id: str
+    state: State
+    has_dependents: bool
+    by_another: bool
+
+
+def _ended_badly(ids: list[str]) -> Program[list[_End]]:
+    ends = [_End(*row) for row in (yield one("ends_of", ids=ids))]
+    return [end for end in ends if end.state in TERMINAL and end.state != State.COMPLETED]
