@@ -29,16 +29,17 @@ _JOBS: Final = f"""
 INSERT INTO inbox_jobs ({_JOB_COLUMNS})
 SELECT ID, 'local', 'default', 'type' || i % 7,
        CASE i % 50 WHEN 0 THEN 'dead_letter' WHEN 1 THEN 'failed' ELSE 'completed' END, 'claimed', i % 5, PAYLOAD,
-       1, 3, 1, 'worker:' || i % 9, SINCE + i, SINCE + i, SINCE + i + 9000, SINCE + i, SINCE + i + 1000,
-       SINCE + i + 9000, SINCE + 200 * {HOUR_US}, 1800000000, 300000000, PAYLOAD, 3,
+       1, 3, 1, 'worker:' || i % 9, MOMENT, MOMENT, MOMENT + 9000, MOMENT, MOMENT + 1000,
+       MOMENT + 9000, SINCE + 200 * {HOUR_US}, 1800000000, 300000000, PAYLOAD, 3,
        CASE WHEN i % 3 = 0 THEN 'tenant' || i % 100 END, CASE WHEN i % 3 = 0 THEN 5 END,
        'history', CASE WHEN i % 50 < 2 THEN substr('0123456789abcdef012', CAST(i % 7 + 1 AS integer), 12) END,
-       CASE WHEN i % 50 < 2 THEN SINCE + i + 9000 END
+       CASE WHEN i % 50 < 2 THEN MOMENT + 9000 END
 FROM NUMBERS
 """
 _SQLITE_JOBS: Final = (
     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)"
     + _JOBS.replace("SELECT ID", "SELECT printf('%08x-0000-4000-8000-%012x', i * 4294967295 / :count, i)")
+    .replace("MOMENT", ":since + i * :step")
     .replace("SINCE", ":since")
     .replace("NUMBERS", "n")
     .replace("PAYLOAD", ":payload")
@@ -48,6 +49,7 @@ _POSTGRES_JOBS: Final = (
         "SELECT ID",
         "SELECT CAST(lpad(to_hex(i * 4294967295 / $1), 8, '0') || '000040008000' || lpad(to_hex(i), 12, '0') AS uuid)",
     )
+    .replace("MOMENT", "$2::bigint + i * $4::bigint")
     .replace("SINCE", "$2::bigint")
     .replace("NUMBERS", "generate_series(1::bigint, $1::bigint) AS i")
     .replace("PAYLOAD", "$3::bytea")
@@ -90,18 +92,27 @@ _THE_REST: Final = (
 
 
 async def add_history(
-    url: str, count: int, now_us: int, *, every_table: bool = False, analyzed: bool = True, keep_indexes: bool = False
+    url: str,
+    count: int,
+    now_us: int,
+    *,
+    every_table: bool = False,
+    analyzed: bool = True,
+    keep_indexes: bool = False,
+    step_us: int = 1,
 ) -> None:
     """Finished jobs of the last hour and their attempts, once a database; with `every_table` also their
-    events, deliveries, keys, edges and as many tombstones."""
+    events, deliveries, keys, edges and as many tombstones. One ended every `step_us`."""
     derived = (_ATTEMPTS, *_THE_REST) if every_table else (_ATTEMPTS,)
     if url.startswith(SQLITE):
-        _add_to_sqlite(sqlite_path(url), count, now_us - HOUR_US, derived, analyzed=analyzed)
+        jobs: dict[str, int | bytes] = {"count": count, "since": now_us - HOUR_US, "payload": PAYLOAD, "step": step_us}
+        _add_to_sqlite(sqlite_path(url), jobs, derived, analyzed=analyzed)
     else:
-        await _add_to_postgres(url, count, now_us - HOUR_US, derived, analyzed=analyzed, keep_indexes=keep_indexes)
+        row = (count, now_us - HOUR_US, PAYLOAD, step_us)
+        await _add_to_postgres(url, row, derived, analyzed=analyzed, keep_indexes=keep_indexes)
 
 
-def _add_to_sqlite(path: str, count: int, since_us: int, derived: tuple[str, ...], *, analyzed: bool) -> None:
+def _add_to_sqlite(path: str, jobs: dict[str, int | bytes], derived: tuple[str, ...], *, analyzed: bool) -> None:
     connection = apsw.Connection(path)
     try:
         connection.execute("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000")
@@ -114,7 +125,7 @@ def _add_to_sqlite(path: str, count: int, since_us: int, derived: tuple[str, ...
         )
         for name, _ in indexes:
             connection.execute(f"DROP INDEX {name}")
-        connection.execute(_SQLITE_JOBS, {"count": count, "since": since_us, "payload": PAYLOAD})
+        connection.execute(_SQLITE_JOBS, jobs)
         for sql in derived:
             connection.execute(sql)
         for _, sql in indexes:
@@ -128,7 +139,7 @@ def _add_to_sqlite(path: str, count: int, since_us: int, derived: tuple[str, ...
 
 
 async def _add_to_postgres(
-    url: str, count: int, since_us: int, derived: tuple[str, ...], *, analyzed: bool, keep_indexes: bool
+    url: str, jobs: tuple[int, int, bytes, int], derived: tuple[str, ...], *, analyzed: bool, keep_indexes: bool
 ) -> None:
     dsn, options = split_url(url)
     connection = await asyncpg.connect(dsn, server_settings={"search_path": options.get("schema", "public")})
@@ -136,7 +147,7 @@ async def _add_to_postgres(
         await connection.execute("SET maintenance_work_mem = '256MB'; SET synchronous_commit = off")
         async with connection.transaction():
             again = [] if keep_indexes else await _drop_indexes(connection)
-            await connection.execute(_POSTGRES_JOBS, count, since_us, PAYLOAD)
+            await connection.execute(_POSTGRES_JOBS, *jobs)
             for sql in derived:
                 await connection.execute(sql)
             for sql in again:
