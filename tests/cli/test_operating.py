@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.cron import CronRow
 from euterpe.model.submitting.submission import Submission
 from euterpe.queue.queue import Queue, core_of
@@ -51,6 +52,28 @@ def test_stats_count_jobs_by_queue_type_and_state(shell: Shell) -> None:
     table = shell.ok("stats").splitlines()
     assert table[0].split() == ["QUEUE", "SCHEDULED", "COMPLETED", "OLDEST"]
     assert [row.split()[:3] for row in table[1:3]] == [["default", "0", "1"], ["slow", "1", "0"]]
+
+
+def test_workers_that_are_alive_are_listed_and_a_job_that_none_of_them_knows_says_so(shell: Shell) -> None:
+    job_id = shell.json("submit", "letter", "--queue", "mail")["job_id"]
+    assert shell.ok("jobs", "why", job_id).startswith("No worker is alive: ")
+    assert shell.json("workers", "list") == {"workers": []}
+    tripped = {"mail": TrippedBreaker(BreakerState.OPEN, 10_000_000)}
+    facts = WorkerFacts(queues=("mail",), types=("report",), slots=4, running=1, host="h", breakers=tripped)
+
+    async def register() -> None:
+        async with Queue(shell.environ["ENGINE_URL"]) as queue:
+            await core_of(queue).store.workers.register([Presence(worker_id="w:1", facts=facts)])
+
+    asyncio.run(register())
+    (worker,) = shell.json("workers", "list")["workers"]
+    assert (worker["worker_id"], worker["types"], worker["slots"]) == ("w:1", ["report"], 4)
+    assert worker["breakers"]["mail"]["state"] == "open"
+    header, line = shell.ok("workers", "list").splitlines()
+    assert header.split() == ["WORKER", "BUSY", "QUEUES", "TYPES", "UP", "SEEN", "STATE"]
+    assert line.split()[:4] == ["w:1", "1/4", "mail", "report"]
+    assert line.rstrip().endswith("breaker of mail open")
+    assert "none knows type 'letter'" in shell.ok("jobs", "why", job_id)
 
 
 def test_webhook_events_are_listed_and_sent_again(shell: Shell) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import statistics
 import time
 from collections import Counter
@@ -18,8 +19,9 @@ from euterpe import Context, PermanentError, Queue, TemporaryError
 from euterpe.model.errors import JobFailed
 from euterpe.model.state import State
 from euterpe.queue.queue import core_of
-from tests.remote.conftest import Remote
+from tests.remote.conftest import Remote, make_key
 from tests.server.plane import plane_process
+from tests.worker.floor import until
 from tests.worker.inline import work_on
 
 
@@ -48,6 +50,23 @@ async def test_handlers_run_and_their_results_come_back(queue: Queue) -> None:
         jobs = [await double.submit(n=n) for n in range(10)]
         assert [await job.result("30s") for job in jobs] == [{"n": 2 * n} for n in range(10)]
         assert await (await plain.submit(n=1)).result("30s") == 2
+
+
+async def test_a_worker_over_http_is_listed_while_it_is_alive_with_all_that_it_is(remote: Remote) -> None:
+    admin = Queue(remote.base_url, token=await make_key(remote.url, "admin"))
+    queue = remote.queue()
+
+    @queue.job("double")
+    async def double(n: int) -> int:
+        return 2 * n
+
+    async with admin:
+        workers = core_of(admin).store.workers
+        async with working(queue, 7, queues=["etl"]):
+            (worker,) = await until(workers.list, "the worker is listed")
+            assert (worker.facts.queues, worker.facts.types, worker.facts.slots) == (("etl",), ("double",), 7)
+            assert (worker.facts.pid, worker.facts.running) == (os.getpid(), 0)
+        assert await workers.list() == []
 
 
 async def test_a_payload_of_bytes_reaches_its_handler_and_is_read_back_whole(queue: Queue) -> None:

@@ -81,7 +81,7 @@ class LiveWorker(msgspec.Struct, frozen=True, kw_only=True):
         return self.facts.types is None or job_type in self.facts.types
 
 
-class Service(msgspec.Struct, frozen=True):
+class ClaimingWorkers(msgspec.Struct, frozen=True):
     """Who of the living would claim a job: how many are alive, take from its queue, and know its type too.
 
     `open_until`: the first moment at which one of these tries again, where the breakers of all of them are open."""
@@ -98,11 +98,11 @@ def service_of(
     job_type: str,
     now: int,
     listens: Callable[[LiveWorker], bool] | None = None,
-) -> Service:
+) -> ClaimingWorkers:
     """`listens`: where a queue has more names than one."""
     alive = [worker for worker in workers if not worker.facts.stopping]
     listening = [worker for worker in alive if (worker.listens_to(queue) if listens is None else listens(worker))]
     knowing = [worker for worker in listening if worker.knows(job_type)]
     until = [worker.open_until(queue) or 0 for worker in knowing]
     is_open = bool(until) and min(until) > now
-    return Service(len(alive), len(listening), len(knowing), min(until) if is_open else None)
+    return ClaimingWorkers(len(alive), len(listening), len(knowing), min(until) if is_open else None)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.claims.presence import SILENCE_US, Service
+from euterpe.model.claims.presence import SILENCE_US, ClaimingWorkers
 from euterpe.model.duration import SECOND_US, format_duration
 from euterpe.model.job import read_error
 from euterpe.model.reading.document import rfc3339
@@ -86,7 +86,7 @@ class Situation(msgspec.Struct, frozen=True):
     blockers: tuple[Blocker, ...] = ()
     """Unfinished dependencies of a pending job; running jobs of the key of a scheduled one. The first few."""
     blocker_count: int = 0
-    service: Service | None = None
+    service: ClaimingWorkers | None = None
     """Which workers would claim a scheduled job; None: not known."""
 
 
@@ -181,7 +181,7 @@ def _scheduled(found: Situation) -> Explanation:
     return _in_line(found)
 
 
-def _unserved(found: Situation, service: Service) -> Explanation:
+def _unserved(found: Situation, service: ClaimingWorkers) -> Explanation:
     """It names no worker and no other queue: a requester may read it."""
     app = f"whose app declares type {found.type!r}"
     start = f"`euterpe worker myapp:queue --queues {found.queue}`"

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.claims.presence import Service
+from euterpe.model.claims.presence import ClaimingWorkers
 from euterpe.model.job import JobRow
 from euterpe.model.reading.views import QueueDepth, StoreStats
 from euterpe.model.reading.why import AHEAD_LIMIT, Explanation, Situation, explain
@@ -123,7 +123,7 @@ class ListReads:
         return unknown
 
     async def why(
-        self, job: JobRow, paused: Sequence[tuple[str, str]], now: int, service: Service | None
+        self, job: JobRow, paused: Sequence[tuple[str, str]], now: int, service: ClaimingWorkers | None
     ) -> Explanation:
         situation = Situation(
             job.id, job.requester_id, job.queue, job.type, job.state, job.priority, job.seq, job.attempt_count,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from euterpe.model.claims.presence import LISTED, LiveWorker, Presence, Service, WorkerFacts, service_of
+from euterpe.model.claims.presence import LISTED, ClaimingWorkers, LiveWorker, Presence, WorkerFacts, service_of
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.stores.redis_lists.commands import HDEL, HGET, HMGET, REGISTER, ZRANGEBYSCORE, ZREM
@@ -50,7 +50,7 @@ class ListWorkers:
         found = [_read(name.decode(), text) for name, text in zip(names, told, strict=True) if text is not None]
         return sorted((worker for worker in found if worker is not None), key=lambda worker: worker.worker_id)
 
-    async def service_for(self, job: JobRow, now: int) -> Service | None:
+    async def service_for(self, job: JobRow, now: int) -> ClaimingWorkers | None:
         """Who would claim this job; None where that cannot be told. A list may be a queue of its own, too. A job of the
         kind that runs speaks for a worker that tells nothing of itself."""
         keys = self._scripts.settings

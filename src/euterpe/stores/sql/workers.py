@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from euterpe.model.claims.presence import LISTED, LiveWorker, Presence, Service, WorkerFacts, service_of
+from euterpe.model.claims.presence import LISTED, ClaimingWorkers, LiveWorker, Presence, WorkerFacts, service_of
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, one
 
@@ -58,7 +58,7 @@ def live_workers(limit: int = LISTED) -> Program[list[LiveWorker]]:
     return found
 
 
-def service_for(queue: str, job_type: str, now: int) -> Program[Service | None]:
+def service_for(queue: str, job_type: str, now: int) -> Program[ClaimingWorkers | None]:
     """Who would claim such a job; None where that cannot be told. A job of the kind that runs proves a worker: one of
     an older release tells nothing of itself, and one whose handler blocks its loop is late."""
     workers = yield from live_workers(LISTED + 1)
