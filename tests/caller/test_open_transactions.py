@@ -28,7 +28,7 @@ from tests.caller.callers import POSTGRES, Caller, Place
 from tests.conformance.clock import FrozenClock
 
 BY_HALF_A_LEASE = LEASE_TTL_US // 2
-PATIENCE_S = 10
+PATIENCE_S = 30
 """Whoever waits for an open transaction waits for ever."""
 BROKEN = Failed(Failure(Category.PERMANENT, "broken"))
 
@@ -220,7 +220,10 @@ async def test_a_heartbeat_renews_all_leases_but_the_one_that_somebody_holds(
     assert await store.sweeps.reclaim() == 0
 
 
-async def test_a_heartbeat_comes_back_for_a_row_that_is_let_go_at_once(store: SqlStore, holder: Any) -> None:
+async def test_a_heartbeat_comes_back_for_a_row_that_is_let_go_at_once(
+    store: SqlStore, holder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.stores.sql.jobs.heartbeat.HEARTBEAT_WAIT_MS", 1000 * PATIENCE_S)
     claim = await taken(store)
     hold(holder, claim.job.id)
     beating = asyncio.create_task(store.heartbeat([claim.lease]))
@@ -265,15 +268,17 @@ async def test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds(
     assert len(await store.attempts(claims[2].job.id)) == 1
 
 
-async def test_many_held_rows_are_waited_for_together(store: SqlStore, holder: Any) -> None:
-    for _ in range(30):
-        await submit(store)
+async def test_many_held_rows_are_waited_for_together(
+    store: SqlStore, holder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.submit_many([Submission(type="work")] * 70)
     finished = [Report(claim, Success(b"1")) for claim in await take(store)]
-    for report in finished[:20]:
+    for report in finished[:60]:
         hold(holder, report.claim.job.id)
     async with asyncio.timeout(PATIENCE_S):  # a second each would be twice that
         verdicts = await store.settle(finished)
-    assert [verdict.locked for verdict in verdicts] == [True] * 20 + [False] * 10
+    assert [verdict.locked for verdict in verdicts] == [True] * 60 + [False] * 10
+    monkeypatch.setattr(jobs_exchange, "HELD_WAIT_MS", 1000 * PATIENCE_S)
     settling = asyncio.create_task(store.settle(finished))
     await waits_for(store, holder, settling)
     holder.rollback()
@@ -281,8 +286,9 @@ async def test_many_held_rows_are_waited_for_together(store: SqlStore, holder: A
 
 
 async def test_a_row_that_is_held_for_long_keeps_no_other_held_row_from_being_settled(
-    store: SqlStore, holder: Any, fresh_postgres_url: str
+    store: SqlStore, holder: Any, fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(jobs_exchange, "HELD_WAIT_MS", 4000)  # in which the other row is let go, on a busy machine too
     for _ in range(4):
         await submit(store)
     claims = sorted(await take(store), key=lambda claim: claim.job.id)

@@ -96,7 +96,7 @@ def test_without_an_engine_a_temporary_file_is_measured(bare_shell: Shell, tempo
     ("number", "jobs", "words"),
     [
         (signal.SIGINT, "10000000", " /s"),  # the first submits follow, for seconds
-        (signal.SIGTERM, "10000", "drain, this one process"),  # an idle worker follows, for seconds
+        (signal.SIGTERM, "1000", "drain, this one process"),  # an idle worker follows, for seconds
     ],
     ids=["submitting", "working"],
 )

@@ -104,6 +104,7 @@ def _cancel_and_replay(beside: SiteBeside, browser: Browser, page: Page) -> None
     expect(page.get_by_text("n: 7")).to_be_visible()
 
 
+@pytest.mark.timeout(300)
 def test_axe_finds_nothing_on_any_page_wide_or_narrow_light_or_dark(chromium: Chromium, beside: SiteBeside) -> None:
     chromium.visit(lambda _, page: _judge_every_page(beside, page))
 

@@ -64,7 +64,10 @@ async def test_every_submission_is_refused_in_its_own_time_and_nothing_is_stored
     check(database)
 
 
-async def test_a_submission_whose_lock_is_let_go_in_time_gets_its_real_answer(database: str) -> None:
+async def test_a_submission_whose_lock_is_let_go_in_time_gets_its_real_answer(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql_store, "OUTAGE_WAIT_S", 60.0)
     async with opened(database) as store:
         with locked(database) as let_go:
             submits = [asyncio.create_task(_value(call)) for call in _submissions(store, "patient")]

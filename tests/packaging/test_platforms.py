@@ -56,7 +56,9 @@ def test_cron_in_utc_needs_no_time_zones_and_another_says_how_to_get_them(core: 
 def test_a_stopped_worker_is_seen_with_and_without_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         try:
-            assert renew.state_by_ps(child.pid)[:1] == renew.state_by_proc(child.pid)[:1] == "S"
+            while renew.state_by_proc(child.pid)[:1] != "S":  # it is about to sleep; pytest's timeout is the limit
+                os.sched_yield()
+            assert renew.state_by_ps(child.pid)[:1] == "S"
             child.send_signal(signal.SIGSTOP)
             os.waitpid(child.pid, os.WUNTRACED)
             assert renew.state_by_ps(child.pid)[:1] == renew.state_by_proc(child.pid)[:1] == "T"

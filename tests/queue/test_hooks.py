@@ -333,12 +333,12 @@ async def test_a_cancel_and_a_timeout_pass_through_middleware_that_swallows_them
     async def report(ctx: Context, error: BaseException) -> None:
         told.append(f"{ctx.type}: {error!r}")
 
-    async with working(queue, lease="1s"):
+    async with working(queue, lease="5s"):
         job = await hangs.submit()
         await asyncio.wait_for(began.wait(), 30)
         await job.cancel()
-        assert (await job.wait("10s")).state is State.CANCELLED
-        late = await (await slow.submit()).wait("10s")
+        assert (await job.wait("30s")).state is State.CANCELLED
+        late = await (await slow.submit()).wait("30s")
     assert late.state is State.DEAD_LETTER
     assert late.error is not None
     assert late.error.category == "timeout"

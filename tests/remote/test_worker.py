@@ -170,7 +170,7 @@ async def test_a_worker_with_free_slots_hears_of_work_from_elsewhere_after_and_b
 class TestShortLeases:
     @pytest.fixture
     def lease_s(self) -> float:
-        return 3.0
+        return 5.0
 
     async def test_the_lease_keeper_renews_over_http_and_its_key_is_on_no_command_line(
         self, queue: Queue, remote: Remote
@@ -181,11 +181,11 @@ class TestShortLeases:
         async def block(ctx: Context) -> str:
             running.set()
             await asyncio.sleep(0)
-            time.sleep(7)  # noqa: ASYNC251  # more than two leases in which this process's loop stands still
+            time.sleep(11)  # noqa: ASYNC251  # more than two leases in which this process's loop stands still
             return "done"
 
         others = {child.pid for child in psutil.Process().children()}  # of other tests, about to end
-        async with working(queue, lease="3s"):
+        async with working(queue, lease="5s"):
             job = await block.submit()
             await asyncio.wait_for(running.wait(), 30)
             children = [child for child in psutil.Process().children() if child.pid not in others]
@@ -204,7 +204,7 @@ class TestShortLeases:
             running.set()
             await asyncio.sleep(600)
 
-        async with working(queue, lease="3s"):
+        async with working(queue, lease="5s"):
             job = await long.submit()
             await asyncio.wait_for(running.wait(), 30)
             assert await queue.cancel(job.id) is State.RUNNING

@@ -37,8 +37,9 @@ class RcloneServer(ServerProcess):
         keys = f"{self.access_key_id},{self.password}"
         address = f"127.0.0.1:{self.port}"
         config = str(self.directory / "rclone.conf")
-        # Without a cache of folders, tests may put files there themselves.
-        options = ["--config", config, "--dir-cache-time", "0s", "--addr", address, "--auth-key", keys]
+        # Almost without a cache of folders, tests may put files there themselves. With none at all rclone tidies up the
+        # cache of a folder with an unfinished upload without a pause, on every core, for as long as it lives.
+        options = ["--config", config, "--dir-cache-time", "1ms", "--addr", address, "--auth-key", keys]
         return [_script("rclone"), "serve", "s3", *options, str(self.data)]
 
     def answers(self) -> bool:

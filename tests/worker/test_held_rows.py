@@ -16,7 +16,7 @@ from euterpe.stores.sql.postgres.engine import split_url
 from tests.worker.floor import in_state, until
 from tests.worker.inline import working
 
-LEASE_S = 2
+LEASE_S = 4
 """A third of it is the time between two heartbeats."""
 
 

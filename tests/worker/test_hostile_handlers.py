@@ -304,11 +304,11 @@ async def test_a_job_that_ends_its_worker_each_time_is_dead_lettered_after_its_a
 ) -> None:
     job = await client.submit(kind, max_attempts=2)
     for number in range(2):
-        worker = floor.start(lease="1s", sweep_interval_s=0.1)
+        worker = floor.start(lease="3s", sweep_interval_s=0.1)
         await floor.noted("begun", job, count=number + 1)
         assert await worker.ended() == 7
         assert worker.keeper() is None
-    await floor.start(lease="1s", sweep_interval_s=0.1).working()
+    await floor.start(lease="3s", sweep_interval_s=0.1).working()
     end = await in_state(client, job, State.DEAD_LETTER)
     assert end.attempt_count == 2
     assert len(floor.journal("begun", job)) == 2

@@ -185,7 +185,7 @@ async def test_a_handler_goes_on_after_its_commit_though_its_lease_is_gone_with_
         return replies
 
     store.heartbeat = watched  # type: ignore[method-assign, assignment]
-    async with working(queue, lease="1s"):
+    async with working(queue, lease="5s"):
         job = await queue.submit("tidies_up")
         assert await job.result("20s") == "done"
     assert tidied == [job.id]

@@ -157,7 +157,7 @@ async def test_a_job_that_kills_its_worker_pays_for_each_attempt_and_those_that_
     first = await client.submit("gated", priority=0)
     poison = await client.submit("dies_on_the_loop", max_attempts=2, priority=1)
     waiting = [await client.submit("quick", {"value": n}) for n in range(6)]
-    worker = floor.start(lease="1s", concurrency=1, ahead=types, sweep=False)
+    worker = floor.start(lease="3s", concurrency=1, ahead=types, sweep=False)
     await floor.noted("begun", first)
     await all_in(client, [poison, *waiting], State.RUNNING)
     floor.open_gate()
@@ -166,8 +166,8 @@ async def test_a_job_that_kills_its_worker_pays_for_each_attempt_and_those_that_
     assert {row.attempt_count for row in rows} == {0}, "what never began is not charged"
     charged = (await core_of(client).get(poison.id)).attempt_count
     assert charged == 1, "what began is charged"
-    assert await floor.start(lease="1s", concurrency=1, ahead=types, sweep_interval_s=0.1).ended() == 7
-    await floor.start(lease="1s", ahead=types, sweep_interval_s=0.1).working()
+    assert await floor.start(lease="3s", concurrency=1, ahead=types, sweep_interval_s=0.1).ended() == 7
+    await floor.start(lease="3s", ahead=types, sweep_interval_s=0.1).working()
     assert (await in_state(client, poison, State.DEAD_LETTER)).attempt_count == 2
     assert len(floor.journal("begun", poison)) == 2
     assert {row.attempt_count for row in await all_in(client, waiting, State.COMPLETED)} == {1}

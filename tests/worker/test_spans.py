@@ -70,7 +70,7 @@ async def test_the_outcome_of_a_span_is_the_word_that_its_attempt_is_closed_with
     queue = Queue(sqlite_url)
     register(queue)
     closed: dict[tuple[str, str], str | None] = {}
-    async with working(queue, lease="1s"):
+    async with working(queue, lease="5s"):
         jobs = [await queue.submit(name) for name in ("completes", "retries", "fails", "hangs", "is_cancelled")]
         for job in jobs:
             await job.wait("30s")

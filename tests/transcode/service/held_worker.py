@@ -23,7 +23,7 @@ async def main(url: str, folder: Path) -> None:
     hold_attempts(pytest.MonkeyPatch(), lambda place: print(place, flush=True))
     async with queue, Transcoding(replace(Config(), transcode=said), queue, environ_for(url)) as transcoding:
         transcoding.register(find_tools())
-        await queue.work(8, lease="1s", poll="50ms", webhooks=False)
+        await queue.work(8, lease="3s", poll="50ms", webhooks=False)
 
 
 if __name__ == "__main__":

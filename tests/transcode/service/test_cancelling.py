@@ -15,7 +15,7 @@ async def test_a_cancelled_transcode_leaves_no_files_in_any_stage(
 ) -> None:
     waiting = {place: asyncio.Event() for place in PLACES}
     hold_attempts(monkeypatch, lambda place: waiting[place].set())
-    studio.start_worker(lease="1s")
+    studio.start_worker(lease="5s")
     wav = {"id": "wav", "kind": "audio", "preset": "wav_16"}
     ids = [await studio.accepted(studio.body(MP3, wav, metadata={"hold": place})) for place in PLACES]
     async with asyncio.timeout(60):
