@@ -6,7 +6,7 @@ Whatever a reader may want to doubt about a figure stands in this one list, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from bench.harness.environments import Environment
@@ -98,6 +98,17 @@ OURS = (
     ),
 )
 
+OTHER_SLOTS = tuple(
+    replace(
+        OURS[0],
+        name=f"euterpe-{slots}",
+        settings={**OURS[0].settings, "concurrency": slots, "batch": batch},
+        scenarios=frozenset({"drain-x1"}),
+    )
+    for slots, batch in ((24, 500), (2000, 1000))
+)
+"""How much the drain depends on the concurrency: graphile-worker's 24 slots, and as many as help."""
+
 OVER_HTTP = (
     Subject(
         name="euterpe-http",
@@ -130,6 +141,7 @@ OVER_HTTP = (
 
 PEERS = (
     *OURS,
+    *OTHER_SLOTS,
     *OVER_HTTP,
     Subject(
         name="graphile-worker",

@@ -29,6 +29,14 @@ async def test_a_stale_completion_in_a_turn_bounces_and_the_others_count(store: 
     assert (await store.get(kept.job.id)).result == b"2"
 
 
+async def test_every_job_of_a_turn_keeps_its_own_result(store: SqlStore) -> None:
+    for results in ([b"1", b"2", b"1", b"[3,4]"], [b"7"] * 3, [b"8"]):
+        finished = [Report(await taken(store), Success(result)) for result in results]
+        verdicts, _ = await store.exchange(finished, None)
+        assert [verdict.accepted for verdict in verdicts] == [True] * len(results)
+        assert [(await store.get(report.claim.job.id)).result for report in finished] == results
+
+
 async def test_a_turn_may_be_repeated_when_its_answer_was_lost(store: SqlStore) -> None:
     claims = [await taken(store) for _ in range(3)]
     finished = [Report(claim, Success(b"1")) for claim in claims]

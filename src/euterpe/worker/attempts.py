@@ -79,7 +79,7 @@ class RunningAttempts:
             self._ran,
             around,
         )
-        self._table: LeaseTable | None = None
+        self.table: LeaseTable
         self._uncancellable: set[AttemptRun] = set()
         self._no_slot_left = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,12 +98,7 @@ class RunningAttempts:
         """Over, and not yet written."""
 
     def hold_leases_in(self, table: LeaseTable) -> None:
-        self._table = table
-
-    @property
-    def table(self) -> LeaseTable:
-        assert self._table is not None
-        return self._table
+        self.table = table
 
     @property
     def free_slots(self) -> int:
@@ -136,10 +131,10 @@ class RunningAttempts:
 
     def start_ready(self, limit: int) -> int:
         """Begin up to so many of those that wait, the most urgent first, where slots are free; returns how many."""
-        ready, count = self.ready, min(limit, len(self.ready), self.free_slots)
+        count = min(limit, len(self.ready.line), self.free_slots)
         for _ in range(count):
-            waiting = ready.next()
-            attempt = self._attempt_of(waiting)
+            waiting = self.ready.next()
+            attempt = self._make(waiting.claim, waiting.slot)
             if attempt.started - waiting.taken_at > PATIENCE_S:
                 # This process was stopped for a while; by now the job may be another worker's.
                 self._end_unbegun(waiting, Released())
@@ -167,7 +162,7 @@ class RunningAttempts:
             self._end_unbegun(waiting, Released())
 
     def _end_unbegun(self, waiting: ReadyJob, outcome: Outcome) -> None:
-        attempt = self._attempt_of(waiting)
+        attempt = self._make(waiting.claim, waiting.slot)
         attempt.outcome = outcome
         self._over(attempt)
 
@@ -177,9 +172,6 @@ class RunningAttempts:
         attempt.slot = self.table.hold(claim.lease, attempt.stops_at + KEEP_AFTER_DEADLINE_S, ttl_us)
         self.running.add(attempt)
         return attempt
-
-    def _attempt_of(self, waiting: ReadyJob) -> AttemptRun:
-        return self._make(waiting.claim, waiting.slot)
 
     def _make(self, claim: Claim, slot: int) -> AttemptRun:
         """Its time begins now."""
@@ -229,7 +221,7 @@ class RunningAttempts:
             self._breakers.lost(attempt)
             extra = job_keys(attempt.claim.job)
             log.warning("the lease was lost to another claim; this attempt's work is dropped", extra=extra)
-        if self.ready:
+        if self.ready.line:
             self.start_ready(1)
         self._on_change()
 

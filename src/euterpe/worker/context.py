@@ -19,7 +19,7 @@ from euterpe.model.claims.exchange import Advance
 from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, PermanentError, StaleLease
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.rate import LARGEST_BURST
-from euterpe.model.state import check_advance
+from euterpe.model.state import CLAIMED, check_advance
 from euterpe.model.submitting.submission import RESULT_LIMIT, Submission
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ class Context:
         self._claim = claim
         self._reporter = reporter
         self._deadline = deadline
-        self._stage = claim.job.current_stage
+        self._stage = claim.job.stage or CLAIMED
         self._asked_to_stop = False
         self._over = False
         self.lines: LogBuffer | None = None

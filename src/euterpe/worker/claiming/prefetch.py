@@ -88,35 +88,36 @@ class ReadyBuffer:
     """Claims that wait for a slot of this worker."""
 
     def __init__(self) -> None:
-        self._line: list[ReadyJob] = []
+        self.line: list[ReadyJob] = []
+        """A heap."""
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self.line)
 
     def __iter__(self) -> Iterator[ReadyJob]:
-        return iter(self._line)
+        return iter(self.line)
 
     def add(self, ready: ReadyJob) -> None:
-        heappush(self._line, ready)
+        heappush(self.line, ready)
 
     def next(self) -> ReadyJob:
-        return heappop(self._line)
+        return heappop(self.line)
 
     def withdraw(self, job_id: str, claim_version: int) -> ReadyJob | None:
-        for ready in self._line:
+        for ready in self.line:
             if ready.claim_version == claim_version and ready.claim.job.id == job_id:
-                self._line.remove(ready)
-                heapify(self._line)
+                self.line.remove(ready)
+                heapify(self.line)
                 return ready
         return None
 
     def take_all(self) -> list[ReadyJob]:
-        line, self._line = self._line, []
+        line, self.line = self.line, []
         return line
 
     def take_older_than(self, moment: float) -> list[ReadyJob]:
-        old = [ready for ready in self._line if ready.taken_at < moment]
+        old = [ready for ready in self.line if ready.taken_at < moment]
         if old:
-            self._line = [ready for ready in self._line if ready.taken_at >= moment]
-            heapify(self._line)
+            self.line = [ready for ready in self.line if ready.taken_at >= moment]
+            heapify(self.line)
         return old

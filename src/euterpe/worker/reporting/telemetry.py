@@ -34,12 +34,9 @@ class Silent:
 def tell_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
     if isinstance(telemetry, Silent):
         return
-    latencies: dict[str, list[float]] = {}
-    for claim in claims:
-        job = claim.job
-        waited_us = (job.started_at or 0) - (job.scheduled_at or job.created_at)
-        latencies.setdefault(job.queue, []).append(max(0, waited_us) / 1_000_000)
-    for queue, waits in latencies.items():
+    for queue in {claim.job.queue for claim in claims}:
+        jobs = [claim.job for claim in claims if claim.job.queue == queue]
+        waits = [max(0, (job.started_at or 0) - (job.scheduled_at or job.created_at)) / 1_000_000 for job in jobs]
         telemetry.claimed(queue, waits)
 
 
@@ -47,10 +44,8 @@ def tell_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
     """All of them: the common turn."""
     if isinstance(telemetry, Silent):
         return
-    durations: dict[str, list[float]] = {}
-    for f in finished:
-        durations.setdefault(f.claim.job.queue, []).append(f.took_s)
-    for queue, took_s in durations.items():
+    for queue in {f.claim.job.queue for f in finished}:
+        took_s = [f.took_s for f in finished if f.claim.job.queue == queue]
         telemetry.settled(queue, State.COMPLETED, len(took_s), took_s)
 
 

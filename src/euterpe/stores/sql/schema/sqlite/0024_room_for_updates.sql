@@ -1,0 +1,2 @@
+-- Postgres leaves more room on its pages from here on; SQLite rewrites a row where it is.
+SELECT 1;
