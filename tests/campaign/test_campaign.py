@@ -33,6 +33,7 @@ def test_a_short_campaign_keeps_every_promise(engine: Engine) -> None:
     assert ended.stdout.endswith("KEPT: all 14 promises\n")
 
 
+@pytest.mark.timeout(330)
 def test_a_short_campaign_on_redis_lists_keeps_their_promises() -> None:
     """Faults of each kind that a kill -9 can make; when a recovery came is left to long runs on a quiet machine."""
     kinds = "kill_worker,kill_submitter,kill_redis,cut_connections,copy_entries"
