@@ -33,7 +33,7 @@ async def submitter(
             options["depends_on"] = [acknowledged[-back] for back in planned["after"] if back <= len(acknowledged)]
             if not options["depends_on"]:
                 del options["dependency"]
-            job_id = await _insist(queue, planned["payload"], options)
+            job_id = await insist(queue, planned["payload"], options)
             line.note("submitted", job_id=job_id, number=number)
             acknowledged.append(job_id)
             await asyncio.sleep(pause_s)
@@ -56,7 +56,7 @@ async def opened(queue: euterpe.Queue) -> AsyncIterator[euterpe.Queue]:
         await queue.__aexit__(None, None, None)
 
 
-async def _insist(queue: euterpe.Queue, payload: dict[str, Any], options: dict[str, Any]) -> str:
+async def insist(queue: euterpe.Queue, payload: dict[str, Any], options: dict[str, Any]) -> str:
     while True:
         try:
             handle = await queue.submit("work", payload, **options)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Engine = Literal["sqlite", "postgres"]
+Engine = Literal["sqlite", "postgres", "redis"]
 
 ANYWHERE: Final = (
     "kill_worker", "kill_worker", "freeze_worker", "kill_submitter", "kill_dispatcher", "kill_api",
@@ -25,6 +25,11 @@ ON_POSTGRES: Final = (
 )
 """Only there: whoever shares a SQLite file shares the machine's clock."""
 ON_STREAMS: Final = ("kill_redis", "flush_redis", "forge_messages")
+ON_LISTS: Final = (
+    "kill_worker", "kill_worker", "freeze_worker", "kill_submitter", "kill_redis", "kill_redis", "pause_connections",
+    "cut_connections", "forget_scripts", "copy_entries",
+)  # fmt: skip
+"""Where the jobs themselves are in Redis: all that there is."""
 EVERY_KIND: Final = tuple(dict.fromkeys((*ANYWHERE, *ON_POSTGRES, *ON_STREAMS)))
 OFFSETS_S: Final = (-26 * 3600.0, -600.0, 600.0, 7 * 3600.0)
 """How wrong a clock can be."""
@@ -45,7 +50,10 @@ class Fault:
 def faults(seed: int, engine: Engine, *, streams: bool = True, only: Collection[str] = ()) -> Iterator[Fault]:
     """Without end; each kind comes once before any comes again, so that a short run meets many."""
     rng = random.Random(f"faults {seed}")
-    possible = [*ANYWHERE, *(ON_POSTGRES if engine == "postgres" else ()), *(ON_STREAMS if streams else ())]
+    if engine == "redis":
+        possible = list(ON_LISTS)
+    else:
+        possible = [*ANYWHERE, *(ON_POSTGRES if engine == "postgres" else ()), *(ON_STREAMS if streams else ())]
     kinds = [kind for kind in possible if not only or kind in only]
     if not kinds:
         return

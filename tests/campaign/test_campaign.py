@@ -33,7 +33,19 @@ def test_a_short_campaign_keeps_every_promise(engine: Engine) -> None:
     assert ended.stdout.endswith("KEPT: all 14 promises\n")
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+@pytest.mark.timeout(330)
+def test_a_short_campaign_on_redis_lists_keeps_their_promises() -> None:
+    """Faults of each kind that a kill -9 can make; when a recovery came is left to long runs on a quiet machine."""
+    kinds = "kill_worker,kill_submitter,kill_redis,cut_connections,copy_entries"
+    settings = f"--engine redis --seed 3 --jobs 40 --minutes 0.05 --workers 2 --slack 60 --faults {kinds}"
+    command = [sys.executable, "-m", "tests.campaign", *settings.split()]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr[-3000:]
+    assert ended.stdout.count("\nok ") == 11
+    assert ended.stdout.endswith("KEPT: all 11 promises\n")
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres", "redis"])
 def test_a_seed_tells_all_that_is_submitted_and_all_that_breaks(engine: Engine) -> None:
     first, again, other = (list(itertools.islice(faults(seed, engine), 50)) for seed in (1, 1, 2))
     assert first == again != other

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -109,6 +110,10 @@ class Client:
         job_id: str = answer.json()["job_id"]
         return job_id
 
+    def transcode(self, **said: Any) -> None:
+        answer = self._http.post("/transcode", json=said)
+        assert answer.status_code == 202, answer.text
+
     def do(self, job_id: str, what: str, **said: Any) -> None:
         answer = self._http.post(f"/jobs/{job_id}/{what}", json=said)
         assert answer.status_code < 300, answer.text
@@ -118,6 +123,34 @@ class Client:
         while (seen := self._http.get(f"/jobs/{job_id}").json()["state"]) != state:
             assert time.monotonic() < deadline, f"{seen}, and not {state}"
             time.sleep(0.05)
+
+
+@contextmanager
+def refusing() -> Iterator[str]:
+    """A store whose tokens have expired, and a requester that has no new ones: 410 to every question."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>expired</Message></Error>"
+            self.send_response(400)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # so the server calls it
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(410)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 @pytest.fixture
@@ -327,3 +360,20 @@ def test_promtool_has_nothing_to_say_about_the_page_of_a_running_process(telling
     client = Client(system)
     client.until(client.submit("succeed"), "completed")
     assert complaints_about(page_of(client.base)) == ""
+
+
+def test_a_refresh_of_credentials_that_the_requester_refuses_is_counted(telling_shell: Shell, start: Start) -> None:
+    with refusing() as requester:
+        system = start(telling_shell, "--role=all", EGRESS_ALLOW_HOSTS=requester.removeprefix("http://"))
+        system.until_said(GOOD_BYE)
+        client = Client(system)
+        place = {"type": "s3", "endpoint": requester, "bucket": "music"}
+        keys = {"access_key_id": "a", "secret_access_key": "b", "session_token": "c"}
+        client.transcode(
+            source={**place, "key": "a.wav"},
+            destination={**place, "prefix": "out/"},
+            outputs=[{"id": "mp3", "kind": "audio", "preset": "mp3_320"}],
+            credentials={"source": keys, "destination": keys},
+            refresh_url=f"{requester}/refresh",
+        )
+        until_sampled({'credential_refresh_total{outcome="denied"}': 1.0}, client.base)

@@ -55,4 +55,11 @@ REDIS_LIST_BUGS = (
         "tests/redis_lists/test_entries.py::test_priorities_are_fetched_in_their_order_and_others_between_them",
         "assert [",
     ),
+    Bug(
+        "a_job_with_one_attempt_waits_in_a_worker_of_redis_lists",
+        (Edit(f"{LUA}/turn.lua", "return budget and budget ~= '1'", "return budget"),),
+        "tests/conformance/test_prefetching.py::"
+        "test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_wait[redis lists-plain]",
+        "assert [",
+    ),
 )

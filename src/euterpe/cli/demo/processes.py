@@ -60,6 +60,19 @@ class DemoProcesses:
             OBSERVABILITY_METRICS_PORT="0",
         )
 
+    async def pipeline(self, name: str, root: Path) -> Member:
+        """API, producer and worker in one, over a folder: the README's command."""
+        return await self._start(
+            name,
+            "--role=all",
+            TRANSCODE_LOCAL_ROOT=str(root),
+            TRANSCODE_WORK_DIR=str(self.folder / "work"),
+            PRODUCER_SCAN_DIR=str(root / "in"),
+            PRODUCER_PRESETS="mp3_320",
+            PRODUCER_SETTLE="100ms",
+            ENGINE_URL=f"sqlite:///{self.folder / name}.db",
+        )
+
     async def api(self) -> ApiFacts:
         """Start the API on a free port, and read what it prints."""
         member = await self._start("api", "--role=api", stdout=asyncio.subprocess.PIPE)
@@ -79,13 +92,13 @@ class DemoProcesses:
     ) -> Member:
         environ = {
             **os.environ,
-            **settings,
             URL_VARIABLE: self.url,
             "ENGINE_URL": self.url,
             "API_PORT": "0",
             "POD_NAME": name,
             "WORKER_HEARTBEAT_TTL": LEASE,
             "OBSERVABILITY_LOG_FORMAT": "human",
+            **settings,
         }
         with (self.folder / f"{name}.log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(

@@ -8,6 +8,7 @@ from pathlib import Path
 from euterpe.cli.demo.app import queue
 from euterpe.cli.demo.checks import PROOFS
 from euterpe.cli.demo.console import open_stage
+from euterpe.cli.demo.folder import encode_a_folder, start_the_pipeline
 from euterpe.cli.demo.media import transcode
 from euterpe.cli.demo.media_checks import PROOFS as MEDIA_PROOFS
 from euterpe.cli.demo.processes import DemoProcesses
@@ -26,11 +27,15 @@ async def perform(folder: Path, url: str) -> bool:
                     if heading:
                         stage.heading(heading)
                     await step(play)
+                music = await start_the_pipeline(play)
                 stage.heading("A sound is transcoded, its worker killed, its credentials let run out")
                 media = await transcode(play)
                 proofs = [prove(play) for prove in PROOFS]
                 if media is not None:
                     proofs += [prove(media) for prove in MEDIA_PROOFS]
+                if music is not None:
+                    stage.heading("A folder of music becomes a folder of encodes")
+                    proofs.append(await encode_a_folder(play, music))
                 stage.heading("What this run proved, read back from the database")
                 for proof in proofs:
                     stage.proof(proof.says, holds=proof.holds)
