@@ -118,6 +118,16 @@ def test_a_command_that_asks_once_does_not_wait(shell: Shell, server: PostgresSe
     assert WAITING not in complaint
 
 
+def test_a_server_that_cannot_be_reached_is_told_by_name_and_not_by_number() -> None:
+    for error, told in (
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
+    ):
+        assert str(cannot_connect(error)) == f"Postgres does not answer: {told}"
+    typo = asyncpg.UndefinedObjectError('unrecognized configuration parameter "shema"')
+    assert str(cannot_connect(typo)).startswith("Postgres refuses the connection: unrecognized configuration parameter")
+
+
 @pytest.mark.parametrize(
     ("error", "may_pass"),
     [

@@ -62,7 +62,6 @@ pause --queue slow
 resume --queue slow
 pause --type mail
 resume --type mail
-cron run greet:greet --app over_http_app:queue --since 2026-01-01T00:00:00Z --until 2026-01-01T02:30:00Z
 doctor --all --json
 config show --json
 migrate --json
@@ -71,6 +70,7 @@ REFUSED = """
 submit greet --wait 1ms
 peek --queues default --limit 3 --json
 cron list --json
+cron run greet:greet --app over_http_app:queue --since 2026-01-01T00:00:00Z --until 2026-01-01T02:30:00Z
 cron edit greet:greet '* * * * *' --tz UTC
 cron forget greet:greet
 cron pause greet:greet

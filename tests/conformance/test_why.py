@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Failed
 from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import JobNotFound, JobPruned
-from euterpe.model.failures.failure import Category
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.reading.why import AHEAD_LIMIT, Explanation, Reason
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
@@ -216,6 +218,17 @@ async def test_a_retrying_job_says_what_went_wrong_and_how_long_it_backs_off(sto
         "the next one waits for its backoff until 2026-01-01 00:00:01 UTC, in 1s."
     )
     assert told.until == "2026-01-01T00:00:01.000000Z"
+
+
+async def test_a_job_that_no_worker_fitted_says_so(store: SqlStore) -> None:
+    claim = await taken(store)
+    unfit = Failed(Failure(Category.SYSTEM, "unknown field `lang`", "bad_payload", unfit=True))
+    await store.settle([Report(claim, unfit)])
+    told = await why(store, claim.job.id, Reason.BACKOFF)
+    assert told.sentence.startswith(
+        "The worker that claimed it last could not use its arguments (unknown field `lang`). It waits for a worker "
+        "whose handler fits, without a charge; the next claim is at 2026-01-01 00:00:0"
+    )
 
 
 async def test_a_job_whose_lifetime_is_over_says_so(store: SqlStore, clock: FrozenClock) -> None:

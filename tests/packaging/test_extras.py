@@ -21,6 +21,7 @@ logging.basicConfig(level=logging.WARNING, format="%(message)s")
 for build in (
     lambda: euterpe.Queue("postgresql://localhost/jobs"),
     lambda: euterpe.Queue("libsql:///jobs.db"),
+    lambda: euterpe.Queue("redis://localhost"),
     lambda: euterpe.Queue("http://localhost:1", token="k"),
     lambda: euterpe.Queue("sqlite:///jobs.db", transport="redis://localhost"),
 ):
@@ -73,9 +74,10 @@ def test_what_is_missing_is_told_with_the_command_that_installs_it(core: Environ
         "{what} needs the package {package}, which is not installed; "
         "install it with: pip install 'euterpe-queue[{extra}]'"
     )
-    assert ran.stdout.splitlines()[:6] == [
+    assert ran.stdout.splitlines()[:7] == [
         told.format(what="a Postgres queue", package="asyncpg", extra="postgres"),
         told.format(what="a libsql queue", package="libsql", extra="libsql"),
+        told.format(what="a queue in Redis lists", package="redis", extra="redis"),
         told.format(what="a queue over HTTP", package="aiohttp", extra="http"),
         told.format(what="a transport over Redis", package="redis", extra="redis"),
         "world",

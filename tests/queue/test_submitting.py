@@ -70,6 +70,17 @@ async def test_the_result_of_a_job_that_did_not_complete_is_an_error_with_its_re
     assert "the report is gone" in str(failed.value)
 
 
+async def test_a_plain_exception_is_told_with_its_type(queue: Queue) -> None:
+    @queue.job("sell", max_attempts=1)
+    async def sell() -> None:
+        raise KeyError("sku")
+
+    async with working(queue):
+        job = await sell.submit()
+        with pytest.raises(JobFailed, match="ended dead_letter: KeyError: 'sku'"):
+            await job.result("20s")
+
+
 async def test_waiting_for_a_result_ends_with_its_timeout(queue: Queue) -> None:
     job = await queue.submit("nobody.runs.this")
     with pytest.raises(TimeoutError, match="still scheduled"):

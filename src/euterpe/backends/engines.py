@@ -126,6 +126,8 @@ def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transpo
         path = sqlite_path(url)
         return SqliteEngine(path, clock), DataWatch(path)
     if scheme in ("postgres", "postgresql"):
+        if not url.startswith(f"{scheme}://"):
+            raise InvalidInput("url", "write postgresql://user:password@host/database")
         with needing("a Postgres queue", "postgres"):
             from euterpe.stores.sql.postgres.engine import PostgresEngine
         from euterpe.wakeups.postgres_notify import NotifyWakeups
@@ -166,7 +168,8 @@ def is_redis(url: str) -> bool:
 def _redis_lists(
     url: str, tuning: RedisTuning, clock: Clock | None, payload_limit: int, transport: str | None
 ) -> Backend:
-    from euterpe.stores.redis_lists.store import RedisListStore
+    with needing("a queue in Redis lists", "redis"):
+        from euterpe.stores.redis_lists.store import RedisListStore
     from euterpe.wakeups.local import LocalWakeups
 
     if transport is not None:

@@ -71,7 +71,8 @@ class CliSession:
         return engine_url_of(self.config)
 
     def ask(self, question: Callable[[Backend], Awaitable[T]], *, create: bool = False) -> T:
-        """Open the database, ask, close it. Only `create` may make a SQLite file that is not there yet."""
+        """Open the database, ask, close it. Only `create` may make what is not there yet: a SQLite file,
+        or tables on a server, which may be an application's own."""
 
         async def asking() -> T:
             async with self.opened(create=create) as backend:
@@ -86,7 +87,7 @@ class CliSession:
             self.url, payload_limit=self.config.engine.max_payload_bytes, redis=redis_tuning_of(self.config)
         )
         try:
-            await backend.open()
+            await backend.open(migrate=create or urlsplit(self.url).scheme in ("sqlite", "libsql"))
             yield backend
         finally:
             await backend.close()

@@ -96,14 +96,27 @@ def check_url(url: str, policy: EgressPolicy) -> Target:
     return target
 
 
+def _opened_by(target: Target, reach: Reach) -> str:
+    """What the operator has to configure for such an address."""
+    named = f"list {target.host}:{target.port} in egress.allow_hosts"
+    match reach:
+        case Reach.PUBLIC | Reach.NEVER:
+            return "link-local, metadata and reserved addresses are never called"
+        case Reach.LOOPBACK:
+            return f"it is this machine: the operator can {named}"
+        case Reach.PRIVATE:
+            return f"the operator can set egress.allow_private, or {named}"
+        case Reach.SHARED:
+            return f"the operator can {named}"
+
+
 def check_address(target: Target, address: str, policy: EgressPolicy) -> None:
     """Refuse the call if this one of the target's addresses is not open under the policy."""
     reach = reach_of(address)
     if not policy.allows_reach(target.host, target.port, reach):
         raise EgressRefused(
             EgressRefusal.ADDRESS,
-            f"{target.host} leads to an address that is not public; calls go to the public internet only, "
-            "unless the operator opens egress.allow_private or lists the host in egress.allow_hosts",
+            f"{target.host} leads to an address that is not public; {_opened_by(target, reach)}",
         )
     if not policy.allows_port(target.host, target.port, reach):
         raise _port_refused(target, policy)

@@ -228,7 +228,8 @@ class Worker:
 def settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
     """Checked settings; InvalidInput names the wrong one."""
     if unknown := sorted(set(options) - set(WorkerOptions.__annotations__)):
-        raise InvalidInput(unknown[0], "is not a setting of a worker")
+        known = ", ".join(["concurrency", *WorkerOptions.__annotations__])
+        raise InvalidInput(unknown[0], f"is not a setting of a worker; known are {known}")
     batch: Any = options.get("batch", 500)
     for name, value in (("concurrency", concurrency), ("batch", batch)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:

@@ -88,7 +88,10 @@ def set_up_logs(session: CliSession) -> None:
 def warn_of_two_databases(session: CliSession, queue: Queue) -> None:
     """The app's queue decides where its jobs live. Say so when the configuration names another place."""
     if session.url not in (EngineConfig().url, queue.url):
-        log.warning("the app's queue lives in another database than the configuration names; the queue's own is used")
+        log.warning(
+            "the app's queue is in another database or schema than the configuration names; its own is used. "
+            "Set ENGINE_URL to the queue's URL, so that commands such as `euterpe jobs list` look there too"
+        )
 
 
 def run_on_fast_loop(main: Coroutine[Any, Any, None]) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.claims.outcome import UNFIT_CLAIMS
 from euterpe.model.claims.presence import SILENCE_US, ClaimingWorkers
 from euterpe.model.duration import SECOND_US, format_duration
 from euterpe.model.job import read_error
@@ -151,6 +152,13 @@ def _not_due(found: Situation) -> Explanation:
     if found.state is State.DELAYED:
         told = f"It is delayed until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."
         return _say(found, Reason.DELAYED, told, until=found.run_at)
+    if found.error is not None and UNFIT_CLAIMS in (error := read_error(found.error)):
+        told = (
+            f"The worker that claimed it last could not use its arguments ({error.get('message')}). It waits for a "
+            f"worker whose handler fits, without a charge; the next claim is at {_moment(found.run_at)}, "
+            f"in {_span(found.run_at - found.now)}."
+        )
+        return _say(found, Reason.BACKOFF, told, until=found.run_at)
     told = (
         f"Attempt {found.attempt_count} of {found.max_attempts} ended badly{_because(found)}; "
         f"the next one waits for its backoff until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."

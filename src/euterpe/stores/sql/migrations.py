@@ -64,7 +64,10 @@ def migrations(family: Family) -> tuple[Migration, ...]:
 
 
 def not_migrated(place: str, error: Exception | str) -> SchemaMismatch:
-    return SchemaMismatch(f"{place} lacks tables or columns of this release ({error}): run `euterpe migrate`")
+    return SchemaMismatch(
+        f"{place} lacks tables or columns of this release ({error}): run `euterpe migrate`; "
+        "or name the queue's own schema, as in postgresql://host/name?schema=jobs"
+    )
 
 
 def no_rights(place: str, error: Exception | str) -> SchemaMismatch:

@@ -186,7 +186,9 @@ def rotate_secret(session: CliSession, requester: str, grace: int | None, as_jso
     """Add a new webhook secret; the old one signs beside it until it is retired."""
     warn_of_local_keys(session)
     secret = new_secret()
-    record = session.ask(lambda backend: secrets_of(session, backend, create=True).rotate(requester, secret, grace))
+    record = session.ask(
+        lambda backend: secrets_of(session, backend, create=True).rotate(requester, secret, grace), create=True
+    )
     if as_json:
         print_json({"webhook_secret": secret, **secret_document(record, active=True)})
     else:

@@ -84,6 +84,8 @@ def cannot_connect(error: BaseException) -> StoreUnavailable:
     if state == NO_DATABASE:
         said = f"Postgres has no such database ({message(error)}): create it, or name another in the URL"
         return StoreUnavailable(said, state)
+    if isinstance(error, asyncpg.PostgresError) and not may_pass:
+        return StoreUnavailable(f"Postgres refuses the connection: {message(error)}", state)
     kind = ServerNotReady if may_pass else StoreUnavailable
     return kind(f"Postgres does not answer: {message(error)}", state)
 
@@ -115,6 +117,8 @@ def message(error: BaseException) -> str:
     """Without DETAIL, which quotes rows."""
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return str(error.args[0]) if error.args else type(error).__name__
 
 
