@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 SECOND_US: Final = 1_000_000
@@ -53,6 +52,8 @@ def retry_after_us(value: str | None, now_s: float) -> int:
     value = value.strip()
     if value.isascii() and value.replace(".", "", 1).isdigit():
         return min(int(float(value[:9]) * SECOND_US), LONGEST_WAIT_US)
+    from email.utils import parsedate_to_datetime  # a dozen modules, which only a date needs
+
     try:
         wait_s = parsedate_to_datetime(value).timestamp() - now_s
     except (ValueError, TypeError, OverflowError):
