@@ -120,7 +120,7 @@ class QueueCircuit:
         if closed is not self.is_closed:
             self.is_closed = closed
             self._shared.tripped += -1 if closed else 1
-        keys: dict[str, object] = {"queue": self.queue}
+        keys = {"queue": self.queue}
         match code:
             case BreakerCode.CLOSED:
                 self.permit = Permit(self.circuit.state.era)
