@@ -32,6 +32,7 @@ status {waiting} --json
 jobs list -q 'created:<1h ended:>7d' --state dead_letter --type mail --queue default --tag a=b --limit 3 --json
 jobs list --cursor 5
 jobs show {dead} --json
+jobs show {dead} --logs
 jobs why {waiting} --json
 jobs update {waiting} --priority high --tag a=b --correlation-id c --callback-url https://hooks.example/ --json
 jobs cancel {waiting} --force --yes --json
@@ -56,8 +57,8 @@ failures retry {fingerprint} --detach --yes --json
 failures replay {fingerprint} --detach --yes --json
 operations list --limit 3 --json
 operations show {operation} --json
-operations cancel {operation} --json
 stats --json
+workers list --json
 pause --queue slow
 resume --queue slow
 pause --type mail
@@ -68,6 +69,7 @@ migrate --json
 """
 REFUSED = """
 submit greet --wait 1ms
+operations cancel 00000000-0000-4000-8000-000000000000 --json
 peek --queues default --limit 3 --json
 cron list --json
 cron run greet:greet --app over_http_app:queue --since 2026-01-01T00:00:00Z --until 2026-01-01T02:30:00Z
@@ -91,7 +93,7 @@ outbox redeliver --all --requester local --yes --json
 kek status --json
 kek rewrap --json
 """
-NEXT_STEP = re.compile(r"--engine or ENGINE_URL|name the database behind it|see: euterpe jobs why")
+NEXT_STEP = re.compile(r"--engine or ENGINE_URL|name the database behind it|see: euterpe jobs why|no operation")
 ELSEWHERE = {
     ("worker",): "tests/cli/test_worker_over_http.py runs one",
     ("top",): "a screen: tests/tui",
