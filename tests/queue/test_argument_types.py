@@ -95,7 +95,7 @@ async def test_what_is_submitted_is_what_the_handler_gets_and_what_it_returns_co
     assert definition_of(jobtype).handler.signature.decode(payload_of(jobtype.with_args(**GIVEN))) == GIVEN
     async with working(queue):
         job = await jobtype.submit(**GIVEN)
-        assert await job.result("10s") == GIVEN["box"]
+        assert await job.result("30s") == GIVEN["box"]
 
 
 def shrink(box: Box) -> Item | None:

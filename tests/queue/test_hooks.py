@@ -84,7 +84,7 @@ async def test_handlers_get_what_the_lifespan_opened_and_it_is_closed_after_the_
     async with working(queue):
         jobs = [await queue.submit(name, said) for name, said in
                 (("by_context", {}), ("injected", {"n": 7}), ("in_a_thread", {}))]  # fmt: skip
-        assert [await job.result("10s") for job in jobs] == ["main", "7 True main", True]
+        assert [await job.result("30s") for job in jobs] == ["main", "7 True main", True]
     assert seen[0] == "opened"
     assert seen[-1] == "closed"
     assert sorted(seen[1:-1]) == ["by_context", "in_a_thread", "injected"]
@@ -254,8 +254,8 @@ async def test_middleware_may_change_the_result_and_the_error_and_the_first_is_o
         return await call_next() * 10
 
     async with working(queue):
-        assert await (await double.submit(3)).result("10s") == 61
-        ended = await (await double.submit(-1)).wait("10s")
+        assert await (await double.submit(3)).result("30s") == 61
+        ended = await (await double.submit(-1)).wait("30s")
     assert order[:3] == ["outer", "inner", "handler"]
     assert (ended.state, ended.error and ended.error.code) == (State.FAILED, "too_small")
 
@@ -369,7 +369,7 @@ async def test_on_error_is_told_of_every_failed_attempt_and_cannot_change_what_i
 
     async with working(queue):
         jobs = [await fails.submit(0), await fails.submit(1), await unstorable.submit()]
-        ends = [(await job.wait("10s")).state for job in jobs]
+        ends = [(await job.wait("30s")).state for job in jobs]
     assert ends == [State.DEAD_LETTER, State.COMPLETED, State.FAILED]
     assert sorted(told) == [
         ("fails", 1, "ZeroDivisionError"), ("fails", 2, "ZeroDivisionError"), ("unstorable", 1, "UnstorableResult"),
@@ -432,7 +432,7 @@ async def test_submit_middleware_adds_to_every_job_on_every_way_in(queue: Queue)
 
     async with working(queue):
         first = await parent.options(tags={"team": "a"}).submit()
-        spawned = await first.result("10s")
+        spawned = await first.result("30s")
         async with queue.workflow() as flow:
             node = flow.add(child)
         sent = [first.id, spawned, node.id, (await queue.submit("child", {})).id]

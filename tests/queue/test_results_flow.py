@@ -51,28 +51,28 @@ async def test_a_node_in_an_argument_is_waited_for_and_handed_on_typed(queue: Qu
             c = flow.add(steps.tell, rows=a)
             d = flow.add(steps.total, parts=[b, a, b], after=[c])
             e = flow.add("unknown.here", {"of": [d]}, options={"queue": "other"})
-        assert await c.result("10s") == "Rows monday None"
-        assert await d.result("10s") == 18
+        assert await c.result("30s") == "Rows monday None"
+        assert await d.result("30s") == 18
         assert (await queue.get(d.id)).depends_on == (b.id, a.id, c.id)
         assert (await queue.get(e.id)).payload == {"of": [{"$euterpe.result": 0}]}
         # A stored job's handle is as good, and the type checker is content with `result_of`.
         later = await steps.tell.submit(rows=result_of(a.handle), where=Path("/tmp"))
-        assert await later.result("10s") == "Rows monday /tmp"
+        assert await later.result("30s") == "Rows monday /tmp"
         assert (await queue.get(later.id)).depends_on == (a.id,)
         by_name = await queue.submit("total", {"parts": [a], "factor": 3})
-        assert await by_name.result("10s") == 18
+        assert await by_name.result("30s") == 18
 
 
 async def test_a_chain_hands_on_where_it_is_asked_to_and_a_fan_in_gets_a_list_in_order(queue: Queue) -> None:
     steps = Steps(queue)
     async with working(queue):
         chain = await queue.chain([steps.extract.with_args("mon"), steps.tell.with_args(rows=PREVIOUS)])
-        assert await chain[-1].result("10s") == "Rows mon None"
+        assert await chain[-1].result("30s") == "Rows mon None"
         days = [steps.extract.with_args(day) for day in ("a", "bb", "ccc")]
         *_, last = await queue.fan_out(days, then=steps.total.with_args(parts=PREVIOUS, factor=100))
-        assert await last.result("10s") == 600
+        assert await last.result("30s") == 600
         alone = await queue.fan_out(days[:1], then=steps.total.with_args(parts=PREVIOUS))
-        assert await alone[-1].result("10s") == 1
+        assert await alone[-1].result("30s") == 1
     assert [part["$euterpe.result"] for part in (await queue.get(last.id)).payload["parts"]] == [0, 1, 2]
 
 
@@ -108,7 +108,7 @@ async def test_a_dependency_that_fails_leaves_no_reference_to_resolve(queue: Que
     async with working(queue):
         async with queue.workflow() as flow:
             node = flow.add(steps.tell, rows=flow.add(broken))
-        ended = await node.handle.wait("10s")
+        ended = await node.handle.wait("30s")
     assert (ended.state, ended.error and ended.error.code) == (State.DEAD_LETTER, "dependency_ended")
 
 
@@ -147,15 +147,15 @@ async def test_jobs_are_added_to_a_workflow_that_runs(queue: Queue) -> None:
     async with working(queue):
         async with queue.workflow() as flow:
             a = flow.add(steps.extract, day="mon")
-        assert (await a.result("10s")).count == 3
+        assert (await a.result("30s")).count == 3
         b = flow.add(steps.extract, day="friday")
         c = flow.add(steps.total, parts=[a, b])
         await flow.store()
         await flow.store()
-        assert await c.result("10s") == 9
+        assert await c.result("30s") == 9
         async with queue.workflow() as more:  # by ids alone, from anywhere
             d = more.add(steps.extract, day="x", after=[c.id])
-        assert (await d.result("10s")).count == 1
+        assert (await d.result("30s")).count == 1
     assert (await queue.stats()).by_state == {"completed": 4}
 
 
@@ -176,7 +176,7 @@ async def test_a_workflow_includes_others(queue: Queue) -> None:
             first = flow.include(week(queue.workflow(), ["a", "bb"]), after=[start])
             second = flow.include(week(queue.workflow(tags={"week": "2"}), ["ccc"]), after=first)
             end = flow.add(add_up, weeks=[*first, *second])
-        assert await end.result("10s") == 6
+        assert await end.result("30s") == 6
     assert len(flow.nodes) == 7
     assert (await queue.get(flow.nodes[1].id)).depends_on == (start.id,)
     assert (await queue.get(second[0].id)).tags == {"week": "2"}

@@ -66,15 +66,15 @@ async def test_handlers_of_every_kind_run_and_tell(queue: Queue) -> None:
         assert (await queue.get(jobs[0].id)).progress is not None
         slow = await queue.submit("slow")
         with pytest.raises(JobFailed, match="timeout"):
-            await slow.result(timeout="10s")
-        await (await queue.submit("parent")).result(timeout="10s")
+            await slow.result(timeout="30s")
+        await (await queue.submit("parent")).result(timeout="30s")
         asked = await queue.submit("stubborn")
         async with asyncio.timeout(30):
             while (await queue.get(asked.id)).progress is None:  # noqa: ASYNC110  # its handler says when it runs
                 await asyncio.sleep(0.01)
         await queue.cancel(asked.id, force=True)
         with pytest.raises(JobFailed, match="cancelled"):
-            await asked.result(timeout="10s")
+            await asked.result(timeout="30s")
         working.cancel()
         with suppress(asyncio.CancelledError):
             await working
