@@ -38,7 +38,7 @@ COUNTED: Final = frozenset({Category.TEMPORARY, Category.TIMEOUT, Category.SYSTE
 EMPTY_PAUSE_US: Final = 500_000
 """An empty queue gives no probe; it is asked again after this while."""
 SHORTEST_WAIT_S: Final = 0.05
-OPENED: Final = (
+OPENED = (
     "circuit breaker open: too many attempts failed, the queue is not claimed until a probe succeeds. Its jobs wait "
     "and are not charged. `euterpe failures list` shows the cause. The setting circuit_breaker changes this or turns "
     "it off"
