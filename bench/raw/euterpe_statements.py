@@ -13,8 +13,8 @@ from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
 from euterpe.queue.definition.options import encode_payload
 from euterpe.stores.sql.jobs.claim import claim
-from euterpe.stores.sql.jobs.exchange import brief, complete_plain
-from euterpe.stores.sql.jobs.fast_path import PlainCompletions, plain_completions
+from euterpe.stores.sql.jobs.exchange import complete_simple, fast_exchange
+from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions, simple_completions
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import Program, run_sync
 from euterpe.stores.sql.sqlite.engine import APSW, system_clock
@@ -34,8 +34,8 @@ async def fill(url: str, count: int) -> None:
 REQUEST = ClaimRequest(worker_id="bare:00000000-0000-0000-0000-000000000000", limit=BATCH, types=("noop",))
 
 
-def completed(taken: list[Claim]) -> PlainCompletions:
-    completions = plain_completions([Report(one, Success(b"null")) for one in taken])
+def completed(taken: list[Claim]) -> SimpleCompletions:
+    completions = simple_completions([Report(one, Success(b"null")) for one in taken])
     assert completions is not None, "nothing follows from the end of these jobs"
     return completions
 
@@ -49,7 +49,7 @@ async def on_postgres(url: str, count: int) -> float:
         start_s = time.monotonic()
         done = 0
         while True:
-            taken = (await engine.pump(connection, brief(completed(taken), REQUEST))).claims
+            taken = (await engine.pump(connection, fast_exchange(completed(taken), REQUEST))).claims
             if not taken:
                 return done / (time.monotonic() - start_s)
             done += len(taken)
@@ -58,7 +58,7 @@ async def on_postgres(url: str, count: int) -> float:
 
 
 def turn(taken: list[Claim]) -> Program[list[Claim]]:
-    assert (yield from complete_plain(completed(taken)))
+    assert (yield from complete_simple(completed(taken)))
     return (yield from claim(REQUEST, "sqlite"))
 
 

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from euterpe.backends.engines import MEMORY_URL, connect
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Success
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput, JobFailed, StaleLease
@@ -40,7 +40,7 @@ from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.submitting.submitter import Submitter
 from euterpe.stores.sql.sqlite.blocking_reads import all_jobs
 from euterpe.stores.sql.store import SqlStore
-from euterpe.worker.attempt import AttemptRun, HandlerInterruption, Means
+from euterpe.worker.attempt import AttemptRun, AttemptServices, HandlerInterruption
 from euterpe.worker.context import NO_STATE, Context
 from euterpe.worker.execution.threads import Threads
 from euterpe.worker.handling.handlers import Handler, Handlers, encode_result
@@ -297,10 +297,10 @@ class _Bench:
         reporter = self._reporter
         self._stack = AsyncExitStack()
         self._hooks = AttemptHooks(Hooks(), Handlers(), NO_STATE)
-        self._means = Means(
+        self._services = AttemptServices(
             self._threads.call,
             self._in_thread,
-            reporter.has_news,
+            reporter.has_progress,
             reporter.delivered,
             reporter.is_spawning,
             RESULT_LIMIT,
@@ -312,7 +312,7 @@ class _Bench:
         self._stack.callback(self._threads.close)
         self._hooks = await self._stack.enter_async_context(opened(core.hooks, core.handlers, core.shutdown))
         self._reporter.state = self._hooks.state
-        self._means = msgspec.structs.replace(self._means, around=self._hooks.around)
+        self._services = msgspec.structs.replace(self._services, around=self._hooks.around)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -339,7 +339,7 @@ class _Bench:
         timeout_us = min(claim.job.execution_timeout_us, handler.timeout_us or claim.job.execution_timeout_us)
         stops_at = loop.time() + timeout_us / 1_000_000
         attempt = AttemptRun(claim, handler, Context(claim, self._reporter, stops_at), loop.time(), stops_at, 0)
-        attempt.task = loop.create_task(attempt.run(self._means))
+        attempt.task = loop.create_task(attempt.run(self._services))
         alarm = loop.call_at(stops_at, attempt.interrupt, HandlerInterruption.TIMEOUT)
         await attempt.task
         alarm.cancel()
@@ -363,7 +363,7 @@ class _Bench:
             if isinstance(outcome, Failed):
                 raise EuterpeError(outcome.failure.message)
         except BaseException as error:
-            await self._hooks.tell(context, error)
+            await self._hooks.report_error(context, error)
             await self._store.cancel(claim.job.id, force=True)  # It shall not be tried again by a later drain.
             raise
         finally:
@@ -383,7 +383,7 @@ class _Bench:
         args = (context,) if handler.takes_context else ()
         return await self._threads.call(partial(handler.function, *args, **handler.arguments_of(claim.job)))
 
-    async def _advance(self, news: Advance) -> None:
-        (alive,) = await self._store.advance([news])
+    async def _advance(self, update: ProgressUpdate) -> None:
+        (alive,) = await self._store.update_progress([update])
         if not alive:
-            raise StaleLease(news.claim.job.id, news.claim.lease.claim_version)
+            raise StaleLease(update.claim.job.id, update.claim.lease.claim_version)

@@ -21,10 +21,10 @@ from euterpe.model.submitting.batch import Unit, drafts_of, new_ids
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.caller import home_of, join
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs.submit import submit_joined
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.store import SqlStore
+from euterpe.stores.sql.submitting.submit import submit_joined
 from tests.caller.cancelling import Interrupted
 
 

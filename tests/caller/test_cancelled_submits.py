@@ -12,8 +12,8 @@ import pytest
 from euterpe.model.submitting.batch import Receipt
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.caller import home_of, join
-from euterpe.stores.sql.jobs.submit import submit_joined
 from euterpe.stores.sql.program import Program, Row, one
+from euterpe.stores.sql.submitting.submit import submit_joined
 from tests.caller.callers import LIBSQL, POSTGRES, SQLITE
 from tests.caller.cancelling import Cancelled, Interrupted, When
 from tests.caller.conftest import Scene

@@ -13,8 +13,8 @@ from euterpe.model.errors import IdempotencyConflict, InvalidInput, JobNotFound,
 from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of, new_ids
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.caller import home_of, join
-from euterpe.stores.sql.jobs.submit import submit_joined
 from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.submitting.submit import submit_joined
 from tests.caller.conftest import Scene
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed, Released, Success
 from euterpe.model.claims.presence import Presence, WorkerFacts
 from euterpe.model.events.outbox import Delivery, OutboxEvent
@@ -56,7 +56,7 @@ def delivery(of: OutboxEvent, state: str = "completed") -> Delivery:
 
 
 @operation
-async def submit_plain(store: SqlStore, n: int) -> Call:
+async def submit_simple(store: SqlStore, n: int) -> Call:
     return store.submit(Submission(type="t"))
 
 
@@ -113,7 +113,7 @@ async def heartbeat(store: SqlStore, n: int) -> Call:
 
 @operation
 async def advance(store: SqlStore, n: int) -> Call:
-    return store.advance([Advance(await claimed(store, n, stages=("claimed", "one")), stage="one")])
+    return store.update_progress([ProgressUpdate(await claimed(store, n, stages=("claimed", "one")), stage="one")])
 
 
 @operation

@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from euterpe.cli.bench.disk_probe import Ground, probe_disk
+from euterpe.cli.bench.disk_probe import CommitSpeed, probe_disk
 from euterpe.cli.bench.measures import percentile
-from euterpe.cli.bench.sandbox import PREFIX, Place, own_place
+from euterpe.cli.bench.sandbox import PREFIX, Sandbox, open_sandbox
 from euterpe.config import redact_url
 from euterpe.model.errors import InvalidInput
 from euterpe.stores.sql.postgres.engine import PostgresEngine
@@ -135,7 +135,7 @@ async def test_a_place_is_removed_when_the_measurement_fails(engine_url: str) ->
     seen: list[str] = []
 
     async def fail() -> None:
-        async with own_place(engine_url) as place:
+        async with open_sandbox(engine_url) as place:
             seen.append(place.name.split()[-1])
             assert exists(engine_url, seen[0])
             raise ZeroDivisionError
@@ -147,9 +147,9 @@ async def test_a_place_is_removed_when_the_measurement_fails(engine_url: str) ->
 
 async def test_ground_that_keeps_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("euterpe.cli.bench.disk_probe.FREE_PER_S", 0)
-    free = await probe_disk(Place("sqlite:///x", "x", tmp_path), 0.01)
+    free = await probe_disk(Sandbox("sqlite:///x", "x", tmp_path), 0.01)
     monkeypatch.setattr("euterpe.cli.bench.disk_probe.FREE_PER_S", float("inf"))
-    honest: Ground = await probe_disk(Place("sqlite:///x", "x", tmp_path), 0.01)
+    honest: CommitSpeed = await probe_disk(Sandbox("sqlite:///x", "x", tmp_path), 0.01)
 
     assert "makes nothing durable" in free.remarks[0]
     assert honest.remarks == ()
@@ -166,7 +166,7 @@ async def test_our_sessions_wait_for_the_disk_whatever_the_url_says(fresh_postgr
 
 async def test_a_control_plane_is_refused_before_anything_is_made() -> None:
     with pytest.raises(InvalidInput, match="control plane"):
-        async with own_place("https://queue.example.org"):
+        async with open_sandbox("https://queue.example.org"):
             raise AssertionError("entered")
 
 

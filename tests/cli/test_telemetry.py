@@ -325,7 +325,7 @@ def test_a_control_plane_tells_each_failure_that_a_worker_over_http_reports_once
     api.until_said(GOOD_BYE)
     client = Client(api)
     key = telling_shell.json("keys", "create", "--requester", "local", "--scope", "worker")["key"]
-    retried, buried, broken = (client.submit("elsewhere", max_attempts=n) for n in (2, 1, 2))
+    retried, dead_lettered, broken = (client.submit("elsewhere", max_attempts=n) for n in (2, 1, 2))
     with httpx.Client(
         base_url=f"{client.base}/internal/worker", headers={"Authorization": f"Bearer {key}"}, verify=NO_CERTIFICATES
     ) as http:
@@ -338,12 +338,12 @@ def test_a_control_plane_tells_each_failure_that_a_worker_over_http_reports_once
         first = {**leases[retried], "error": {**error, "retry_after": "90s"}}
         assert http.post("/fail", json=first).json()["requeued"] is True
         assert http.post("/fail", json=first).json()["requeued"] is True, "the same report again"
-        turn = {"worker_id": "w-9", "fail": [{**leases[buried], "error": error}]}
+        turn = {"worker_id": "w-9", "fail": [{**leases[dead_lettered], "error": error}]}
         assert http.post("/turn", json=turn).json()["fail"][0]["dlq"] is True
         assert http.post("/fail", json={**leases[broken], "error": {**error, "category": "permanent"}}).json()["ok"]
     api.until_said("an attempt failed for good")
     (warned,), (lost,), (gone,) = (
-        [line for line in lines_of(api) if line.get("job_id") == job_id] for job_id in (retried, buried, broken)
+        [line for line in lines_of(api) if line.get("job_id") == job_id] for job_id in (retried, dead_lettered, broken)
     )
     for line in (warned, lost, gone):
         assert (line["type"], line["queue"], line["worker_id"]) == ("elsewhere", "default", "w-9")

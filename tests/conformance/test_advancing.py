@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from euterpe.model.claims.exchange import Advance, Report
+from euterpe.model.claims.exchange import ProgressUpdate, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.state import TRANSCODE_STAGES
@@ -20,7 +20,7 @@ from tests.conformance.needs import needs
 async def test_stages_are_walked_in_their_declared_order(store: SqlStore) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES)
     for stage in TRANSCODE_STAGES[1:]:
-        assert await store.advance([Advance(claim, stage=stage)]) == [True]
+        assert await store.update_progress([ProgressUpdate(claim, stage=stage)]) == [True]
         stored = await store.get(claim.job.id)
         assert (stored.stage, stored.status, stored.state) == (stage, stage, "running")
 
@@ -28,7 +28,7 @@ async def test_stages_are_walked_in_their_declared_order(store: SqlStore) -> Non
 async def test_no_stage_may_be_passed_over(store: SqlStore) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES)
     with pytest.raises(IllegalTransition, match="next stage is fetching"):
-        await store.advance([Advance(claim, stage="uploading")])
+        await store.update_progress([ProgressUpdate(claim, stage="uploading")])
     assert (await store.get(claim.job.id)).stage == "claimed"
 
 
@@ -41,7 +41,7 @@ async def test_a_job_with_stages_completes_from_the_last_only(
 ) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES, callback_url=callback)
     for passed in TRANSCODE_STAGES[1 : TRANSCODE_STAGES.index(stage) + 1]:
-        await store.advance([Advance(claim, stage=passed)])
+        await store.update_progress([ProgressUpdate(claim, stage=passed)])
     await complete(store, claim)
     ended = await store.get(claim.job.id)
     if stage == TRANSCODE_STAGES[-1]:
@@ -63,17 +63,19 @@ async def test_others_of_the_batch_complete_beside_one_that_did_not_walk_its_sta
 
 async def test_a_stage_never_moves_back(store: SqlStore) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES)
-    await store.advance([Advance(claim, stage="fetching"), Advance(claim, stage="processing")])
+    await store.update_progress([ProgressUpdate(claim, stage="fetching"), ProgressUpdate(claim, stage="processing")])
     with pytest.raises(IllegalTransition, match="never move back"):
-        await store.advance([Advance(claim, stage="fetching")])
+        await store.update_progress([ProgressUpdate(claim, stage="fetching")])
     assert (await store.get(claim.job.id)).stage == "processing"
 
 
 async def test_a_refused_stage_keeps_the_rest_of_its_news_out_too(store: SqlStore) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES)
-    await store.advance([Advance(claim, stage="fetching"), Advance(claim, stage="processing", progress=10.0)])
+    await store.update_progress(
+        [ProgressUpdate(claim, stage="fetching"), ProgressUpdate(claim, stage="processing", progress=10.0)]
+    )
     with pytest.raises(IllegalTransition):
-        await store.advance([Advance(claim, stage="fetching", progress=20.0, checkpoint=b"x")])
+        await store.update_progress([ProgressUpdate(claim, stage="fetching", progress=20.0, checkpoint=b"x")])
     stored = await store.get(claim.job.id)
     assert (stored.progress, stored.checkpoint) == (10.0, None)
 
@@ -81,19 +83,19 @@ async def test_a_refused_stage_keeps_the_rest_of_its_news_out_too(store: SqlStor
 async def test_an_undeclared_stage_is_refused(store: SqlStore) -> None:
     plain = await taken(store, "plain")
     with pytest.raises(IllegalTransition, match="declared stages are claimed"):
-        await store.advance([Advance(plain, stage="fetching")])
+        await store.update_progress([ProgressUpdate(plain, stage="fetching")])
     staged = await taken(store, "staged", stages=("claimed", "chopping", "boiling"))
     with pytest.raises(IllegalTransition, match="chopping"):
-        await store.advance([Advance(staged, stage="frying")])
-    assert await store.advance([Advance(staged, stage="chopping")]) == [True]
+        await store.update_progress([ProgressUpdate(staged, stage="frying")])
+    assert await store.update_progress([ProgressUpdate(staged, stage="chopping")]) == [True]
 
 
 async def test_naming_the_present_stage_again_changes_nothing(store: SqlStore, tables: Tables) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES, callback_url=CALLBACK)
-    await store.advance([Advance(claim, stage="fetching")])
+    await store.update_progress([ProgressUpdate(claim, stage="fetching")])
     before = (await store.get(claim.job.id)).transitions
     events = await tables.run("SELECT COUNT(*) FROM job_outbox_events")
-    assert await store.advance([Advance(claim, stage="fetching")]) == [True]
+    assert await store.update_progress([ProgressUpdate(claim, stage="fetching")]) == [True]
     assert (await store.get(claim.job.id)).transitions == before
     assert await tables.run("SELECT COUNT(*) FROM job_outbox_events") == events
 
@@ -101,8 +103,8 @@ async def test_naming_the_present_stage_again_changes_nothing(store: SqlStore, t
 @needs(Capability.RAW_BYTES)
 async def test_progress_and_message_are_stored_and_what_is_not_said_stays(store: SqlStore) -> None:
     claim = await taken(store)
-    await store.advance([Advance(claim, progress=12.5, message="warming up", checkpoint=b"\x00\x01")])
-    await store.advance([Advance(claim, progress=50.0)])
+    await store.update_progress([ProgressUpdate(claim, progress=12.5, message="warming up", checkpoint=b"\x00\x01")])
+    await store.update_progress([ProgressUpdate(claim, progress=50.0)])
     stored = await store.get(claim.job.id)
     assert (stored.progress, stored.progress_message, stored.checkpoint) == (50.0, "warming up", b"\x00\x01")
 
@@ -110,7 +112,7 @@ async def test_progress_and_message_are_stored_and_what_is_not_said_stays(store:
 @needs(Capability.RAW_BYTES)
 async def test_a_checkpoint_is_handed_to_the_next_attempt(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store)
-    await store.advance([Advance(claim, checkpoint=b'{"page": 7}')])
+    await store.update_progress([ProgressUpdate(claim, checkpoint=b'{"page": 7}')])
     await fail(store, claim)
     clock.advance(minutes=1)
     await store.sweeps.promote()
@@ -120,11 +122,11 @@ async def test_a_checkpoint_is_handed_to_the_next_attempt(store: SqlStore, clock
 @needs(Capability.RAW_BYTES)
 async def test_a_checkpoint_survives_a_release_and_a_lost_lease(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store)
-    await store.advance([Advance(claim, checkpoint=b"1")])
+    await store.update_progress([ProgressUpdate(claim, checkpoint=b"1")])
     await release(store, claim)
     claim = await take_one(store)
     assert claim.job.checkpoint == b"1"
-    await store.advance([Advance(claim, checkpoint=b"2")])
+    await store.update_progress([ProgressUpdate(claim, checkpoint=b"2")])
     clock.advance(minutes=5)
     await store.sweeps.reclaim()
     clock.advance(minutes=5)
@@ -137,7 +139,9 @@ async def test_news_of_a_stale_claim_change_nothing(store: SqlStore) -> None:
     old = await taken(store, stages=TRANSCODE_STAGES)
     await release(store, old)
     new = await take_one(store)
-    assert await store.advance([Advance(old, stage="fetching", progress=99.0, checkpoint=b"old")]) == [False]
+    assert await store.update_progress([ProgressUpdate(old, stage="fetching", progress=99.0, checkpoint=b"old")]) == [
+        False
+    ]
     assert await store.get(new.job.id) == new.job
 
 
@@ -145,7 +149,7 @@ async def test_news_of_an_ended_job_change_nothing(store: SqlStore) -> None:
     claim = await taken(store)
     await complete(store, claim)
     before = await store.get(claim.job.id)
-    assert await store.advance([Advance(claim, progress=5.0)]) == [False]
+    assert await store.update_progress([ProgressUpdate(claim, progress=5.0)]) == [False]
     assert await store.get(claim.job.id) == before
 
 
@@ -153,8 +157,8 @@ async def test_a_batch_tells_stale_and_good_news_apart(store: SqlStore) -> None:
     await store.submit_many([job() for _ in range(4)])
     claims = await take(store)
     await complete(store, claims[1])
-    news = [Advance(claim, progress=float(i)) for i, claim in enumerate(claims)]
-    assert await store.advance(news) == [True, False, True, True]
+    news = [ProgressUpdate(claim, progress=float(i)) for i, claim in enumerate(claims)]
+    assert await store.update_progress(news) == [True, False, True, True]
     assert [(await store.get(c.job.id)).progress for c in claims] == [0.0, None, 2.0, 3.0]
 
 
@@ -162,7 +166,10 @@ async def test_a_batch_tells_two_claims_of_the_same_job_apart(store: SqlStore) -
     old = await taken(store)
     await release(store, old)
     new = await take_one(store)
-    assert await store.advance([Advance(old, progress=1.0), Advance(new, progress=2.0)]) == [False, True]
+    assert await store.update_progress([ProgressUpdate(old, progress=1.0), ProgressUpdate(new, progress=2.0)]) == [
+        False,
+        True,
+    ]
     assert (await store.get(new.job.id)).progress == 2.0
 
 
@@ -170,12 +177,12 @@ async def test_a_batch_tells_two_claims_of_the_same_job_apart(store: SqlStore) -
 async def test_several_news_of_one_claim_in_one_batch_all_count(store: SqlStore, tables: Tables) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES, callback_url=CALLBACK)
     news = [
-        Advance(claim, stage="fetching"),
-        Advance(claim, progress=10.0),
-        Advance(claim, stage="processing", checkpoint=b"c"),
-        Advance(claim, progress=20.0),
+        ProgressUpdate(claim, stage="fetching"),
+        ProgressUpdate(claim, progress=10.0),
+        ProgressUpdate(claim, stage="processing", checkpoint=b"c"),
+        ProgressUpdate(claim, progress=20.0),
     ]
-    assert await store.advance(news) == [True] * 4
+    assert await store.update_progress(news) == [True] * 4
     stored = await store.get(claim.job.id)
     assert (stored.stage, stored.progress, stored.checkpoint) == ("processing", 20.0, b"c")
     rows = await tables.run("SELECT sequence FROM job_outbox_events ORDER BY sequence")
@@ -183,4 +190,4 @@ async def test_several_news_of_one_claim_in_one_batch_all_count(store: SqlStore,
 
 
 async def test_no_news_is_no_write(store: SqlStore) -> None:
-    assert await store.advance([]) == []
+    assert await store.update_progress([]) == []

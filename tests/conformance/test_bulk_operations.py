@@ -164,7 +164,7 @@ async def test_two_who_work_at_once_act_on_every_job_once(store: SqlStore, table
     ordered = await order(store, Action.REPLAY, "state:failed")
     await asyncio.gather(*(store.sweeps.work_operations() for _ in range(6)))
     told = await finished(store, ordered)
-    assert (told.done, told.looked_at) == (20, 20)
+    assert (told.done, told.examined) == (20, 20)
     page = await store.search(Search(state=State.SCHEDULED, limit=100))
     assert Counter(j.replay_of for j in page.jobs) == Counter(ids)
 

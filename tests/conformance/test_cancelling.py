@@ -116,7 +116,7 @@ async def test_a_look_at_leases_tells_what_a_heartbeat_would(store: SqlStore) ->
     asked, forced, kept = [await taken(store, f"type {n}") for n in range(3)]
     await store.cancel(asked.job.id)
     await store.cancel(forced.job.id, force=True)
-    news = await store.lease_news([claim.lease for claim in (asked, forced, kept)])
+    news = await store.check_leases([claim.lease for claim in (asked, forced, kept)])
     assert [(reply.alive, reply.cancel_requested) for reply in news] == [(True, True), (False, False), (True, False)]
     assert [reply.lease.job_id for reply in news] == [claim.job.id for claim in (asked, forced, kept)]
 

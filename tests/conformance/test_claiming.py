@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections import Counter
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Released, Success
 from euterpe.model.state import State
 from euterpe.ports import Capability
@@ -117,10 +117,10 @@ async def test_the_claimer_chooses_how_long_its_lease_is(store: SqlStore, clock:
 
 
 async def test_a_new_attempt_starts_without_the_progress_of_the_last_one(store: SqlStore, clock: FrozenClock) -> None:
-    from euterpe.model.claims.exchange import Advance
+    from euterpe.model.claims.exchange import ProgressUpdate
 
     claim = await taken(store, stages=("claimed", "fetching"))
-    await store.advance([Advance(claim, stage="fetching", progress=70.0, message="nearly")])
+    await store.update_progress([ProgressUpdate(claim, stage="fetching", progress=70.0, message="nearly")])
     await fail(store, claim)
     clock.advance(minutes=1)
     await store.sweeps.promote()
@@ -134,14 +134,14 @@ async def test_a_job_past_its_lifetime_is_not_claimed(store: SqlStore, clock: Fr
     assert await take(store) == []
 
 
-@needs(Capability.SERVING)
+@needs(Capability.CONTROL_PLANE)
 async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes(
     store: SqlStore, tables: Tables
 ) -> None:
     await store.submit_many([job() for _ in range(3)])
     plain = await take_one(store)
     assert plain.lease.token is None
-    sealed = await store.serving.claim_for(ClaimRequest(worker_id="w1", limit=10), ["w1"] * 10)
+    sealed = await store.control_plane.claim_for(ClaimRequest(worker_id="w1", limit=10), ["w1"] * 10)
     tokens = [claim.lease.token for claim in sealed]
     assert all(token is not None and len(token) >= 43 for token in tokens)
     assert len(set(tokens)) == 2
@@ -152,10 +152,10 @@ async def test_a_claim_gives_tokens_only_when_asked_and_stores_only_their_hashes
         assert bytes(stored[claim.job.id]) == hashlib.sha256(claim.lease.token.encode()).digest()
 
 
-@needs(Capability.SERVING)
+@needs(Capability.CONTROL_PLANE)
 async def test_a_new_claim_forgets_the_token_of_the_claim_before(store: SqlStore, tables: Tables) -> None:
     await submit(store)
-    [sealed] = await store.serving.claim_for(ClaimRequest(worker_id="w1", limit=1), ["w1"])
+    [sealed] = await store.control_plane.claim_for(ClaimRequest(worker_id="w1", limit=1), ["w1"])
     await release(store, sealed)
     await take_one(store)
     [(token_hash,)] = await tables.run("SELECT lease_token_hash FROM inbox_jobs")
@@ -176,7 +176,7 @@ async def test_bytes_of_every_kind_come_back_as_they_were(store: SqlStore) -> No
     payload, checkpoint = bytes(range(256)), b"\x00\xff\xfe"
     await store.submit(job(payload=payload, payload_format="bytes"))
     (claim,) = await take(store, 1)
-    await store.advance([Advance(claim, checkpoint=checkpoint)])
+    await store.update_progress([ProgressUpdate(claim, checkpoint=checkpoint)])
     await store.settle([Report(claim, Released())])
     (again,) = await take(store, 1)
     assert (again.job.payload, again.job.checkpoint) == (payload, checkpoint)

@@ -297,7 +297,7 @@ async def test_a_key_of_256_characters_is_accepted(store: SqlStore) -> None:
 async def test_what_a_lost_commit_stored_is_found_again_and_not_stored_twice(store: SqlStore, tables: Tables) -> None:
     """As after CommitUnknown: the rows are there, the answer was lost, the same units come again."""
     from euterpe.model.submitting.batch import Unit, drafts_of
-    from euterpe.stores.sql.jobs.submit import submit_again
+    from euterpe.stores.sql.submitting.submit import submit_again
 
     urgent = await taken(store, "urgent", priority=0)
     await store.submit(job("known", idempotency_key="old"))

@@ -114,8 +114,8 @@ async def test_a_failed_job_can_be_buried(store: SqlStore, clock: FrozenClock) -
     failed = await submit_in(store, State.FAILED, callback_url=CALLBACK)
     at = clock.advance(seconds=1)
     assert await store.dead_letter(failed.id) is State.DEAD_LETTER
-    buried = await store.get(failed.id)
-    assert (buried.state, buried.updated_at, buried.error) == (State.DEAD_LETTER, at, failed.error)
+    dead_lettered = await store.get(failed.id)
+    assert (dead_lettered.state, dead_lettered.updated_at, dead_lettered.error) == (State.DEAD_LETTER, at, failed.error)
     events = await store.outbox.search(job_id=failed.id)
     assert [event.type for _, event in events] == ["job.dead_letter", "job.failed", "job.running"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from euterpe.model.claims.exchange import Advance, Report
+from euterpe.model.claims.exchange import ProgressUpdate, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.model.failures.failure import Category
@@ -74,7 +74,7 @@ async def test_a_job_without_a_callback_tells_nothing(store: SqlStore, tables: T
 async def test_sequences_grow_with_every_event_of_a_job(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES, callback_url=CALLBACK, max_attempts=2)
     for stage in TRANSCODE_STAGES[1:]:
-        await store.advance([Advance(claim, stage=stage)])
+        await store.update_progress([ProgressUpdate(claim, stage=stage)])
     await fail(store, claim)
     clock.advance(minutes=1)
     await store.sweeps.promote()
@@ -86,8 +86,8 @@ async def test_sequences_grow_with_every_event_of_a_job(store: SqlStore, clock: 
 
 async def test_a_stage_is_told_with_its_status(store: SqlStore) -> None:
     claim = await taken(store, stages=TRANSCODE_STAGES, callback_url=CALLBACK)
-    await store.advance([Advance(claim, stage="fetching")])
-    await store.advance([Advance(claim, progress=50.0)])
+    await store.update_progress([ProgressUpdate(claim, stage="fetching")])
+    await store.update_progress([ProgressUpdate(claim, progress=50.0)])
     events = await events_of(store)
     statuses = [document(e)["job"]["status"] for e in events]  # type: ignore[index]
     assert statuses == ["claimed", "fetching"]
@@ -95,12 +95,12 @@ async def test_a_stage_is_told_with_its_status(store: SqlStore) -> None:
 
 async def test_terminal_only_tells_ends_alone(store: SqlStore, clock: FrozenClock) -> None:
     claim = await taken(store, callback_url=CALLBACK, callback_events="terminal", stages=TRANSCODE_STAGES[:2])
-    await store.advance([Advance(claim, stage="fetching")])
+    await store.update_progress([ProgressUpdate(claim, stage="fetching")])
     await fail(store, claim)
     clock.advance(minutes=1)
     await store.sweeps.promote()
     again = await take_one(store)
-    await store.advance([Advance(again, stage="fetching")])
+    await store.update_progress([ProgressUpdate(again, stage="fetching")])
     await complete(store, again)
     assert await told(store) == ["job.completed"]
 

@@ -248,12 +248,18 @@ async def test_one_pass_of_the_urgent_sweeps_says_what_it_did(store: SqlStore, c
     swept = await store.sweeps.urgent()
     assert (swept.promoted, swept.reclaimed, swept.lifetimes, swept.events_reclaimed) == (["q"], 2, 1, 1)
     again = await store.sweeps.urgent()
-    assert (again.reclaimed, again.lifetimes, again.events_reclaimed, again.buried, again.unparked) == (0, 0, 0, 0, 0)
+    assert (again.reclaimed, again.lifetimes, again.events_reclaimed, again.dead_lettered, again.unparked) == (
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
 
 
 async def test_sweeps_over_an_empty_database_find_nothing(store: SqlStore) -> None:
     swept = await store.sweeps.urgent()
-    assert (swept.promoted, swept.reclaimed, swept.buried, swept.lifetimes) == ([], 0, 0, 0)
+    assert (swept.promoted, swept.reclaimed, swept.dead_lettered, swept.lifetimes) == ([], 0, 0, 0)
     assert await store.sweeps.prune() == 0
     assert await store.sweeps.expire_keys() == 0
 

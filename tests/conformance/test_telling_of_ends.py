@@ -18,7 +18,7 @@ from euterpe.observe.logs import AllowList
 from euterpe.observe.metrics import Metrics
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
-from euterpe.worker.reporting.telemetry import tell_settled
+from euterpe.worker.reporting.telemetry import record_settled
 from tests.conformance.acts import MINUTE, complete, failure, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables
@@ -183,7 +183,7 @@ async def test_dependents_that_end_with_a_report_are_counted_beside_it(store: Sq
     dependent = await submit(store, queue=QUEUE, depends_on=(claim.job.id,))
     await submit(store, queue=QUEUE, depends_on=(dependent,))
     finished = [Report(claim, failure(Category.TEMPORARY))]
-    tell_settled(metrics, finished, await store.settle(finished))
+    record_settled(metrics, finished, await store.settle(finished))
     assert counts(metrics) == {failed("temporary"): 1, failed("permanent"): 2, DEAD: 3}
 
 
@@ -195,7 +195,7 @@ async def test_a_completion_counts_nobody_else(store: SqlStore, metrics: Metrics
 
 
 async def test_the_wire_counts_the_dependents_of_what_it_ends(store: SqlStore, metrics: Metrics) -> None:
-    wire = WorkerProtocolStore(store.engine, Random(1), store.ends)
+    wire = WorkerProtocolStore(store.engine, Random(1), store.end_reporter)
     job_id = await submit(store, queue=QUEUE, max_attempts=1)
     await submit(store, queue=QUEUE, depends_on=(job_id,))
     (claim,) = await wire.claim_for(ClaimRequest(worker_id="w", limit=1, queues=(QUEUE,)), ["w"])
@@ -231,7 +231,7 @@ async def test_swept_jobs_leave_lines_that_our_gate_lets_through(
 async def test_of_many_jobs_that_end_in_one_sweep_a_few_get_lines_and_the_rest_a_number(
     store: SqlStore, clock: FrozenClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.stores.sql.maintenance.sweeper.BATCH", 10)
+    monkeypatch.setattr("euterpe.stores.sql.maintenance.sweeps.BATCH", 10)
     for _ in range(35):
         await taken(store, queue=QUEUE)
     clock.advance(minutes=10)

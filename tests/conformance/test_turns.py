@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.state import State
 from euterpe.ports import Capability
@@ -98,7 +98,7 @@ async def test_a_job_that_a_turn_gives_out_is_the_job_that_is_stored(store: SqlS
     )
     (first,) = (await store.exchange([], ALL))[1]
     assert first.job == await store.get(job_id)
-    await store.advance([Advance(first, progress=0.5, message="half", checkpoint=b"\x00")])
+    await store.update_progress([ProgressUpdate(first, progress=0.5, message="half", checkpoint=b"\x00")])
     await fail(store, first)
     clock.advance(us=2 * MINUTE)
     await store.sweeps.promote()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.claims.exchange import Advance
+from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.errors import IllegalTransition, InvalidInput, JobNotFound
 from euterpe.model.reading.views import Search
 from euterpe.model.state import WAITING, State
@@ -91,11 +91,11 @@ async def test_progress_is_no_change_of_state(store: SqlStore, clock: FrozenCloc
     claim = await taken(store, stages=("claimed", "one"))
     began = (await store.get(claim.job.id)).updated_at
     clock.advance(minutes=1)
-    await store.advance([Advance(claim, progress=10.0)])
+    await store.update_progress([ProgressUpdate(claim, progress=10.0)])
     await store.cancel(claim.job.id)
     assert (await store.get(claim.job.id)).updated_at == began
     moved = clock.advance(seconds=1)
-    await store.advance([Advance(claim, stage="one")])
+    await store.update_progress([ProgressUpdate(claim, stage="one")])
     assert (await store.get(claim.job.id)).updated_at == moved
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from euterpe.worker.maintenance import Sweeper
+from euterpe.worker.sweeper import Sweeper
 from tests.dashboard.site import Site, running_site
 
 NEEDED = "EUTERPE_TEST_CHROMIUM"

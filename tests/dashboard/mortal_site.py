@@ -18,7 +18,7 @@ from typing import Any
 from euterpe.stores.sql.bulk import batches
 from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.program import Program
-from euterpe.worker.maintenance import sweep_forever
+from euterpe.worker.sweeper import sweep_forever
 from tests.dashboard.site import running_site
 
 BATCH = 5

@@ -21,7 +21,7 @@ from euterpe.model.claims.outcome import Outcome, Success
 from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
 from euterpe.server.app import create_app
-from euterpe.server.http.serving import serve
+from euterpe.server.http.uvicorn_server import serve
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
 from tests.plain_http import NO_CERTIFICATES

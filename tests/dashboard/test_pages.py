@@ -12,12 +12,12 @@ import httpx
 import msgspec
 
 from euterpe.model.claims.attempt_log import LogBuffer, line_of
-from euterpe.model.claims.exchange import Advance, Report
+from euterpe.model.claims.exchange import ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.failures.failure import Category, Failure
-from euterpe.service.dashboard import open_local
+from euterpe.service.components.dashboard import open_local
 from tests.dashboard.site import Site, form_token, running_site, text_of
 
 HOSTILE = "</title></textarea><script>alert(1)</script><img src=x onerror=alert(1)>'\"`\u2028&lt;"
@@ -91,7 +91,7 @@ async def test_a_job_tells_everything_about_itself_but_its_secrets(either_site: 
         assert "It waits for prepare" in waiting
         await site.complete()
         claim = await site.claim()
-        await site.store.advance([Advance(claim=claim, progress=40, message="page 4")])
+        await site.store.update_progress([ProgressUpdate(claim=claim, progress=40, message="page 4")])
         running = text_of(await page(client, f"/dashboard/jobs/{job_id}"))
         for told in ("40 %, page 4", "Worker w-1", "▶ runs", "waits for ✓ completed prepare", "order 7", "team: a"):
             assert told in running, told
@@ -130,7 +130,7 @@ async def test_nothing_that_was_stored_breaks_out_of_a_page(either_site: Site) -
         max_attempts=2,
     )
     claim = await site.claim(HOSTILE)
-    await site.store.advance([Advance(claim=claim, progress=4, message=HOSTILE)])
+    await site.store.update_progress([ProgressUpdate(claim=claim, progress=4, message=HOSTILE)])
     async with site.visitor() as client:
         pages = [await page(client, f"/dashboard/jobs/{job_id}"), await page(client, "/")]
         failure = Failure(Category.PERMANENT, HOSTILE, code=HOSTILE, stack=HOSTILE)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report, SettleResult
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report, SettleResult
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, IllegalTransition, StaleLease, StoreUnavailable
@@ -69,7 +69,7 @@ async def holder(line: Line, url: str, limit: int, lease_ttl_us: int) -> None:
 async def write_late(line: Line, store: SqlStore, claims: Sequence[Claim]) -> dict[str, list[bool]]:
     """Every write a claim allows; what each of them was answered."""
     beats = await store.heartbeat([claim.lease for claim in claims])
-    advanced = await store.advance([Advance(claim, progress=99.0, message="late") for claim in claims])
+    advanced = await store.update_progress([ProgressUpdate(claim, progress=99.0, message="late") for claim in claims])
     spawned = []
     for claim in claims:
         try:

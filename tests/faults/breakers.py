@@ -14,10 +14,10 @@ from euterpe.model.errors import StoreUnavailable
 from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.jobs.settle import settle
-from euterpe.stores.sql.jobs.submit import submit_plain
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.sqlite.engine import ApswLibrary, ApswSession, SqliteEngine
 from euterpe.stores.sql.store import SqlStore
+from euterpe.stores.sql.submitting.submit import submit_simple
 from tests.faults import actors
 from tests.faults.crew import Line
 from tests.faults.stores import engine_of, opened, sqlite_path
@@ -60,7 +60,7 @@ async def holds_the_write_lock(line: Line, url: str) -> None:
         [draft] = drafts_of([Submission(type="unfinished")])
 
         def program() -> Program[None]:
-            yield from submit_plain([Unit((draft,))], store.engine.family)
+            yield from submit_simple([Unit((draft,))], store.engine.family)
             line.report("holding")
             line.stand_still()
 

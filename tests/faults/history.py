@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from euterpe.model.events.names import EVENT_STATES
+from euterpe.model.events.callback_events import EVENT_STATES
 from euterpe.model.state import INITIAL, MOVES, TERMINAL, State
 from tests.faults.crew import Crew
 from tests.faults.recorder import rows

@@ -44,7 +44,7 @@ async def test_ten_kills_on_the_way_and_every_job_is_replayed_exactly_once(
     _, said = await victims.communicate()
     assert victims.returncode == 0, said.decode()
     told = await store.operations.get(operation.id)
-    assert (told.state, told.done, told.looked_at) == (OperationState.COMPLETED, JOBS, JOBS)
+    assert (told.state, told.done, told.examined) == (OperationState.COMPLETED, JOBS, JOBS)
     page = await store.search(Search(state=State.SCHEDULED, limit=1000))
     assert Counter(job.replay_of for job in page.jobs) == Counter(claim.job.id for claim in claims)
     await backend.close()

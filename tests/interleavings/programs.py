@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import LEASE_TTL_US, ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.dependency import Dependency
@@ -16,11 +16,12 @@ from euterpe.model.submitting.batch import Parent, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.submission import DAY_US, Submission
 from euterpe.stores.sql.jobs import claim as jobs_claim
-from euterpe.stores.sql.jobs import exchange, heartbeat, late_dependencies, settle, submit
-from euterpe.stores.sql.jobs.fast_path import plain_completions
+from euterpe.stores.sql.jobs import exchange, heartbeat, settle
+from euterpe.stores.sql.jobs.simple_jobs import simple_completions
 from euterpe.stores.sql.maintenance import operator, sweep
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.program import Program
+from euterpe.stores.sql.submitting import late_dependencies, submit
 from tests.interleavings.scenario import HOOK, World
 
 Make = Callable[[World], Program[Any]]
@@ -43,13 +44,13 @@ def _settle(world: World, names: Sequence[str], outcome: Outcome) -> Program[Any
 
 
 def _advance(world: World) -> Program[Any]:
-    return heartbeat.advance([Advance(world.claims["parent"], stage="halfway", progress=50)], [1])
+    return heartbeat.update_progress([ProgressUpdate(world.claims["parent"], stage="halfway", progress=50)], [1])
 
 
 def _turn(world: World) -> Program[Any]:
-    completions = plain_completions([Report(world.claims["plain"], SUCCESS)])
+    completions = simple_completions([Report(world.claims["plain"], SUCCESS)])
     assert completions is not None
-    return exchange.brief(completions, CLAIM)
+    return exchange.fast_exchange(completions, CLAIM)
 
 
 def _spawn(world: World) -> Program[Any]:
@@ -104,7 +105,7 @@ def may_meet(a: str, b: str) -> bool:
 
 
 PROGRAMS: Final[dict[str, Make]] = {
-    "submit": lambda _: submit.submit_plain([Unit(drafts_of([Submission(type="new")]))], "postgres"),
+    "submit": lambda _: submit.submit_simple([Unit(drafts_of([Submission(type="new")]))], "postgres"),
     "submit_with_key": lambda _: _submit(idempotency_key="new"),
     "submit_with_old_key": lambda _: submit.submit([Unit(drafts_of([Submission(type="old", idempotency_key="old")]))]),
     "submit_after": lambda w: _submit(depends_on=(w.ids["parent"], w.ids["lost"]), callback_url=HOOK),

@@ -12,8 +12,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from euterpe.stores.sql.jobs import late_dependencies
 from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.submitting import late_dependencies
 from tests.conformance.clock import FrozenClock
 from tests.interleavings.driver import ORDERS_VARIABLE, Actor, orders, orders_at_most, run_alone, run_in_order
 from tests.interleavings.invariants import faults, look

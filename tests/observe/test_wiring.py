@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import euterpe
-from euterpe.config.sections import Config
-from euterpe.config.settings import Section, Setting, Subsection, declared_in
+from euterpe.config.declaration import Section, Setting, Subsection, declared_in
+from euterpe.config.keys import Config
 from euterpe.observe.logs import _SET_BY_THE_FORMATTER, ALLOWED_KEYS
 from euterpe.observe.metrics import Metrics
 

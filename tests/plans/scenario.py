@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from euterpe.model.bulk import Action, BulkOrder
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.model.dependency import Dependency
@@ -101,7 +101,7 @@ async def _work(store: SqlStore) -> None:
         await store.claim(ClaimRequest(worker_id="w", limit=limit, queues=("empty", "other"), types=("t",)))
     parent = next(claim for claim in claims if claim.job.priority == 0)
     await store.heartbeat([claim.lease for claim in claims])
-    await store.advance([Advance(claim, progress=50.0, checkpoint=b"1") for claim in claims])
+    await store.update_progress([ProgressUpdate(claim, progress=50.0, checkpoint=b"1") for claim in claims])
     await store.spawn(parent.lease, [Submission(type="t")])
     failure = Failed(Failure(Category.TEMPORARY, "again"))
     outcomes: dict[int, Outcome] = {0: failure, 1: Released(), 2: Failed(Failure(Category.PERMANENT, "never"))}
@@ -121,7 +121,9 @@ async def _work_over_http(store: SqlStore) -> None:
     wire = WorkerProtocolStore(store.engine, store.rng)
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3, queues=("http",)), ["w", "v", "u"])
     tokens = [hash_token(claim.lease.token or "") for claim in claims]
-    await wire.beat([TokenHeartbeat(c.job.id, token) for c, token in zip(claims, tokens, strict=True)], 60_000_000)
+    await wire.renew_leases(
+        [TokenHeartbeat(c.job.id, token) for c, token in zip(claims, tokens, strict=True)], 60_000_000
+    )
     await wire.finish(
         [
             TokenReport(claim.job.id, claim.lease.claim_version, token, Success(), b"hash")

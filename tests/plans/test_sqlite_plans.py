@@ -106,7 +106,7 @@ async def test_every_hot_statement_goes_by_its_index(
     seen = watch(monkeypatch)
     async with opened(sqlite_url) as store:
         await live_a_day(store)
-        monkeypatch.setattr(claiming, "FOLDED_LIMIT", 4)
+        monkeypatch.setattr(claiming, "PACKED_LIMIT", 4)
         await _live_on(store)
     connection = apsw.Connection(sqlite_path(sqlite_url))
     faults = []

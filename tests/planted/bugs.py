@@ -224,12 +224,12 @@ BUGS = (
         "the_key_is_taken_after_the_job_is_stored",
         (
             Edit(
-                "stores/sql/jobs/submit.py",
+                "stores/sql/submitting/submit.py",
                 "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
                 "",
             ),
             Edit(
-                "stores/sql/jobs/submit.py",
+                "stores/sql/submitting/submit.py",
                 "        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)\n",
                 "        yield from _store(fresh, units, claims, answers, replays, may_hold=may_hold)\n"
                 "        yield from _take_keys({i: claims[i] for i in now}, answers, replays)\n",
@@ -276,8 +276,8 @@ BUGS = (
         (
             Edit(
                 "stores/sql/store.py",
-                "except CommitUnknown as unknown:\n            answers, told = await",
-                "except ZeroDivisionError as unknown:\n            answers, told = await",
+                "except CommitUnknown as unknown:\n            answers, notice = await",
+                "except ZeroDivisionError as unknown:\n            answers, notice = await",
             ),
         ),
         f"{PLAIN_SUBMIT}[after]",

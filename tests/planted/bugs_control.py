@@ -48,7 +48,7 @@ CONTROL_BUGS = (
     ),
     Bug(
         "a_job_that_is_kept_starts_before_the_submission_is_committed",
-        (Edit("stores/sql/jobs/unique.py", '_look("get_jobs_for_update", job_id)', '_look("get_jobs", job_id)'),),
+        (Edit("stores/sql/submitting/unique.py", '_look("get_jobs_for_update", job_id)', '_look("get_jobs", job_id)'),),
         f"{JOINING}::test_a_job_that_is_kept_for_its_unique_key_does_not_start_before_the_commit[psycopg]",
         "assert",
     ),

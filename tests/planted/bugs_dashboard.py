@@ -12,7 +12,7 @@ DASHBOARD_BUGS = (
         "a_form_of_another_site_is_taken",
         (
             Edit(
-                "dashboard/serving.py",
+                "dashboard/page_server.py",
                 "            if not is_own_form(request, csrf):\n                raise foreign_form()\n",
                 "",
             ),
@@ -24,7 +24,7 @@ DASHBOARD_BUGS = (
         "a_key_that_may_only_read_acts",
         (
             Edit(
-                "dashboard/serving.py",
+                "dashboard/page_server.py",
                 "            if not visitor.is_admin:\n",
                 "            if visitor.requester_id == '':\n",
             ),

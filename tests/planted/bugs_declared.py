@@ -9,7 +9,7 @@ OVER_HTTP = "tests/cli/test_declared_over_http.py"
 DECLARED_BUGS = (
     Bug(
         "the_server_forgets_the_types_of_its_app",
-        (Edit("service/api.py", "job_types=core.definitions", "job_types={}"),),
+        (Edit("service/components/api.py", "job_types=core.definitions", "job_types={}"),),
         f"{OVER_HTTP}::test_what_a_type_declares_applies_to_jobs_batches_and_children",
         "'queue': 'default'",
     ),

@@ -61,7 +61,7 @@ HOOK_BUGS = (
         "results_are_handed_on_in_the_order_of_ids",
         (
             Edit(
-                "stores/sql/jobs/submit.py",
+                "stores/sql/submitting/submit.py",
                 "(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges)",
                 "(job.draft.id, d, place if place < said else None) for place, d in enumerate(job.edges[::-1])",
             ),

@@ -107,13 +107,13 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_callers_transaction_holds_what_it_depends_on",
-        (Edit("stores/sql/jobs/submit.py", 'may_hold = family == "sqlite"', "may_hold = True"),),
+        (Edit("stores/sql/submitting/submit.py", 'may_hold = family == "sqlite"', "may_hold = True"),),
         f"{_OPEN}::test_a_transaction_open_past_several_leases_costs_nobody_a_lease[asyncpg-commit]",
         ("renewed=False", "TimeoutError", "assert False"),
     ),
     Bug(
         "nobody_watches_the_dependencies_of_a_callers_job",
-        (Edit("stores/sql/maintenance/sweeper.py", "        await self.watch_dependencies()\n", ""),),
+        (Edit("stores/sql/maintenance/sweeps.py", "        await self.watch_dependencies()\n", ""),),
         f"{_OPEN}::test_a_fan_in_waits_for_the_child_that_was_spawned_while_the_transaction_was_open",
         "is <State.SCHEDULED: 'scheduled'>",
     ),

@@ -56,8 +56,8 @@ LOOKING_BUGS = (
         (
             Edit(
                 "stores/sql/reads/scan.py",
-                "Stretch(before, edge + 1, more=True)",
-                "Stretch(before, edge + 2, more=True)",
+                "ScanRange(before, edge + 1, more=True)",
+                "ScanRange(before, edge + 2, more=True)",
             ),
             Edit("stores/sql/reads/search.py", "str(stretch.down_to) if", "str(stretch.down_to - 1) if"),
         ),

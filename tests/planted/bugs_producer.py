@@ -31,7 +31,7 @@ PRODUCER_BUGS = (
         "a_half_written_file_is_taken",
         (
             Edit(
-                "producer/settling.py",
+                "producer/stable_files.py",
                 "if before is None or (before.size, before.mtime_ns) != (file.size, file.mtime_ns):",
                 "if before is None:",
             ),
@@ -62,7 +62,7 @@ PRODUCER_BUGS = (
     ),
     Bug(
         "a_folder_that_moves_in_is_found_by_the_next_scan_only",
-        (Edit("producer/watching.py", "((path.parent, False), (path, True))", "((path.parent, False),)"),),
+        (Edit("producer/file_watcher.py", "((path.parent, False), (path, True))", "((path.parent, False),)"),),
         f"{PRODUCER}::test_a_running_producer_follows_the_tree_as_it_is_told_of_changes",
         "TimeoutError",
     ),

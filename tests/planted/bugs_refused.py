@@ -14,7 +14,7 @@ REFUSAL_BUGS = (
         "a_submission_waits_out_anothers_patience_first",
         (
             Edit(
-                "stores/sql/submit_batcher.py",
+                "stores/sql/submitting/batcher.py",
                 "for waiting in group], group[0].deadline)",
                 "for waiting in group], begun + 2.0)",
             ),

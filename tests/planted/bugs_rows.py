@@ -64,7 +64,7 @@ ROW_BUGS = (
     ),
     Bug(
         "a_job_may_be_due_after_its_end",
-        (Edit("stores/sql/jobs/plan.py", "            check_run_times(unit, now_us)\n", ""),),
+        (Edit("stores/sql/submitting/plan.py", "            check_run_times(unit, now_us)\n", ""),),
         "tests/conformance/test_submitting.py"
         "::test_a_run_at_beyond_the_lifetime_is_refused_by_the_clock_of_the_database",
         "DID NOT RAISE",

@@ -14,7 +14,7 @@ SHIPPING_BUGS = (
         "anybody_who_submits_may_pause_everybody",
         (
             Edit(
-                "server/routes/operating.py",
+                "server/routes/admin.py",
                 '"Pause a queue or a job type",\n            {200: paused},\n            Scope.ADMIN,',
                 '"Pause a queue or a job type",\n            {200: paused},\n            Scope.SUBMIT,',
             ),

@@ -13,7 +13,7 @@ TELEMETRY_BUGS = (
         "what_a_sweep_ends_is_counted_by_nobody",
         (
             Edit(
-                "stores/sql/maintenance/sweeper.py",
+                "stores/sql/maintenance/sweeps.py",
                 "write_quietly(make, EndedBy.SWEEP)",
                 "write_quietly(make, EndedBy.WORKER)",
             ),
@@ -23,19 +23,25 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "dependents_that_end_are_counted_by_nobody",
-        (Edit("stores/sql/jobs/ends.py", 'frozenset({"resolve_dependent"})', "frozenset[str]()"),),
+        (Edit("stores/sql/jobs/ended_jobs.py", 'frozenset({"resolve_dependent"})', "frozenset[str]()"),),
         f"{ENDS}::test_dependents_that_end_with_a_report_are_counted_beside_it[postgres]",
         "jobs_dead_letter_total",
     ),
     Bug(
         "a_reported_attempt_is_counted_by_worker_and_store",
-        (Edit("stores/sql/jobs/ends.py", "_BESIDE_REPORTS if by is EndedBy.WORKER else _ALL", "_ALL"),),
+        (Edit("stores/sql/jobs/ended_jobs.py", "_BESIDE_REPORTS if by is EndedBy.WORKER else _ALL", "_ALL"),),
         f"{ENDS}::test_dependents_that_end_with_a_report_are_counted_beside_it[sqlite]",
         "jobs_failed_total",
     ),
     Bug(
         "a_dead_letter_of_an_operator_fails_the_job_again",
-        (Edit("stores/sql/jobs/ends.py", 'had_failed = statement.name == "dead_letter_failed"', "had_failed = False"),),
+        (
+            Edit(
+                "stores/sql/jobs/ended_jobs.py",
+                'had_failed = statement.name == "dead_letter_failed"',
+                "had_failed = False",
+            ),
+        ),
         f"{ENDS}::test_an_end_without_a_report_is_counted_once[dead_lettered_by_an_operator-sqlite]",
         "jobs_failed_total",
     ),
@@ -47,7 +53,7 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "a_sweep_of_thousands_writes_thousands_of_lines",
-        (Edit("stores/sql/jobs/ends.py", "ends[:LINES_AT_ONCE]", "ends"),),
+        (Edit("stores/sql/jobs/ended_jobs.py", "ended_jobs[:LINES_AT_ONCE]", "ended_jobs"),),
         f"{ENDS}::test_of_many_jobs_that_end_in_one_sweep_a_few_get_lines_and_the_rest_a_number[sqlite]",
         "the job is tried again",
     ),
@@ -79,7 +85,7 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "deliveries_of_a_role_are_counted_by_nobody",
-        (Edit("service/outbox.py", "secrets_of, settings, metrics\n", "secrets_of, settings\n"),),
+        (Edit("service/components/outbox.py", "secrets_of, settings, metrics\n", "secrets_of, settings\n"),),
         f"{PROCESSES}::test_a_whole_system_counts_and_tells_every_end",
         "outbox_dead_letter_total",
     ),
@@ -93,7 +99,7 @@ TELEMETRY_BUGS = (
         "a_metric_has_no_caller",
         (
             Edit(
-                "worker/maintenance.py",
+                "worker/sweeper.py",
                 "                self._telemetry.reclaimed(recovered.reclaimed)\n",
                 "                pass\n",
             ),
@@ -103,7 +109,7 @@ TELEMETRY_BUGS = (
     ),
     Bug(
         "a_key_of_the_configuration_is_read_by_nobody",
-        (Edit("service/api.py", "rate_burst=config.api.rate_burst", "rate_burst=100"),),
+        (Edit("service/components/api.py", "rate_burst=config.api.rate_burst", "rate_burst=100"),),
         f"{WIRING}::test_every_key_of_the_configuration_is_read_or_waits_for_a_part",
         "api.rate_burst",
     ),

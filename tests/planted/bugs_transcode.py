@@ -96,7 +96,7 @@ TRANSCODE_SERVICE_BUGS = (
         "a_job_that_is_given_back_tells_nothing",
         (
             Edit(
-                "model/events/names.py",
+                "model/events/callback_events.py",
                 "EVENT_STATES_OF_FAMILY: Final = EVENT_STATES | {State.SCHEDULED}",
                 "EVENT_STATES_OF_FAMILY: Final = EVENT_STATES",
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _WINDOWS = "tests/conformance/test_idempotency_windows.py"
-_SUBMITTING = "stores/sql/jobs/submit.py"
+_SUBMITTING = "stores/sql/submitting/submit.py"
 
 WINDOW_BUGS = (
     Bug(

@@ -72,7 +72,7 @@ async def test_a_look_at_leases_renews_none(store: RedisListStore, clock: Frozen
     await store.cancel(first.job.id)
     await complete(store, second)
     clock.advance(seconds=10)
-    news = await store.lease_news([first.lease, second.lease])
+    news = await store.check_leases([first.lease, second.lease])
     assert [(reply.alive, reply.cancel_requested, reply.expires_at) for reply in news] == [
         (True, True, first.lease.expires_at),
         (False, False, 0),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from euterpe.model.claims.exchange import Advance
+from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.state import State
 from euterpe.stores.redis_lists.scripts import FOLDER, source_of
@@ -68,11 +68,11 @@ async def test_a_sweep_takes_nothing_from_a_worker_that_lives(store: RedisListSt
     claim = await taken(store)
     before = snapshot(raw)
     report = (claim.job.id, 1, "retrying", "system", 0, "", "{}", 0, 0, 0, "1", "", "1")
-    answer = run(raw, "turn", store._turns.now, 0, 1, *report, 0, "")
+    answer = run(raw, "turn", store._exchange.now, 0, 1, *report, 0, "")
     assert isinstance(answer, list)
     assert answer[1] == [""]
     assert run(raw, "reap_entry", "w1", raw.lindex("jobqueue:worker:w1:processing", 0), HIGH) == "alive"
-    assert run(raw, "lost", store._turns.now, "w1", 0) == [1, [], []]
+    assert run(raw, "lost", store._exchange.now, "w1", 0) == [1, [], []]
     assert snapshot(raw) == before
 
 
@@ -101,9 +101,11 @@ async def test_a_stage_out_of_order_is_refused_and_its_batch_with_it(store: Redi
     plain = await taken(store, "plain")
     before = snapshot(raw)
     with pytest.raises(IllegalTransition, match="next stage is a"):
-        await store.advance([Advance(plain, progress=5.0), Advance(staged, stage="b")])
+        await store.update_progress([ProgressUpdate(plain, progress=5.0), ProgressUpdate(staged, stage="b")])
     assert snapshot(raw) == before
-    assert await store.advance([Advance(staged, stage="a"), Advance(staged, stage="b", message="on")]) == [True, True]
+    assert await store.update_progress(
+        [ProgressUpdate(staged, stage="a"), ProgressUpdate(staged, stage="b", message="on")]
+    ) == [True, True]
     job = await store.get(staged.job.id)
     assert (job.stage, job.progress_message) == ("b", "on")
 

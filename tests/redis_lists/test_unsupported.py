@@ -30,7 +30,7 @@ async def _outbox(store: RedisListStore) -> None:
 
 
 async def _serving(store: RedisListStore) -> None:
-    assert store.serving is not None
+    assert store.control_plane is not None
 
 
 WAYS: list[tuple[Capability, Callable[[RedisListStore], Awaitable[object]]]] = [
@@ -48,7 +48,7 @@ WAYS: list[tuple[Capability, Callable[[RedisListStore], Awaitable[object]]]] = [
     (Capability.BULK, lambda store: store.failure_groups()),
     (Capability.CALLER_TRANSACTION, lambda store: store.submit_unit_on(UNIT, object())),
     (Capability.LOG_LINES, lambda store: store.attempt_logs(UNKNOWN)),
-    (Capability.SERVING, _serving),
+    (Capability.CONTROL_PLANE, _serving),
 ]
 
 

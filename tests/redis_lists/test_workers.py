@@ -16,8 +16,8 @@ import euterpe
 from euterpe import Context, JobFailed, Queue
 from euterpe.config import load_config
 from euterpe.queue.queue import core_of
-from euterpe.service.parts import CannotStart
-from euterpe.service.producing import job_maker, produce, tree_of
+from euterpe.service.components.producing import job_maker, produce, tree_of
+from euterpe.service.components.tasks import CannotStart
 from euterpe.service.roles import API, WORKER, run_role, tuning_of, use_configured_redis
 from euterpe.stores.redis_lists.store import RedisListStore
 from tests.redis_lists.foreign import HIGH, foreign

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.presence import Presence, WorkerFacts
 from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
@@ -150,7 +150,7 @@ async def beats(store: SqlStore, claim: Any) -> None:
 
 @act(lambda scene: taken(scene.store, stages=STAGES, callback_url=CALLBACK))
 async def advances(store: SqlStore, claim: Any) -> None:
-    assert await store.advance([Advance(claim, "fetching", 40.0, "on its way", b"1")]) == [True]
+    assert await store.update_progress([ProgressUpdate(claim, "fetching", 40.0, "on its way", b"1")]) == [True]
 
 
 @act(lambda scene: submit(scene.store, callback_url=CALLBACK))
@@ -301,7 +301,7 @@ async def claims_over_http(store: SqlStore, _: str) -> None:
 @act(of_http_worker)
 async def beats_over_http(store: SqlStore, claim: Any) -> None:
     beat = TokenHeartbeat(claim.job.id, hash_token(claim.lease.token), claim.job.claim_version)
-    assert (await WorkerProtocolStore(store.engine, Random(1)).beat([beat], MINUTE))[0] is not None
+    assert (await WorkerProtocolStore(store.engine, Random(1)).renew_leases([beat], MINUTE))[0] is not None
 
 
 @act(of_http_worker)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report, SettleResult
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report, SettleResult
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.failures.failure import Category, Failure
@@ -146,7 +146,7 @@ async def test_a_wrong_token_or_version_writes_nothing(store: HttpStore) -> None
     for forged in (stranger, earlier):
         assert await end(store, forged, Success()) == SettleResult(False)
         assert [beat.alive for beat in await store.heartbeat([forged.lease])] == [False]
-        assert await store.advance([Advance(forged, progress=50.0)]) == [False]
+        assert await store.update_progress([ProgressUpdate(forged, progress=50.0)]) == [False]
     assert (await store.get(claim.job.id)).state is State.RUNNING
     assert (await end(store, claim, Success())).accepted
 
@@ -173,16 +173,16 @@ async def test_a_cancel_travels_in_the_answer_to_a_heartbeat_and_force_takes_the
 
 async def test_stage_progress_and_checkpoint_ride_on_heartbeats(store: HttpStore) -> None:
     claim = await taken(store, stages=("claimed", "one", "two"))
-    news = [Advance(claim, "one", 40.0, "half way", b'j{"at":7}')]
-    assert await store.advance(news) == [True]
+    news = [ProgressUpdate(claim, "one", 40.0, "half way", b'j{"at":7}')]
+    assert await store.update_progress(news) == [True]
     job = await store.get(claim.job.id)
     assert (job.stage, job.progress, job.progress_message) == ("one", 40.0, "half way")
     with pytest.raises(IllegalTransition):
-        await store.advance([Advance(claim, "nowhere")])
+        await store.update_progress([ProgressUpdate(claim, "nowhere")])
     assert (await end(store, claim, Released())).accepted
     (again,) = await store.claim(ask())
     assert again.job.checkpoint == b'j{"at":7}'
-    assert await store.advance([Advance(again, checkpoint=b"b\x00\xff")]) == [True]
+    assert await store.update_progress([ProgressUpdate(again, checkpoint=b"b\x00\xff")]) == [True]
     assert (await end(store, again, Released())).accepted
     (third,) = await store.claim(ask())
     assert third.job.checkpoint == b"b\x00\xff"

@@ -21,8 +21,8 @@ from euterpe.ports import Clock, Trace
 from euterpe.server.app import ControlPlane, create_app
 from euterpe.server.http.connections import ConnectionLimits, OpenConnections
 from euterpe.server.http.limits import Limits
-from euterpe.server.http.serving import serve
-from euterpe.server.routes.operations import Check
+from euterpe.server.http.uvicorn_server import serve
+from euterpe.server.routes.system import Check
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
 from tests.plain_http import NO_CERTIFICATES

@@ -16,7 +16,7 @@ import uvloop
 from euterpe.backends.engines import connect
 from euterpe.server.app import create_app
 from euterpe.server.http.limits import Limits
-from euterpe.server.http.serving import serve
+from euterpe.server.http.uvicorn_server import serve
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.stores.sql.store import SqlStore
 from tests.sql_stores import sql

@@ -173,8 +173,8 @@ async def test_a_listener_that_does_not_read_is_cut_off_and_the_others_are_not()
     slow, quick = events.Listener("r"), events.Listener("r")
     change = Change("id", "r", "t", "q", State.COMPLETED, None, 0, 1, 1)
     for _ in range(events.BACKLOG + 1):
-        slow.tell(change)
-    quick.tell(change)
+        slow.push(change)
+    quick.push(change)
     assert slow.cut
     assert not quick.cut
     assert slow.queue.qsize() == events.BACKLOG

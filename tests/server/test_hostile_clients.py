@@ -344,7 +344,7 @@ async def test_the_metrics_port_of_a_worker_does_not_answer_to_strange_names() -
         return None
 
     health = Health(lambda: ("text/plain", b"up 1\n"), well, asyncio.Event(), AllowedHosts("127.0.0.1"))
-    async with health.serving("127.0.0.1", 0) as port, anonymous(f"http://127.0.0.1:{port}") as client:
+    async with health.listening("127.0.0.1", 0) as port, anonymous(f"http://127.0.0.1:{port}") as client:
         assert (await client.get("/metrics")).text == "up 1\n"
         assert (await client.get("/metrics", headers={"host": "evil.example"})).status_code == 421
 
@@ -356,7 +356,7 @@ async def test_silent_connections_do_not_keep_others_from_the_metrics_port(monke
     monkeypatch.setattr("euterpe.service.health.CONNECTION_LIMIT", 4)
     monkeypatch.setattr("euterpe.service.health.REQUEST_PATIENCE_S", 0.2)
     health = Health(lambda: ("text/plain", b"up 1\n"), well, asyncio.Event(), AllowedHosts("127.0.0.1"))
-    async with health.serving("127.0.0.1", 0) as port, AsyncExitStack() as stack:
+    async with health.listening("127.0.0.1", 0) as port, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(connected(port)) for _ in range(10)]
         for one in silent:
             assert await one.rest() == b""

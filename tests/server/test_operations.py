@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from euterpe.server.http.limits import Limits
-from euterpe.server.http.serving import serve
+from euterpe.server.http.uvicorn_server import serve
 from tests.server.plane import METRICS, Plane, anonymous, running_plane
 
 

@@ -14,7 +14,7 @@ from euterpe.model.submitting.submission import Submission
 from euterpe.server.http.limits import Limits
 from euterpe.server.http.problems import Refusal
 from euterpe.server.quotas import Quota, Quotas
-from euterpe.stores.sql.serving import Serving
+from euterpe.stores.sql.control_plane import SqlControlPlane
 from tests.server.plane import Plane, claim_one, lease_of, running_plane
 
 
@@ -93,7 +93,7 @@ async def test_many_submissions_share_a_count(sqlite_url: str) -> None:
         counts = 0
         store = plane.store
 
-        class Counted(Serving):
+        class Counted(SqlControlPlane):
             async def usage(self, *, of_jobs: bool, of_keys: bool) -> dict[str, Usage]:
                 nonlocal counts
                 counts += 1

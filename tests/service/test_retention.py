@@ -6,7 +6,7 @@ import pytest
 
 from euterpe.config import load_config
 from euterpe.queue.queue import Queue, core_of
-from euterpe.service.roles import keep_as_said
+from euterpe.service.roles import apply_store_settings
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.postgres.session import SessionPlan
 from tests.sql_stores import sql
@@ -15,7 +15,7 @@ from tests.sql_stores import sql
 async def test_the_sweeps_keep_what_the_configuration_says(sqlite_url: str) -> None:
     environ = {"RETENTION_COMPLETED": "1h", "RETENTION_TOMBSTONES": "2d", "RETENTION_IDEMPOTENCY": "48h"}
     queue = Queue(sqlite_url)
-    keep_as_said(load_config(None, environ), queue)
+    apply_store_settings(load_config(None, environ), queue)
     sweeps = core_of(queue).store.sweeps
     assert sweeps.retention.completed_us == 3600 * 1_000_000
     assert sweeps.retention.tombstones_us == 2 * 86_400 * 1_000_000
@@ -32,5 +32,5 @@ def session_of(queue: Queue) -> SessionPlan:
 def test_a_frozen_role_of_any_kind_keeps_its_locks_for_half_a_lease_at_most(lease: str, allowed_s: float) -> None:
     queue = Queue("postgresql://nobody@127.0.0.1:1/none")
     assert session_of(queue).idle_transaction_s == 10.0  # who only submits knows of no lease
-    keep_as_said(load_config(None, {"WORKER_HEARTBEAT_TTL": lease}), queue)
+    apply_store_settings(load_config(None, {"WORKER_HEARTBEAT_TTL": lease}), queue)
     assert session_of(queue).idle_transaction_s == allowed_s

@@ -14,7 +14,7 @@ from euterpe.queue.queue import Queue
 from euterpe.service.roles import OUTBOX, WORKER, Role, Started, run_role, tuning_of
 from euterpe.stores.remote.store import RemoteSweeps
 from euterpe.wakeups.local import LocalWakeups
-from euterpe.worker.maintenance import Sweeper
+from euterpe.worker.sweeper import Sweeper
 
 
 class Counted(RemoteSweeps):
@@ -62,7 +62,7 @@ async def test_every_role_sweeps_as_the_configuration_says(
             intervals.append(interval_s)
             super().__init__(store, wakeups, telemetry, interval_s)
 
-    monkeypatch.setattr("euterpe.worker.maintenance.Sweeper", Noted)
+    monkeypatch.setattr("euterpe.worker.sweeper.Sweeper", Noted)
     monkeypatch.setattr("euterpe.queue.run.Sweeper", Noted)
     queue = Queue(sqlite_url)
 

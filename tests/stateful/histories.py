@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.errors import EuterpeError
 from euterpe.model.events.outbox import Delivery
 from euterpe.model.job import Claim
@@ -220,10 +220,10 @@ class Histories(RuleBasedStateMachine):
 
     @rule(claim=claims, stage=st.sampled_from([None, *STAGES]), progress=st.sampled_from([0.0, 12.5, 100.0]))
     def advance(self, claim: Claim, stage: str | None, progress: float) -> None:
-        news = Advance(claim, stage, progress, "going", b"checkpoint")
+        news = ProgressUpdate(claim, stage, progress, "going", b"checkpoint")
         job = claim.job
         answered = self.both(
-            lambda store: store.advance([news]),
+            lambda store: store.update_progress([news]),
             lambda: self.oracle.advance(job.id, job.claim_version, stage, progress, b"checkpoint"),
         )
         if answered is not None:

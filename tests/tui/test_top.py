@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.errors import StoreUnavailable
@@ -37,7 +37,7 @@ async def two_jobs(store: SqlStore) -> tuple[str, str]:
     for kind in ("runs", "fails"):
         await store.submit(Submission(type=kind))
     runs, fails = await store.claim(ClaimRequest(worker_id="host:1", limit=2))
-    await store.advance([Advance(runs, progress=40.0, message="halfway")])
+    await store.update_progress([ProgressUpdate(runs, progress=40.0, message="halfway")])
     await store.settle([Report(fails, Failed(Failure(Category.PERMANENT, HOSTILE, "boom")))])
     await store.submit(Submission(type="waits", queue="later"))
     return runs.job.id, fails.job.id

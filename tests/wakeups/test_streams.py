@@ -106,7 +106,7 @@ async def test_a_message_stays_pending_until_the_end_of_its_job_or_its_return_is
         claims = await core_of(other).store.claim(ClaimRequest(worker_id="w", limit=1))
         assert [claim.job.id for claim in claims] == [job.id]
         await until(lambda: messages_in(redis_url) == (1, 1))
-        await until(lambda: bool(streams_of(other)._book.running))
+        await until(lambda: bool(streams_of(other)._registry.running))
         await streams_of(other)._look()  # whatever it does about a message, it does it here
         assert messages_in(redis_url) == (1, 1)
         before = messages(client)[0]["enqueue_id"]
@@ -130,7 +130,7 @@ async def test_a_message_left_by_a_crash_after_the_claims_commit_is_taken_over_a
     await dead.close()  # It claimed and died: no acknowledgement.
     assert messages_in(redis_url) == (1, 1)
     async with streams_queue(sqlite_url, redis_url, visibility_s=0.2) as other, working(other) as started:
-        await until(lambda: bool(streams_of(other)._book.running))
+        await until(lambda: bool(streams_of(other)._registry.running))
         assert messages_in(redis_url) == (1, 1)
         assert await core_of(submitter).store.settle([Report(claim, Success())])
         await until(lambda: is_drained(redis_url))

@@ -65,13 +65,13 @@ async def test_a_worker_of_the_same_process_hears_of_cancels_at_once_and_looks_o
         await asyncio.Event().wait()
 
     store = core_of(queue).store
-    lease_news = store.lease_news
+    check_leases = store.check_leases
 
     async def watched(leases: Sequence[Lease]) -> list[HeartbeatReply]:
         looks.append(len(leases))
-        return await lease_news(leases)
+        return await check_leases(leases)
 
-    store.lease_news = watched  # type: ignore[method-assign]
+    store.check_leases = watched  # type: ignore[method-assign]
     async with working(queue, lease="10m"):
         jobs = [await queue.submit("endless") for _ in range(20)]
         for _ in jobs:

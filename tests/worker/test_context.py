@@ -83,14 +83,14 @@ async def test_ten_thousand_reports_are_merged_and_the_last_one_stands(
                 await asyncio.sleep(0)
 
     async with working(queue):
-        advance = core_of(queue).store.advance
+        advance = core_of(queue).store.update_progress
 
         async def counted(news: Any) -> Any:
             nonlocal writes
             writes += 1
             return await advance(news)
 
-        monkeypatch.setattr(core_of(queue).store, "advance", counted)
+        monkeypatch.setattr(core_of(queue).store, "update_progress", counted)
         job = await queue.submit("chatty")
         await job.result("30s")
         ended = await queue.get(job.id)

@@ -37,5 +37,5 @@ async def test_a_lease_of_a_microsecond_does_not_make_the_keeper_spin(monkeypatc
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(Enough):
-        await renew.beat_forever(cast(Claims, Renewing()), table, 60_000_000, lambda _news: True)
+        await renew.renew_forever(cast(Claims, Renewing()), table, 60_000_000, lambda _news: True)
     assert min(pauses) >= 0.1

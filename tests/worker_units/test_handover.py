@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from euterpe.stores.sql.sqlite.handover import SOON_S, HandOver
+from euterpe.stores.sql.sqlite.switch_interval import SOON_S, ShortSwitchInterval
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def _interval() -> Iterator[None]:
 
 def test_the_last_one_out_puts_the_interval_back() -> None:
     sys.setswitchinterval(0.0071)
-    sooner = HandOver()
+    sooner = ShortSwitchInterval()
     for _ in range(100):
         with sooner:
             pass
@@ -32,5 +32,5 @@ def test_the_last_one_out_puts_the_interval_back() -> None:
 
 def test_an_interval_that_is_shorter_already_stays() -> None:
     sys.setswitchinterval(0.0001)
-    with HandOver():
+    with ShortSwitchInterval():
         assert sys.getswitchinterval() == pytest.approx(0.0001, abs=2e-6)

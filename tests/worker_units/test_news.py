@@ -7,39 +7,39 @@ from typing import cast
 
 import pytest
 
-from euterpe.model.claims.exchange import Advance
+from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.job import Claim
-from euterpe.worker.reporting.progress import NewsLine
+from euterpe.worker.reporting.progress import ProgressWriter
 
-NEWS = Advance(cast(Claim, None), progress=10.0)
+NEWS = ProgressUpdate(cast(Claim, None), progress=10.0)
 
 
 async def test_an_error_that_nobody_expected_is_raised_where_it_is_awaited_and_the_line_goes_on() -> None:
     errors: list[Exception] = [RuntimeError("from some driver"), KeyError("a bug")]
 
-    async def write(_: Advance) -> None:
+    async def write(_: ProgressUpdate) -> None:
         if errors:
             raise errors.pop(0)
 
-    line = NewsLine(write)
+    line = ProgressWriter(write)
     async with asyncio.timeout(30):
         with pytest.raises(RuntimeError):
-            await line.tell(NEWS)
+            await line.report_progress(NEWS)
         with pytest.raises(KeyError):
-            await line.tell(NEWS)
-        await line.tell(NEWS)
+            await line.report_progress(NEWS)
+        await line.report_progress(NEWS)
         await line.delivered()
 
 
 async def test_news_that_is_dropped_while_it_is_written_keeps_nobody_waiting() -> None:
     writing = asyncio.Event()
 
-    async def write(_: Advance) -> None:
+    async def write(_: ProgressUpdate) -> None:
         writing.set()
         await asyncio.Event().wait()
 
-    line = NewsLine(write)
-    told = line.tell(NEWS)
+    line = ProgressWriter(write)
+    told = line.report_progress(NEWS)
     await writing.wait()
     line.drop()
     async with asyncio.timeout(30):

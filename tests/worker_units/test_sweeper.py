@@ -19,7 +19,7 @@ from euterpe.model.submitting.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.stores.remote.store import RemoteSweeps
 from euterpe.wakeups.local import LocalWakeups
-from euterpe.worker.maintenance import Sweeper
+from euterpe.worker.sweeper import Sweeper
 
 
 class Recovering(RemoteSweeps):
@@ -60,7 +60,7 @@ class Heard(LocalWakeups):
         (Swept([], 0, 0, 0, 3, 0), []),
         (Swept([], 0, 0, 0, 0, 0), []),
     ],
-    ids=["reclaimed", "buried", "lifetime", "event", "unparked", "nothing"],
+    ids=["reclaimed", "dead_lettered", "lifetime", "event", "unparked", "nothing"],
 )
 async def test_what_a_sweep_ended_is_told_to_whoever_delivers(did: Swept, told: list[str]) -> None:
     store, heard = Recovering(did), Heard()

@@ -1,4 +1,4 @@
-"""Putting the house together: the only file that names concrete engines."""
+"""Makes a store and its wake-ups from a URL: the only file that names concrete engines."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _redis_lists(
     return Backend(url, store, LocalWakeups())
 
 
-def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transport | None) -> Transport:
+def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, secondary: Transport | None) -> Transport:
     from euterpe.stores.sql.reads.job_states import WaitingJobs
 
     with needing("a transport over Redis", "redis"):
@@ -188,7 +188,7 @@ def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, beside: Transp
         raise InvalidInput(
             "transport", f"must be the URL of a Redis (redis://...), not {redis_url.partition(':')[0]!r}"
         )
-    return StreamWakeups(redis_url, WaitingJobs(engine), beside=beside, tuning=tuning)
+    return StreamWakeups(redis_url, WaitingJobs(engine), secondary=secondary, tuning=tuning)
 
 
 def _absolute(url: str) -> str:

@@ -1,4 +1,4 @@
-"""A worker asks at its start whether it may work at all, and not again and again with every job."""
+"""Checks at a worker's start that its database user has every right that it needs."""
 
 from __future__ import annotations
 

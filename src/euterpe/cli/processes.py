@@ -16,9 +16,9 @@ from euterpe.cli.session import CliSession
 from euterpe.model.errors import EuterpeError
 from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.queue.queue import Queue
+from euterpe.service.components.tasks import CannotStart
 from euterpe.service.health import Health
 from euterpe.service.merged_metrics import MergedMetrics
-from euterpe.service.parts import CannotStart
 from euterpe.service.roles import WORKER, Tuning
 from euterpe.service.signals import Stop
 from euterpe.service.supervisor import Supervisor
@@ -71,7 +71,7 @@ def _serve_metrics(session: CliSession, folder: Path, tuning: Tuning, is_up: Cal
         health = Health(merged.render, check, stop.draining, AllowedHosts(host, session.config.api.allowed_hosts))
         with stop.on_signals():
             try:
-                async with health.serving(host, tuning.metrics_port):
+                async with health.listening(host, tuning.metrics_port):
                     is_up()
                     await stop.draining.wait()
             except OSError as error:

@@ -1,8 +1,7 @@
 """The configuration: a YAML file, overridden by the environment, checked whole before anything starts."""
 
-from euterpe.config.loading import environment_name, load_config
-from euterpe.config.problems import ConfigError, ConfigProblem
-from euterpe.config.sections import (
+from euterpe.config.declaration import redact_url
+from euterpe.config.keys import (
     ApiConfig,
     BackoffConfig,
     CircuitBreakerConfig,
@@ -19,7 +18,8 @@ from euterpe.config.sections import (
     TransportConfig,
     WorkerConfig,
 )
-from euterpe.config.settings import redact_url
+from euterpe.config.loading import environment_name, load_config
+from euterpe.config.problems import ConfigError, ConfigProblem
 
 __all__ = [
     "ApiConfig",

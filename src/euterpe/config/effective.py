@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from euterpe.config.declaration import HIDDEN, Section, Setting, Subsection, declared_in, redact_url
+from euterpe.config.keys import Config
 from euterpe.config.loading import DEFAULT, LoadedConfig
-from euterpe.config.sections import Config
-from euterpe.config.settings import HIDDEN, Section, Setting, Subsection, declared_in, redact_url
 
 
 class EffectiveSetting(NamedTuple):

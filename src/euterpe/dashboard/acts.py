@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from euterpe.dashboard.frame import JOBS
+from euterpe.dashboard.page_server import Form, PageServer
 from euterpe.dashboard.parts.masking import edited_payload
-from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput, JobNotFound
 from euterpe.model.state import State
@@ -31,8 +31,8 @@ class ReplayForm(Form, frozen=True):
 class JobActs:
     """Cancel, retry, replay."""
 
-    def __init__(self, serving: PageServing, store: Store, wakeups: Wakeups) -> None:
-        self._serving = serving
+    def __init__(self, server: PageServer, store: Store, wakeups: Wakeups) -> None:
+        self._server = server
         self._store = store
         self._wakeups = wakeups
 
@@ -42,7 +42,7 @@ class JobActs:
             state = await self._store.cancel(job_id, visitor.sees, force=said.force == "yes")
             return _page(job_id, "cancel-requested" if state is State.RUNNING else "cancelled")
 
-        return await self._serving.act(request, said.csrf, do)
+        return await self._server.act(request, said.csrf, do)
 
     async def retry(self, request: Request, said: Form) -> Answer:
         async def do(visitor: Visitor) -> str:
@@ -51,7 +51,7 @@ class JobActs:
             self._wakeups.announce([job.queue])
             return _page(job.id, "retried" if job.id == job_id else "replayed")
 
-        return await self._serving.act(request, said.csrf, do)
+        return await self._server.act(request, said.csrf, do)
 
     async def replay(self, request: Request, said: ReplayForm) -> Answer:
         async def do(visitor: Visitor) -> str:
@@ -62,7 +62,7 @@ class JobActs:
             receipt = await self._store.submit(msgspec.structs.replace(replay_of(job), payload=payload))
             return _page(receipt.job_id, "replayed")
 
-        return await self._serving.act(request, said.csrf, do)
+        return await self._server.act(request, said.csrf, do)
 
 
 def _job_id(request: Request) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from euterpe.dashboard.acts import CancelForm, JobActs, ReplayForm
 from euterpe.dashboard.assets import assets
 from euterpe.dashboard.frame import FAILURES, HOME, JOBS, OPERATIONS, SIGN_IN, SIGN_OUT, TRANSCODES
+from euterpe.dashboard.page_server import Form, LivePage, NoQuery, PageServer, page_route
 from euterpe.dashboard.pages.bulk import BULK, BulkForm, BulkPages, BulkQuery, OperationPageQuery
 from euterpe.dashboard.pages.entrance import Entrance, SignInForm, SignInQuery
 from euterpe.dashboard.pages.failures import ExportQuery, FailurePages
@@ -19,7 +20,6 @@ from euterpe.dashboard.pages.overview import OverviewPage
 from euterpe.dashboard.pages.queues import QUEUES, Crons, PauseForm, QueuesPage, QueuesQuery
 from euterpe.dashboard.pages.transcodes import TranscodesPage, TranscodesQuery
 from euterpe.dashboard.pages.webhooks import WEBHOOKS, WebhookPages, WebhooksQuery
-from euterpe.dashboard.serving import Form, LivePage, NoQuery, PageServing, page_route
 from euterpe.dashboard.sign_in import SignIn
 from euterpe.ports import DashboardReads, Sessions, Store, Wakeups
 from euterpe.server.auth import Keys
@@ -42,39 +42,39 @@ class Dashboard:
         open_local: OpenLocal | None = None,
     ) -> None:
         self._sign_in = SignIn(keys, sessions)
-        self._serving = PageServing(self._sign_in, draining)
+        self._server = PageServer(self._sign_in, draining)
         self._store = store
         self._wakeups = wakeups
         self._reads = reads
         self._crons = crons
-        self._local = LocalOutputs(self._serving, store, open_local)
+        self._local = LocalOutputs(self._server, store, open_local)
 
     def one_time_link(self, key_prefix: str) -> str:
         """The path and query that sign in once as this key."""
         return f"{SIGN_IN}?once={self._sign_in.new_link(key_prefix)}"
 
     def routes(self) -> Sequence[AnyRoute]:
-        entrance = Entrance(self._serving)
-        acts = JobActs(self._serving, self._store, self._wakeups)
-        queues = QueuesPage(self._serving, self._store, self._reads, self._wakeups, self._crons)
-        webhooks = WebhookPages(self._serving, self._store, self._reads, self._wakeups)
-        failures, bulk = FailurePages(self._serving, self._store), BulkPages(self._serving, self._store)
+        entrance = Entrance(self._server)
+        acts = JobActs(self._server, self._store, self._wakeups)
+        queues = QueuesPage(self._server, self._store, self._reads, self._wakeups, self._crons)
+        webhooks = WebhookPages(self._server, self._store, self._reads, self._wakeups)
+        failures, bulk = FailurePages(self._server, self._store), BulkPages(self._server, self._store)
         pages: list[LivePage[Any]] = [
-            LivePage(self._serving, HOME, NoQuery, OverviewPage(self._store, self._reads).make),
-            LivePage(self._serving, JOBS, JobsQuery, JobsPage(self._store).make),
+            LivePage(self._server, HOME, NoQuery, OverviewPage(self._store, self._reads).make),
+            LivePage(self._server, JOBS, JobsQuery, JobsPage(self._store).make),
             LivePage(
-                self._serving,
+                self._server,
                 f"{JOBS}/{{job_id}}",
                 JobPageQuery,
                 JobPageView(self._store, self._reads, self._local).make,
             ),
-            LivePage(self._serving, FAILURES, NoQuery, failures.make),
-            LivePage(self._serving, OPERATIONS, NoQuery, bulk.many),
-            LivePage(self._serving, f"{OPERATIONS}/{{operation_id}}", OperationPageQuery, bulk.one),
-            LivePage(self._serving, TRANSCODES, TranscodesQuery, TranscodesPage(self._store, self._local).make),
-            LivePage(self._serving, QUEUES, QueuesQuery, queues.make),
-            LivePage(self._serving, WEBHOOKS, WebhooksQuery, webhooks.many),
-            LivePage(self._serving, f"{WEBHOOKS}/{{event_id}}", WebhooksQuery, webhooks.one),
+            LivePage(self._server, FAILURES, NoQuery, failures.make),
+            LivePage(self._server, OPERATIONS, NoQuery, bulk.many),
+            LivePage(self._server, f"{OPERATIONS}/{{operation_id}}", OperationPageQuery, bulk.one),
+            LivePage(self._server, TRANSCODES, TranscodesQuery, TranscodesPage(self._store, self._local).make),
+            LivePage(self._server, QUEUES, QueuesQuery, queues.make),
+            LivePage(self._server, WEBHOOKS, WebhooksQuery, webhooks.many),
+            LivePage(self._server, f"{WEBHOOKS}/{{event_id}}", WebhooksQuery, webhooks.one),
         ]
         return [
             *(route for page in pages for route in page.routes()),
@@ -92,5 +92,5 @@ class Dashboard:
             page_route("POST", f"{QUEUES}/pause", queues.pause, PauseForm),
             page_route("POST", f"{WEBHOOKS}/{{event_id}}/redeliver", webhooks.redeliver, Form),
             *(page_route("GET", asset.path, asset.serve, NoQuery) for asset in assets()),
-            page_route("GET", f"/dashboard/{REST}", self._serving.nothing_here, NoQuery),
+            page_route("GET", f"/dashboard/{REST}", self._server.nothing_here, NoQuery),
         ]

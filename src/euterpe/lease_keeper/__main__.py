@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.worker.heartbeat.lease_table import FAREWELL, SHORT_LEASE_US, KeeperOrders, LeaseTable
+from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, SHORT_LEASE_US, KeeperConfig, LeaseTable
 
 TABLE_CHECK_S: Final = 0.5
 LASTING: Final = 1 / 6
@@ -25,10 +25,10 @@ LASTING: Final = 1 / 6
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # The worker decides when we end; it still needs us while it drains.
-    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=KeeperOrders)
-    table = LeaseTable(orders.slots, orders.descriptor)
-    if orders.lease_ttl_us < SHORT_LEASE_US or until_one_lasts(table) or FAREWELL not in sys.stdin.buffer.read():
-        import_module("euterpe.lease_keeper.service").run(orders, table)
+    config = msgspec.json.decode(sys.stdin.buffer.readline(), type=KeeperConfig)
+    table = LeaseTable(config.slots, config.descriptor)
+    if config.lease_ttl_us < SHORT_LEASE_US or until_one_lasts(table) or CLEAN_EXIT not in sys.stdin.buffer.read():
+        import_module("euterpe.lease_keeper.service").run(config, table)
 
 
 def until_one_lasts(table: LeaseTable) -> bool:

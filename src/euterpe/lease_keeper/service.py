@@ -14,8 +14,8 @@ import msgspec
 
 from euterpe.backends.engines import Backend, connect
 from euterpe.model.errors import EuterpeError
-from euterpe.worker.heartbeat.lease_table import FAREWELL, KeeperOrders, LeaseTable
-from euterpe.worker.heartbeat.renew import Hear, LeaseNews, beat_forever
+from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, KeeperConfig, LeaseTable
+from euterpe.worker.heartbeat.renew import Hear, LeaseChanges, renew_forever
 
 UNREAD_LIMIT = 256 * 1024
 GIVE_BACK_S: Final = 10.0
@@ -24,55 +24,55 @@ LOOKS_S: Final = (0.0, 1.0)
 """A claim that was under way when the worker died may be committed after the first look."""
 
 
-def run(orders: KeeperOrders, table: LeaseTable) -> None:
-    asyncio.run(keep_until_gone(orders, table))
+def run(config: KeeperConfig, table: LeaseTable) -> None:
+    asyncio.run(keep_until_gone(config, table))
 
 
-async def keep_until_gone(orders: KeeperOrders, table: LeaseTable) -> None:
+async def keep_until_gone(config: KeeperConfig, table: LeaseTable) -> None:
     """Beat until the worker closes our standard input, by intent or by dying."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout.buffer)
-    keeping = loop.create_task(keep(orders, table, writer))
+    keeping = loop.create_task(keep(config, table, writer))
     worker_gone = loop.create_task(reader.read())
     await asyncio.wait({keeping, worker_gone}, return_when=asyncio.FIRST_COMPLETED)
     keeping.cancel()
     await asyncio.wait({keeping})
-    if worker_gone.done() and FAREWELL not in worker_gone.result():
+    if worker_gone.done() and CLEAN_EXIT not in worker_gone.result():
         with suppress(EuterpeError, TimeoutError):
             async with asyncio.timeout(GIVE_BACK_S):
-                await give_back_unbegun(orders, table)
+                await give_back_unbegun(config, table)
     if not keeping.cancelled() and (error := keeping.exception()) is not None:
         raise error
 
 
-async def give_back_unbegun(orders: KeeperOrders, table: LeaseTable) -> None:
+async def give_back_unbegun(config: KeeperConfig, table: LeaseTable) -> None:
     """The worker died. What it had claimed and not begun has cost nothing."""
     begun = {(entry.lease.job_id, entry.lease.claim_version) for entry in table.entries() if entry.begun}
-    store = connect(orders.url).store
+    store = connect(config.url).store
     await store.open()
     try:
         for pause_s in LOOKS_S:
             await asyncio.sleep(pause_s)
-            await store.sweeps.release_unbegun(orders.worker_id, begun)
+            await store.sweeps.release_unbegun(config.worker_id, begun)
     finally:
         await store.close()
 
 
-async def keep(orders: KeeperOrders, table: LeaseTable, writer: asyncio.WriteTransport) -> None:
-    backend = connect(orders.url)
+async def keep(config: KeeperConfig, table: LeaseTable, writer: asyncio.WriteTransport) -> None:
+    backend = connect(config.url)
 
-    def hear(news: LeaseNews) -> bool:
+    def hear(changes: LeaseChanges) -> bool:
         if writer.get_write_buffer_size() > UNREAD_LIMIT:
             return False  # The worker does not read just now; the next beat says it again.
-        writer.write(msgspec.json.encode(news) + b"\n")
+        writer.write(msgspec.json.encode(changes) + b"\n")
         return True
 
     await _open(backend, hear)
     try:
-        hear(LeaseNews())  # Ready.
-        await beat_forever(backend.store, table, orders.lease_ttl_us, hear, orders.parent)
+        hear(LeaseChanges())  # Ready.
+        await renew_forever(backend.store, table, config.lease_ttl_us, hear, config.parent)
     finally:
         await backend.store.close()
 
@@ -85,5 +85,5 @@ async def _open(backend: Backend, hear: Hear) -> None:
             await backend.store.open()
             return
         except EuterpeError as error:
-            told = told or hear(LeaseNews(trouble=type(error).__name__))  # The worker logs, in its own format.
+            told = told or hear(LeaseChanges(trouble=type(error).__name__))  # The worker logs, in its own format.
             await asyncio.sleep(1)

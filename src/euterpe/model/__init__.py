@@ -1,1 +1,1 @@
-"""The pure heart: what a job is and which moves it may make. No I/O, no clock, no randomness of its own."""
+"""The pure model: what a job is and which moves it may make. No I/O, no clock, no randomness of its own."""

@@ -110,7 +110,7 @@ class BulkOperation(msgspec.Struct, frozen=True):
     completed_at: int | None
 
     @property
-    def looked_at(self) -> int:
+    def examined(self) -> int:
         return self.done + self.failed + sum(self.skipped.values())
 
 

@@ -28,7 +28,7 @@ class Swept(msgspec.Struct, frozen=True):
 
     promoted: list[str]
     reclaimed: int
-    buried: int
+    dead_lettered: int
     lifetimes: int
     unparked: int
     events_reclaimed: int

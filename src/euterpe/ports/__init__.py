@@ -1,4 +1,4 @@
-"""What the rooms ask of each other. The guarantees live in these docstrings; the engines keep them.
+"""The ports: what packages ask of each other. The guarantees live in these docstrings; the engines keep them.
 
 `Store` is the complete port of an engine, `Claims` the part of it that a worker lives by. The conformance suite runs
 against every implementation, and asks for a capability where not all of them can.
@@ -9,15 +9,15 @@ from __future__ import annotations
 from euterpe.ports.claims import Claims
 from euterpe.ports.clock import Clock
 from euterpe.ports.completions import CallerCompletions
+from euterpe.ports.control_plane import ControlPlaneStore
 from euterpe.ports.crons import CronStore
 from euterpe.ports.dashboard import DashboardReads, Sessions
-from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.rate_limit import RateLimit
 from euterpe.ports.rates import KeyRates
-from euterpe.ports.serving import ServingStore
 from euterpe.ports.store import EVERYTHING, Capability, Store
+from euterpe.ports.sweeps import Sweeps
 from euterpe.ports.telemetry import Span, Telemetry, Trace
 from euterpe.ports.wakeups import (
     CANCEL_CHANNEL,
@@ -45,18 +45,18 @@ __all__ = [
     "Claims",
     "Clock",
     "CommitNotice",
+    "ControlPlaneStore",
     "CronStore",
     "DashboardReads",
     "KeyRates",
-    "Maintenance",
     "MessageTransport",
     "NotifiesBeforeCommit",
     "OutboxStore",
     "RateLimit",
-    "ServingStore",
     "Sessions",
     "Span",
     "Store",
+    "Sweeps",
     "Telemetry",
     "Trace",
     "Wakeups",

@@ -1,11 +1,18 @@
-"""Owning jobs: all that a worker asks of a store."""
+"""Claims, heartbeats, progress and reports: all that a worker asks of a store."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.exchange import (
+    LEASE_TTL_US,
+    ClaimRequest,
+    HeartbeatReply,
+    ProgressUpdate,
+    Report,
+    SettleResult,
+)
 from euterpe.model.job import Claim, Lease
 
 
@@ -22,11 +29,11 @@ class Claims(Protocol):
         is current. A row that somebody holds keeps no other lease waiting."""
         ...
 
-    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+    async def check_leases(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
         """What a heartbeat would answer, in the same order: which leases are gone, and which are asked to stop."""
         ...
 
-    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+    async def update_progress(self, updates: Sequence[ProgressUpdate]) -> list[bool]:
         """Write stage, progress and checkpoint. False: the claim was stale."""
         ...
 

@@ -22,12 +22,12 @@ from euterpe.model.submitting.replayed import Replayed
 from euterpe.model.submitting.submission import Submission
 from euterpe.ports.claims import Claims
 from euterpe.ports.completions import CallerCompletions
+from euterpe.ports.control_plane import ControlPlaneStore
 from euterpe.ports.crons import CronStore
-from euterpe.ports.maintenance import Maintenance
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
 from euterpe.ports.rates import KeyRates
-from euterpe.ports.serving import ServingStore
+from euterpe.ports.sweeps import Sweeps
 from euterpe.ports.telemetry import Telemetry
 from euterpe.ports.wakeups import Wakeups
 from euterpe.ports.workers import WorkerRegistry
@@ -38,7 +38,7 @@ class Capability(StrEnum):
 
     CALLER_TRANSACTION = "submit, and complete a job, inside the caller's own transaction"
     OUTBOX = "deliver webhooks"
-    SERVING = "serve a control plane"
+    CONTROL_PLANE = "serve a control plane"
     OPERATE = "pause queues and types, look into all queues, purge dead letters, migrate"
     ANY_REQUESTER = "act for every requester, not only for the one of a key"
     CHOSEN_IDS = "store jobs under ids that the caller chose"
@@ -78,7 +78,7 @@ class Store(Claims, CallerCompletions, Protocol):
     def payload_limit(self) -> int: ...
 
     @property
-    def sweeps(self) -> Maintenance: ...
+    def sweeps(self) -> Sweeps: ...
 
     @property
     def outbox(self) -> OutboxStore:
@@ -86,7 +86,7 @@ class Store(Claims, CallerCompletions, Protocol):
         ...
 
     @property
-    def serving(self) -> ServingStore:
+    def control_plane(self) -> ControlPlaneStore:
         """What a control plane is served from. Unsupported where there is none to serve."""
         ...
 

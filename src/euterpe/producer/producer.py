@@ -20,10 +20,10 @@ import msgspec
 from euterpe.model.errors import IdempotencyConflict, InvalidInput
 from euterpe.model.submitting.submission import LONGEST_US, Submission
 from euterpe.ports import RateLimit, Store
+from euterpe.producer.file_watcher import Hint, watch
 from euterpe.producer.pacing import Unlimited
-from euterpe.producer.settling import SettlingFiles
+from euterpe.producer.stable_files import ChangingFiles
 from euterpe.producer.tree import FoundFile, Look, Tree
-from euterpe.producer.watching import Hint, watch
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
 
@@ -74,7 +74,7 @@ class Producer:
         self._settings = settings
         self._rate = rate or Unlimited()
         self._batch = BATCH if not settings.per_s else max(1, min(BATCH, int(settings.per_s / 4)))
-        self._settling = SettlingFiles(settings.settle_s, clock_s)
+        self._settling = ChangingFiles(settings.settle_s, clock_s)
         self._done: set[bytes] = set()
         self._hints: set[Hint] = set()
         self._news = asyncio.Event()
@@ -108,7 +108,7 @@ class Producer:
         except OSError as error:
             log.warning("the folder cannot be read; looking again later", extra={"error_code": type(error).__name__})
             return
-        self._tell_oddities(look)
+        self._log_oddities(look)
         self._settling.keep_only(file.path for file in look.files)
         # What is gone from the tree need not be remembered: its key is still there.
         keys = {self._key(file): file for file in look.files}
@@ -247,7 +247,7 @@ class Producer:
             self._said_at = now
             log.info("%d of %d files looked at, %d jobs enqueued", done, total, self.counts.enqueued)
 
-    def _tell_oddities(self, look: Look) -> None:
+    def _log_oddities(self, look: Look) -> None:
         """Once for as long as they stay the same."""
         unreadable, links_out, odd_names = self._oddities
         if look.unreadable > unreadable:

@@ -1,1 +1,1 @@
-"""What a developer holds in the hand: the queue, job types, handles, workflows."""
+"""The public API: the queue, job types, handles, workflows."""

@@ -25,7 +25,7 @@ from euterpe.ports import Clock, Store, Wakeups
 from euterpe.queue.definition.cron import Cron
 from euterpe.queue.definition.job_type import Definition
 from euterpe.queue.handle import JobHandle, handle_of_row
-from euterpe.queue.result_wait import Watching
+from euterpe.queue.result_wait import ResultWaiters
 from euterpe.queue.submitting.submit_middleware import SubmitMiddleware, submit_through
 from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.claiming.breaker import SharedCircuits
@@ -66,7 +66,7 @@ class QueueCore:
         self._loop: asyncio.AbstractEventLoop | None = None
         # A queue lives at the top of a module and may see many event loops, one after the other.
         self._opening: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self._watching = Watching()
+        self._waiters = ResultWaiters()
         self._circuits: dict[BreakerPolicy, SharedCircuits] = {}
 
     # --- life ---------------------------------------------------------------------------------------
@@ -163,12 +163,12 @@ class QueueCore:
         if job.concurrency_key is not None:
             await self.store.rates.charge(job.concurrency_key, tokens, job.requester_id)
 
-    def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
+    def waiting_for(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
         """An event that a worker of this very queue sets when the job is ended: no poll to wait for."""
-        return self._watching.watch(job_id)
+        return self._waiters.watch(job_id)
 
     def settled(self, job_ids: Sequence[str], verdict: SettleResult) -> None:
-        self._watching.settled(job_ids, verdict)
+        self._waiters.settled(job_ids, verdict)
 
     # --- handles ------------------------------------------------------------------------------------
 

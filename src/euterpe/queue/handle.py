@@ -138,7 +138,7 @@ class JobHandle(ResultSource, Generic[R]):
         deadline = None if timeout is None else time.monotonic() + parse_duration_us(timeout, "timeout") / 1e6
         pause = FIRST_POLL_S
         seen, seen_at = self.state, time.monotonic()
-        with self._source.watching(self.id) as ended:
+        with self._source.waiting_for(self.id) as ended:
             while True:
                 try:
                     row = await self._source.get(self.id)

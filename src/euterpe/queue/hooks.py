@@ -1,4 +1,4 @@
-"""The decorators of a queue that hang something around its jobs."""
+"""Decorators of a queue: lifespan, middleware around attempts and submits, error hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AroundAttempt = TypeVar("AroundAttempt", bound=Callable[[Context, Callable[[], A
 AroundSubmit = TypeVar(
     "AroundSubmit", bound=Callable[[Sequence[NewJob], Callable[[], Awaitable[None]]], Awaitable[None]]
 )
-TellsOfErrors = TypeVar("TellsOfErrors", bound=Callable[[Context, BaseException], Awaitable[None]])
+ErrorHook = TypeVar("ErrorHook", bound=Callable[[Context, BaseException], Awaitable[None]])
 
 
 class QueueHooks:
@@ -82,7 +82,7 @@ class QueueHooks:
         self._core.submit_middleware.append(_checked("submit_middleware", function))
         return function
 
-    def on_error(self, function: TellsOfErrors) -> TellsOfErrors:
+    def on_error(self, function: ErrorHook) -> ErrorHook:
         """Tell this of every attempt that fails, with the exception; `ctx.attempt` and `ctx.max_attempts` say whether
         another one follows. An execution timeout is told as TimeoutError. A cancel, a shutdown and a lost lease are no
         errors. What the hook itself raises is logged. Raises InvalidInput for a function that is not `async def`.

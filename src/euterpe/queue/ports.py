@@ -1,4 +1,4 @@
-"""What the small things of this room (handles, job types, workflows, crons) ask of the queue they belong to."""
+"""What handles, job types, workflows and crons ask of their queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JobSource(Protocol):
 
     async def retry(self, job_id: str) -> JobRow: ...
 
-    def watching(self, job_id: str) -> AbstractContextManager[asyncio.Event]: ...
+    def waiting_for(self, job_id: str) -> AbstractContextManager[asyncio.Event]: ...
 
 
 class SubmitsCalls(Protocol):

@@ -10,7 +10,7 @@ from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.state import TERMINAL
 
 
-class Watching:
+class ResultWaiters:
     """Who waits for which job. Waiters may live on other loops than the worker (`queue.sync` has its own)."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from euterpe.worker.handling.lifespan import opened
 from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.heartbeat.registration import WorkerRegistration, registered
 from euterpe.worker.identity import worker_id
-from euterpe.worker.maintenance import PROMOTE_S, Sweeper
+from euterpe.worker.sweeper import PROMOTE_S, Sweeper
 from euterpe.worker.worker import WorkerLoop, WorkerSettings
 
 log = logging.getLogger("euterpe.worker")
@@ -122,9 +122,11 @@ async def run_worker(
         if core.crons:
             side_work.append(keep_time(submitter, core.crons, store=_cron_store(core.store)))
         registration = _registration(core.store, settings.worker_id, worker)
-        with _told_by(signals, drain), _counted_by(telemetry, core.store):
+        with _on_signals(signals, drain), _counted_by(telemetry, core.store):
             async with (
-                _beside(core, side_work, sweeper if service.sweep else None, webhook_service if webhooks else None),
+                _side_work_running(
+                    core, side_work, sweeper if service.sweep else None, webhook_service if webhooks else None
+                ),
                 registered(registration, core.shutdown),
             ):
                 started(Controls(drain, release, lambda: worker.is_stopping, lambda: worker.running))
@@ -136,17 +138,17 @@ async def traced(trace: Trace | None, store: Store) -> AsyncIterator[Trace | Non
     """What opens the span of an attempt: the given one; else, as for a process that has no configuration file, what the
     environment asks for."""
     if trace is not None or not any(name.startswith(TRACING_VARIABLES) for name in os.environ):
-        _tell_of_spans(trace, store)
+        _expect_own_spans(trace, store)
         yield trace
         return
     from euterpe.observe.job_spans import job_spans, tracing_of
 
     async with job_spans(tracing_of(os.environ), worker_id(os.environ)) as asked_for:
-        _tell_of_spans(asked_for, store)
+        _expect_own_spans(asked_for, store)
         yield asked_for
 
 
-def _tell_of_spans(trace: Trace | None, store: Store) -> None:
+def _expect_own_spans(trace: Trace | None, store: Store) -> None:
     if trace is not None:
         store.expect_own_spans()
 
@@ -166,7 +168,7 @@ def _counted_by(telemetry: Any, store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def _told_by(signals: Sequence[Signals], act: Callable[[], None]) -> Iterator[None]:
+def _on_signals(signals: Sequence[Signals], act: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     for number in signals:
         loop.add_signal_handler(number, act)
@@ -178,7 +180,7 @@ def _told_by(signals: Sequence[Signals], act: Callable[[], None]) -> Iterator[No
 
 
 @asynccontextmanager
-async def _beside(
+async def _side_work_running(
     core: QueueCore,
     side_work: Sequence[Coroutine[Any, Any, None]],
     sweeper: Sweeper | None,

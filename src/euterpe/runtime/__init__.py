@@ -1,1 +1,1 @@
-"""Parts that every running thing shares: outages waited out, circuit breakers, deadlines of a shutdown."""
+"""What every running part shares: waiting out an outage, waiting for an event, the deadline of a shutdown."""

@@ -22,15 +22,15 @@ from euterpe.server.job_types import JobTypes
 from euterpe.server.long_poll import LongPoll
 from euterpe.server.openapi import openapi_document
 from euterpe.server.quotas import Quotas
+from euterpe.server.routes.admin import AdminRoutes, admin_routes
 from euterpe.server.routes.bulk import BulkRoutes
 from euterpe.server.routes.bulk_table import bulk_routes
 from euterpe.server.routes.events import Feed
 from euterpe.server.routes.jobs import JobRoutes
-from euterpe.server.routes.operating import OperatingRoutes, operating_routes
-from euterpe.server.routes.operations import Check, Description, MetricsRender, OperationsRoutes
 from euterpe.server.routes.outbox import OutboxRoutes
 from euterpe.server.routes.spawn import SpawnRoutes
-from euterpe.server.routes.table import event_routes, job_routes, operations_routes, worker_routes
+from euterpe.server.routes.system import Check, Description, MetricsRender, SystemRoutes
+from euterpe.server.routes.table import event_routes, job_routes, system_routes, worker_routes
 from euterpe.server.routes.worker import WorkerRoutes
 from euterpe.server.worker_presence import WorkerPresence
 from euterpe.wakeups.local import LocalWakeups
@@ -51,14 +51,14 @@ class ControlPlane:
         router: Router,
         coordinator: LongPoll,
         feed: Feed,
-        operations: OperationsRoutes,
+        system: SystemRoutes,
         presence: WorkerPresence,
     ) -> None:
         self._router = router
         self._presence = presence
         self._coordinator = coordinator
         self._feed = feed
-        self._operations = operations
+        self._system = system
 
     @property
     def routes(self) -> tuple[AnyRoute, ...]:
@@ -76,7 +76,7 @@ class ControlPlane:
 
     def drain(self) -> None:
         """Before stopping: not ready any more, long polls are answered at once, streams end."""
-        self._operations.draining = True
+        self._system.draining = True
         self._coordinator.drain()
         self._feed.drain()
 
@@ -118,7 +118,7 @@ def create_app(
         store.wakeups = LocalWakeups()
     if store.telemetry is None:
         store.telemetry = telemetry
-    claims = store.serving
+    claims = store.control_plane
     coordinator = LongPoll(
         claims.claim_for,
         store.settle,
@@ -151,19 +151,19 @@ def create_app(
         trace=trace,
     )
     checks: dict[str, Check] = {"store": store.ping, **(readiness or {})}
-    operations = OperationsRoutes(checks, limits.ready_timeout_s, metrics_render)
+    system = SystemRoutes(checks, limits.ready_timeout_s, metrics_render)
     quotas = Quotas(claims, limits.quota)
     routes = [
         *job_routes(JobRoutes(store, store.wakeups, quotas, job_types)),
         *bulk_routes(BulkRoutes(store)),
         *event_routes(feed, OutboxRoutes(store.outbox)),
-        *operating_routes(OperatingRoutes(store, store.wakeups)),
+        *admin_routes(AdminRoutes(store, store.wakeups)),
         *worker_routes(workers, SpawnRoutes(store, job_types)),
         *more_routes(quotas),
-        *operations_routes(operations, with_metrics=metrics_render is not None),
+        *system_routes(system, with_metrics=metrics_render is not None),
     ]
-    operations.describe = lambda: _description(routes)
-    return ControlPlane(Router(routes, authenticator, limits), coordinator, feed, operations, presence)
+    system.describe = lambda: _description(routes)
+    return ControlPlane(Router(routes, authenticator, limits), coordinator, feed, system, presence)
 
 
 def _description(routes: Sequence[AnyRoute]) -> Description:

@@ -16,7 +16,7 @@ import msgspec
 
 from euterpe.model.reading.views import Usage
 from euterpe.model.submitting.submission import Submission
-from euterpe.ports import ServingStore
+from euterpe.ports import ControlPlaneStore
 from euterpe.server.http.problems import Refusal
 
 COUNT_EVERY_S: Final = 1.0
@@ -42,7 +42,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
 class Quotas:
     """Says no to a submission that would go over its requester's quota."""
 
-    def __init__(self, store: ServingStore, quota: Quota, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: ControlPlaneStore, quota: Quota, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._quota = quota
         self._clock = clock

@@ -15,7 +15,7 @@ from euterpe.model.errors import EuterpeError
 from euterpe.ports import WorkerRegistry
 from euterpe.runtime.outage import Outage
 from euterpe.server.http.asgi import Request
-from euterpe.wire.worker import OWN_REGISTRATION, Registration, Wanted
+from euterpe.wire.worker import OWN_REGISTRATION, ClaimCriteria, Registration
 from euterpe.wire.workers import presence_of
 
 log: Final = logging.getLogger("euterpe.api")
@@ -49,7 +49,7 @@ class WorkerPresence:
             keys = {"worker_id": worker_id, "error_code": type(error).__name__}
             log.warning("a worker could not be registered; its reports go on", extra=keys)
 
-    def claims(self, request: Request, worker_id: str, wanted: Wanted) -> None:
+    def claims(self, request: Request, worker_id: str, wanted: ClaimCriteria) -> None:
         name, own = OWN_REGISTRATION
         if request.header(name) == own:
             return

@@ -49,7 +49,7 @@ class Health:
         self._open = 0
 
     @asynccontextmanager
-    async def serving(self, host: str, port: int) -> AsyncIterator[int]:
+    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
         """Serve while this lasts; gives the port. Raises OSError when the address cannot be had."""
         server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_LIMIT_BYTES)
         try:
@@ -58,7 +58,7 @@ class Health:
             server.close()
 
     @asynccontextmanager
-    async def serving_at(self, path: Path) -> AsyncIterator[None]:
+    async def listening_at(self, path: Path) -> AsyncIterator[None]:
         """The same on a socket of this machine, for the page that tells of several processes."""
         server = await asyncio.start_unix_server(self._serve, path, limit=REQUEST_LIMIT_BYTES)
         try:

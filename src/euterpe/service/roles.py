@@ -37,17 +37,17 @@ from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions
 from euterpe.queue.worker import Worker, WorkerOptions
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
 from euterpe.service.bootstrap import FirstKey, welcome
+from euterpe.service.components.outbox import deliver
+from euterpe.service.components.producing import files_are_produced, job_maker, produce, tree_of
+from euterpe.service.components.sampling import sample_forever
+from euterpe.service.components.tasks import CannotStart, Part, Parts, port_taken
+from euterpe.service.components.transcoding import TranscodingPart, transcoding
 from euterpe.service.health import Health
-from euterpe.service.outbox import deliver
-from euterpe.service.parts import CannotStart, Part, Parts, port_taken
-from euterpe.service.producing import files_are_produced, job_maker, produce, tree_of
 from euterpe.service.readiness import until_ready
 from euterpe.service.recycling import Recycling, recycle
-from euterpe.service.sampling import sample_forever
 from euterpe.service.signals import Stop
-from euterpe.service.transcoding import TranscodingPart, transcoding
 from euterpe.worker.identity import worker_id
-from euterpe.worker.maintenance import sweep_forever
+from euterpe.worker.sweeper import sweep_forever
 
 log: Final = logging.getLogger("euterpe.system")
 
@@ -154,7 +154,7 @@ async def run_role(
         await check_rights(core.store)
         core.store.telemetry = metrics
         if not remote:
-            keep_as_said(config, queue)
+            apply_store_settings(config, queue)
         trace = await stack.enter_async_context(job_spans(config.observability.tracing, worker_id(os.environ)))
         system = System(role, config, queue, tuning, stop, metrics, trace, stack)
         ready(await system.start(transcodes=transcodes))
@@ -210,7 +210,7 @@ class System:
         """The API, or health and metrics alone: the first key, the port, and the link into the dashboard."""
         config, tuning, metrics, stop = self._config, self._tuning, self._metrics, self._stop
         if self._role.serves:
-            from euterpe.service.api import ApiPart  # A worker does without its packages.
+            from euterpe.service.components.api import ApiPart  # A worker does without its packages.
 
             greeting = await welcome(self._core.backend_url, self._core.store, os.environ)
             api = ApiPart(config, self._queue, metrics, self._trace, stop, tuning.grace_us / 1e6)
@@ -218,7 +218,7 @@ class System:
             return greeting, port, link
         if tuning.metrics_socket is not None:
             health = Health(metrics.render, self._core.store.ping, stop.draining, AllowedHosts("localhost", ()))
-            await self._stack.enter_async_context(health.serving_at(tuning.metrics_socket))
+            await self._stack.enter_async_context(health.listening_at(tuning.metrics_socket))
         elif tuning.metrics_port:
             health_port = await _listen_for_health(self._stack, config, self._queue, tuning, stop, metrics)
             return FirstKey(), health_port, None
@@ -255,7 +255,7 @@ class System:
 
 def without_lacking_parts(role: Role, capabilities: frozenset[Capability]) -> Role:
     """Redis lists serve no API: with them, `all` is producer and worker."""
-    if not role.serves or Capability.SERVING in capabilities:
+    if not role.serves or Capability.CONTROL_PLANE in capabilities:
         return role
     if not role.works:
         raise CannotStart(f"--role={role.name} needs a SQL database; this engine serves no API")
@@ -278,7 +278,7 @@ def use_configured_redis(config: Config, queue: Queue) -> None:
     )
 
 
-def keep_as_said(config: Config, queue: Queue) -> None:
+def apply_store_settings(config: Config, queue: Queue) -> None:
     """The sweeps of this process remove what the configuration no longer keeps; its keys last as long as said. An API
     or a dispatcher that freezes inside a transaction holds jobs and events no longer than a worker may."""
     said = config.retention
@@ -352,7 +352,7 @@ async def _listen_for_health(
     hosts = AllowedHosts(host, config.api.allowed_hosts)
     health = Health(metrics.render, core_of(queue).store.ping, stop.draining, hosts)
     try:
-        return await stack.enter_async_context(health.serving(host, port))
+        return await stack.enter_async_context(health.listening(host, port))
     except OSError as error:
         if tuning.metrics_needed:
             raise port_taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error

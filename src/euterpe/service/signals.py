@@ -20,7 +20,7 @@ class Stop:
         self.draining = asyncio.Event()
         self.at_once = asyncio.Event()
 
-    def tell(self) -> None:
+    def request(self) -> None:
         if self.draining.is_set():
             log.info("told again: letting go of what still runs")
             self.at_once.set()
@@ -33,7 +33,7 @@ class Stop:
         """SIGTERM and SIGINT (Ctrl-C) tell us while this lasts."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
-            loop.add_signal_handler(number, self.tell)
+            loop.add_signal_handler(number, self.request)
         try:
             yield
         finally:

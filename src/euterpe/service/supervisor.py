@@ -66,7 +66,7 @@ class Supervisor:
     def run(self) -> int:
         """Until all have ended after an order to stop, or one could not start at all; returns the exit code."""
         gc.freeze()  # What is shared with the children stays shared.
-        before = {number: signal.signal(number, self._tell) for number in STOPPING}
+        before = {number: signal.signal(number, self._on_signal) for number in STOPPING}
         before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         try:
@@ -82,7 +82,7 @@ class Supervisor:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _tell(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._told += 1
 
     def _pass_on(self) -> None:

@@ -11,7 +11,7 @@ from euterpe.model.errors import Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of
 from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, Submission, check, check_key
-from euterpe.ports import CronStore, KeyRates, OutboxStore, ServingStore, Telemetry, Wakeups
+from euterpe.ports import ControlPlaneStore, CronStore, KeyRates, OutboxStore, Telemetry, Wakeups
 
 
 class LimitedStore(ABC):
@@ -63,7 +63,7 @@ class LimitedStore(ABC):
         self.refuse("read or redeliver webhook events")
 
     @property
-    def serving(self) -> ServingStore:
+    def control_plane(self) -> ControlPlaneStore:
         self.refuse("serve a control plane")
 
     @property

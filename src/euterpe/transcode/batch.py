@@ -23,7 +23,7 @@ from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL
 from euterpe.queue.queue import Queue, core_of
 from euterpe.transcode.handler.job import Transcoder, register
-from euterpe.transcode.handler.own_files import NoCredentials, NoUploads
+from euterpe.transcode.handler.no_credentials import NoCredentials, NoUploads
 from euterpe.transcode.handler.places import Places
 from euterpe.transcode.handler.workspace import Workspaces
 from euterpe.transcode.media.errors import MediaError

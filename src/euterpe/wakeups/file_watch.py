@@ -1,4 +1,4 @@
-"""The kernel's word that a file was written, where there is one: Linux's inotify, without a package for it."""
+"""Watches one file for writes: Linux's inotify, without a package for it."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.state import State
 from euterpe.ports import SIDE_CHANNELS
-from euterpe.redis.outage import TROUBLE, heed_cancellation, is_nogroup
+from euterpe.redis.errors import REDIS_ERRORS, is_nogroup, raise_if_cancelled
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
 from euterpe.wakeups.local import LocalWakeups
-from euterpe.wakeups.stream_book import MessageBook
 from euterpe.wakeups.stream_messages import Address, Arrived, HeldMessage, Note, StreamMessages
-from euterpe.wakeups.stream_ports import Beside, JobsToAnnounce, Ready
+from euterpe.wakeups.stream_ports import JobsToAnnounce, Ready, SecondaryTransport
+from euterpe.wakeups.stream_registry import MessageRegistry
 
 log = logging.getLogger("euterpe.transport")
 
@@ -62,7 +62,7 @@ class StreamWakeups:
         redis_url: str,
         jobs: JobsToAnnounce,
         *,
-        beside: Beside | None = None,
+        secondary: SecondaryTransport | None = None,
         prefix: str = "euterpe",
         visibility_s: float = VISIBILITY_S,
         republish_s: float = REPUBLISH_S,
@@ -70,15 +70,15 @@ class StreamWakeups:
     ) -> None:
         self.messages = StreamMessages(redis_url, prefix, tuning=tuning)
         self._jobs = jobs
-        self._beside: Beside = beside or LocalWakeups()
+        self._secondary: SecondaryTransport = secondary or LocalWakeups()
         self._visibility_s = visibility_s
         self._republish_s = republish_s
         self._local = LocalWakeups()
-        self._outage = Outage(log, "the transport", server="Redis", expected=TROUBLE)
+        self._outage = Outage(log, "the transport", server="Redis", expected=REDIS_ERRORS)
         self._unsent: deque[Note] = deque(maxlen=UNSENT_LIMIT)
         self._unsent_came = asyncio.Event()
         self._hinted: set[str] = set()
-        self._book = MessageBook()
+        self._registry = MessageRegistry()
         self._ended: deque[tuple[str, Address | None]] = deque(maxlen=UNSENT_LIMIT)
         self._stir = asyncio.Event()
         """For the tidier: messages came, or a hint."""
@@ -96,7 +96,7 @@ class StreamWakeups:
     async def open(self) -> None:
         if self._tasks:
             return
-        await self._beside.open()
+        await self._secondary.open()
         self.messages.connect()
         loop = asyncio.get_running_loop()
         # Events belong to the loop that waits for them, and a queue may be opened again on another.
@@ -116,12 +116,12 @@ class StreamWakeups:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        with suppress(*TROUBLE, EuterpeError):  # a hint that is lost costs a poll interval
+        with suppress(*REDIS_ERRORS, EuterpeError):  # a hint that is lost costs a poll interval
             async with asyncio.timeout(FAREWELL_S):
                 await self._farewell()
-        with suppress(*TROUBLE):
+        with suppress(*REDIS_ERRORS):
             await self.messages.close()
-        await self._beside.close()
+        await self._secondary.close()
 
     async def _farewell(self) -> None:
         await self._republish()
@@ -133,9 +133,9 @@ class StreamWakeups:
             if mine:
                 self._take(await self.messages.read_own(mine, HELD_LIMIT))
             await self._look()
-            await self.messages.hand_on(list(self._book.waiting.values()))
-            self._book.waiting.clear()
-            if not self._book.running:
+            await self.messages.hand_on(list(self._registry.waiting.values()))
+            self._registry.waiting.clear()
+            if not self._registry.running:
                 # Whoever leaves a group takes its pending messages along: those of running jobs are for others to end.
                 await self.messages.leave(self._seen_streams)
 
@@ -145,8 +145,8 @@ class StreamWakeups:
         """Work in these queues, nobody says which: the tidier finds out and tells the others."""
         named = set(queues)
         self._local.announce(named)
-        if beside := named & SIDE_CHANNELS:
-            self._beside.announce(beside)
+        if secondary := named & SIDE_CHANNELS:
+            self._secondary.announce(secondary)
             named -= SIDE_CHANNELS
         if named:
             self._hinted |= named
@@ -161,7 +161,7 @@ class StreamWakeups:
     def subscribe(self, wake: Callable[[], None], queues: Collection[str]) -> Callable[[], None]:
         entry = frozenset(queues)
         known = self._queues
-        stops = [self._local.subscribe(wake, entry), self._beside.subscribe(wake, entry)]
+        stops = [self._local.subscribe(wake, entry), self._secondary.subscribe(wake, entry)]
         self._wanted.append(entry)
         self._wanted_changed.set()
         if not self._queues <= known and "read" in self._tasks:
@@ -186,24 +186,26 @@ class StreamWakeups:
 
     async def messages_of(self, jobs: Sequence[JobRow]) -> list[Address | None]:
         """Where the message of each of these claimed jobs lies; made where none is known. None: Redis is away."""
-        with suppress(*TROUBLE):
+        with suppress(*REDIS_ERRORS):
             async with asyncio.timeout(ADDRESS_S):
                 return [*await self._addresses(jobs)]
         return [None] * len(jobs)
 
     async def _addresses(self, jobs: Sequence[JobRow]) -> list[Address]:
-        if any(self._book.address_of(job.id) is None for job in jobs):
+        if any(self._registry.address_of(job.id) is None for job in jobs):
             await self._send_some()  # Also waits for what is being sent.
             while self._unsent:
                 await self._send_some()
-        known = {job.id: address for job in jobs if (address := self._book.address_of(job.id)) is not None}
+        known = {job.id: address for job in jobs if (address := self._registry.address_of(job.id)) is not None}
         found = await self.messages.jobs_at(list(known.values()))
         there = {job_id for job_id, found_id in zip(known, found, strict=True) if job_id == found_id}
         fresh = [Note(job.queue, job.priority, job.id, MAX_HOPS - 1) for job in jobs if job.id not in there]
         if fresh:
             self._remember(fresh, await self.messages.publish(fresh))
-        addresses = [self._book.address_of(job.id) or ("", "") for job in jobs]
-        self._book.runs([held for address in addresses if (held := self._book.waiting.get(address)) is not None])
+        addresses = [self._registry.address_of(job.id) or ("", "") for job in jobs]
+        self._registry.runs(
+            [held for address in addresses if (held := self._registry.waiting.get(address)) is not None]
+        )
         return addresses
 
     def acknowledge(self, ended: Sequence[tuple[str, Address | None]]) -> None:
@@ -214,19 +216,19 @@ class StreamWakeups:
     # --- publish --------------------------------------------------------------------------------------
 
     async def _warm_up(self) -> None:
-        with suppress(*TROUBLE):
+        with suppress(*REDIS_ERRORS):
             await self.messages.warm_up()
 
     async def _publish_forever(self) -> None:
         while True:
-            heed_cancellation()
+            raise_if_cancelled()
             await self._unsent_came.wait()
             self._unsent_came.clear()
             while self._unsent:
-                heed_cancellation()
+                raise_if_cancelled()
                 try:
                     await self._send_some()
-                except TROUBLE as error:
+                except REDIS_ERRORS as error:
                     await asyncio.sleep(self._outage.pause_after(error))
 
     async def _send_some(self) -> None:
@@ -253,14 +255,14 @@ class StreamWakeups:
         if after is not None:
             await asyncio.wait({after})
         while True:
-            heed_cancellation()
+            raise_if_cancelled()
             self._wanted_changed.clear()
             if not self._queues:
                 await self._wanted_changed.wait()
                 continue
             try:
                 await self._read(self._queues)
-            except TROUBLE as error:
+            except REDIS_ERRORS as error:
                 if is_nogroup(error):
                     await asyncio.sleep(random.uniform(0.01, 0.05))
                 else:
@@ -277,17 +279,17 @@ class StreamWakeups:
         self._seen_streams |= set(streams)
         self._take(await self.messages.read_own(streams, HELD_LIMIT))
         while queues == self._queues:
-            heed_cancellation()
-            if len(self._book.waiting) >= HELD_LIMIT:
+            raise_if_cancelled()
+            if len(self._registry.waiting) >= HELD_LIMIT:
                 self._room.clear()
                 await self._room.wait()
                 continue
             self._take(await self.messages.read(streams, READ_COUNT, BLOCK_MS))
 
     def _take(self, arrived: Arrived) -> None:
-        fresh = self._book.take(arrived.held)
+        fresh = self._registry.take(arrived.held)
         # Nobody waits for garbage: the next look drops it.
-        self._book.take(
+        self._registry.take(
             HeldMessage(name, message_id, Note("", 0, "", MAX_HOPS), 0.0) for name, message_id in arrived.garbage
         )
         if fresh:
@@ -302,16 +304,16 @@ class StreamWakeups:
         look_s = soonest_s
         idle_s = min(1.0, self._republish_s / 4, self._visibility_s / 4)
         while True:
-            heed_cancellation()
-            pause_s = look_s if self._book or self._ended else idle_s
+            raise_if_cancelled()
+            pause_s = look_s if self._registry or self._ended else idle_s
             if await happens_within(pause_s, self._stir):
                 self._stir.clear()
                 look_s = soonest_s
                 await asyncio.sleep(soonest_s)  # Time for the claim that the message led to.
             try:
-                done = await self._look() if self._book or self._ended else 0
+                done = await self._look() if self._registry or self._ended else 0
                 await self._do_chores()
-            except TROUBLE as error:
+            except REDIS_ERRORS as error:
                 await asyncio.sleep(latest_s if is_nogroup(error) else self._outage.pause_after(error))
             except EuterpeError:
                 await asyncio.sleep(latest_s)  # The database is away; others complain about that.
@@ -321,13 +323,13 @@ class StreamWakeups:
     async def _look(self) -> int:
         """Acknowledge and delete what the database has taken care of; returns how many messages went."""
         ended = await self._drop_ended()
-        held = self._book.all()
+        held = self._registry.all()
         states = await self._jobs.states_of({message.note.job_id for message in held if message.note.job_id})
         now = time.monotonic()
         runs = {m.key for m in held if states.get(m.note.job_id) is State.RUNNING}
         waits = {m.key for m in held if states.get(m.note.job_id) is State.SCHEDULED}
-        self._book.runs(m for m in held if m.key in runs)
-        self._book.waits_again((m for m in held if m.key in waits), now)
+        self._registry.runs(m for m in held if m.key in runs)
+        self._registry.waits_again((m for m in held if m.key in waits), now)
         done = [m for m in held if m.key not in runs and m.key not in waits]
         late = [m for m in held if m.key in waits and now - m.read_at >= HAND_ON_S * 2**m.note.hops]
         # One that has been everywhere is dropped: the database still knows the job, and everyone polls.
@@ -339,32 +341,32 @@ class StreamWakeups:
             await self.messages.drop([m.key for m in done])
             await self.messages.hand_on(late)
         except BaseException:
-            self._book.take([*done, *late])
+            self._registry.take([*done, *late])
             raise
         return ended + len(done) + len(late)
 
     async def _drop_ended(self) -> int:
         """Messages of jobs whose end, or return to the queue, was committed through this process."""
         ended = list(self._ended)
-        wanted = [(job_id, address or self._book.address_of(job_id)) for job_id, address in ended]
+        wanted = [(job_id, address or self._registry.address_of(job_id)) for job_id, address in ended]
         named = [(job_id, a) for job_id, a in wanted if a is not None and self.messages.is_ours(a)]
         # What a worker says is only believed of a message that names its own job.
         found = await self.messages.jobs_at([a for _, a in named])
         gone = [a for (job_id, a), found_id in zip(named, found, strict=True) if found_id == job_id]
         await self.messages.drop(gone)
-        self._book.let_go(gone)
+        self._registry.let_go(gone)
         for _ in ended:
             self._ended.popleft()
         return len(gone)
 
     def _let_go(self, messages: Iterable[HeldMessage]) -> None:
-        self._book.let_go([message.key for message in messages])
-        if len(self._book.waiting) < HELD_LIMIT:
+        self._registry.let_go([message.key for message in messages])
+        if len(self._registry.waiting) < HELD_LIMIT:
             self._room.set()
 
     def _remember(self, notes: Iterable[Note], addresses: Iterable[Address]) -> None:
         for note, address in zip(notes, addresses, strict=True):
-            self._book.remember(note.job_id, address)
+            self._registry.remember(note.job_id, address)
 
     async def _do_chores(self) -> None:
         now = time.monotonic()
@@ -388,7 +390,7 @@ class StreamWakeups:
             if not found:
                 return
             unread = await self.messages.undelivered(self.messages.stream_of(queue, p) for queue, p, _ in found)
-            in_hand = {message.note.job_id for message in self._book.waiting.values()}
+            in_hand = {message.note.job_id for message in self._registry.waiting.values()}
             notes = [
                 Note(*job, MAX_HOPS - 1)
                 for job in found

@@ -41,7 +41,7 @@ class DataWatch:
         self._local = LocalWakeups()
         self._watcher: asyncio.Task[None] | None = None
         self._subscribers = 0
-        self._told_at = 0.0
+        self._woken_at = 0.0
         self._touched_at = -TOUCH_PAUSE_S
         self._later: asyncio.TimerHandle | None = None
 
@@ -121,13 +121,13 @@ class DataWatch:
             return None
 
     def _was_touched(self) -> None:
-        self._tell_at(self._told_at + TOUCH_PAUSE_S)
+        self._wake_at(self._woken_at + TOUCH_PAUSE_S)
 
     def _was_written(self) -> None:
         """Never at once: the write that was told of is the first of a commit."""
-        self._tell_at(asyncio.get_running_loop().time() + WRITE_PAUSE_S)
+        self._wake_at(asyncio.get_running_loop().time() + WRITE_PAUSE_S)
 
-    def _tell_at(self, at: float) -> None:
+    def _wake_at(self, at: float) -> None:
         """The last change is never passed over, and several are told together."""
         loop = asyncio.get_running_loop()
         if self._later is not None:
@@ -136,13 +136,13 @@ class DataWatch:
             self._later.cancel()
             self._later = None
         if at <= loop.time():
-            self._tell()
+            self._wake()
         else:
-            self._later = loop.call_at(at, self._tell)
+            self._later = loop.call_at(at, self._wake)
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         self._later = None
-        self._told_at = asyncio.get_running_loop().time()
+        self._woken_at = asyncio.get_running_loop().time()
         self._local.announce_any()
 
 

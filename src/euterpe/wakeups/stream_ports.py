@@ -31,7 +31,7 @@ class Ready(Protocol):
     def priority(self) -> str: ...
 
 
-class Beside(Protocol):
+class SecondaryTransport(Protocol):
     """Another transport, for what Redis is never told: webhook events, jobs of a caller's own transaction."""
 
     async def open(self) -> None: ...

@@ -102,7 +102,7 @@ class Dispatcher:
     async def run(self) -> None:
         """Until `stop`: then what is under way may finish within the grace time, and the rest is given back."""
         unsubscribe = self._wakeups.subscribe(self._wake, [OUTBOX_CHANNEL]) if self._wakeups is not None else None
-        beating = asyncio.get_running_loop().create_task(self._beat())
+        renewing = asyncio.get_running_loop().create_task(self._renew_leases())
         try:
             async with asyncio.timeout_at(self._leave_at) as self._time_limit:
                 while not (self._stopping and not self._in_flight and not self._done):
@@ -111,7 +111,7 @@ class Dispatcher:
             log.error("%d deliveries could not be settled in time; their events are sent again", len(self._done))
         finally:
             self._time_limit = None
-            beating.cancel()
+            renewing.cancel()
             if unsubscribe is not None:
                 unsubscribe()
             for send in self._sends:
@@ -308,7 +308,7 @@ class Dispatcher:
                 if delivery.state == "dead_letter":
                     self._telemetry.outbox_dead_lettered()
 
-    async def _beat(self) -> None:
+    async def _renew_leases(self) -> None:
         """A delivery ends long before its lease does; this is for the ones that a slow database holds up."""
         while True:
             await asyncio.sleep(self._settings.lease_ttl_us / 3_000_000)

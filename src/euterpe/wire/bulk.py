@@ -10,14 +10,14 @@ from msgspec import Meta
 from euterpe.model.bulk import COUNTED, Skipped
 from euterpe.model.failures.group import GROUPS_LIMIT
 from euterpe.model.reading.job_query import QUERY_LIMIT
-from euterpe.wire.jobs import PAGE_LIMIT, Timestamp, Whose
+from euterpe.wire.jobs import PAGE_LIMIT, RequesterScope, Timestamp
 
 Query = Annotated[str, Meta(min_length=1, max_length=QUERY_LIMIT, description="As in `state:failed type:report.*`")]
 ActionName = Literal["cancel", "retry", "replay"]
 OperationStateName = Literal["running", "completed", "cancelled"]
 
 
-class CountQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CountQuery(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Without `q`: every job."""
 
     q: Query | None = None
@@ -36,7 +36,7 @@ class JobCountDocument(msgspec.Struct, frozen=True):
     dependents_exact: bool = True
 
 
-class OperationBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OperationBody(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`force` is for cancel only: running jobs are taken away from their workers. An admin says whose jobs, or `*`."""
 
     action: ActionName
@@ -44,13 +44,13 @@ class OperationBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True
     force: bool = False
 
 
-class OperationQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OperationQuery(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Those that one has ordered; an admin names who ordered them, or `*`."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_LIMIT)] = 50
 
 
-class OperationCancelBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OperationCancelBody(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An admin says who ordered it, or `*`."""
 
 
@@ -81,7 +81,7 @@ class OperationPage(msgspec.Struct, frozen=True):
     operations: list[OperationDocument]
 
 
-class FailuresQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FailuresQuery(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=GROUPS_LIMIT)] = 50
 
 

@@ -212,13 +212,13 @@ WhoseJobs = Annotated[
 ]
 
 
-class Whose(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequesterScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose jobs to look at: one's own unless an admin says otherwise."""
 
     requester: WhoseJobs | None = None
 
 
-class JobQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JobQuery(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`q` is a query such as `state:failed type:report.* created:<1h`. A page of it looks at 20,000 jobs of a state, so
     it may be short, or empty, and still have a cursor."""
 
@@ -250,13 +250,13 @@ class WhyDocument(msgspec.Struct, frozen=True):
     blocked_by: list[BlockerDocument]
 
 
-class CancelBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CancelBody(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`force` takes a running job away from its worker at once. An admin says whose job it is, or `*`."""
 
     force: bool = False
 
 
-class RetryBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetryBody(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An admin says whose job it is, or `*`."""
 
     dependents: Annotated[
@@ -264,11 +264,11 @@ class RetryBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
 
 
-class DeadLetterBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeadLetterBody(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An admin says whose job it is, or `*`."""
 
 
-class UpdateBody(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class UpdateBody(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is left out stays as it is; null takes a value away. The priority changes only while the job waits."""
 
     priority: PriorityName | Annotated[int, Meta(ge=0, le=4)] | UnsetType = UNSET
@@ -299,7 +299,7 @@ class StatsDocument(msgspec.Struct, frozen=True):
 EventStateName = Literal["scheduled", "running", "retrying", "completed", "dead_letter"]
 
 
-class OutboxQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OutboxQuery(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     state: EventStateName | None = None
     job_id: Annotated[str, Meta(max_length=100)] | None = None
     cursor: Annotated[str, Meta(pattern="^[0-9]{1,18}$")] | None = None

@@ -38,7 +38,7 @@ StreamSaid = StreamRef | Annotated[str, Meta(max_length=NAME_LIMIT)] | None
 MessageId = Annotated[str, Meta(max_length=NAME_LIMIT)] | None
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimCriteria(msgspec.Struct, frozen=True, kw_only=True):
     """Which work is asked for."""
 
     streams: Annotated[list[QueueName], Meta(min_length=1, max_length=50)]
@@ -47,7 +47,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     max_jobs: Annotated[int, Meta(ge=1, le=CLAIM_LIMIT)] | None = None
 
 
-class ClaimBody(Wanted, frozen=True, kw_only=True):
+class ClaimBody(ClaimCriteria, frozen=True, kw_only=True):
     """Ask for work. With `max_jobs` the answer is a list."""
 
     worker_id: WorkerId
@@ -101,7 +101,7 @@ class ManyClaimed(msgspec.Struct, frozen=True, kw_only=True):
 CLAIM_ANSWERS = (OneClaimed, ManyClaimed, NothingClaimed)
 
 
-class Beating(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     """A lease to keep, and how far its work is."""
 
     job_id: UUID
@@ -115,7 +115,7 @@ class Beating(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_format: Literal["json", "bytes"] = "json"
 
 
-class HeartbeatBody(Beating, frozen=True, kw_only=True):
+class HeartbeatBody(LeaseHeartbeat, frozen=True, kw_only=True):
     """Keep the lease, and tell how far the work is."""
 
     worker_id: WorkerId
@@ -175,7 +175,7 @@ class WorkerError(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-class Failing(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptFailure(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt that failed; or, with `released`, is given back unharmed (the worker shuts down)."""
 
     job_id: UUID
@@ -188,7 +188,7 @@ class Failing(msgspec.Struct, frozen=True, kw_only=True):
     log: LogSaid | None = None
 
 
-class FailBody(Failing, frozen=True, kw_only=True):
+class FailBody(AttemptFailure, frozen=True, kw_only=True):
     """The attempt failed; or, with `released`, is given back unharmed (the worker shuts down)."""
 
     worker_id: WorkerId
@@ -256,9 +256,9 @@ class TurnBody(msgspec.Struct, frozen=True, kw_only=True):
 
     worker_id: WorkerId
     complete: Annotated[list[Completion], Meta(max_length=TURN_LIMIT)] = []
-    fail: Annotated[list[Failing], Meta(max_length=TURN_LIMIT)] = []
-    heartbeat: Annotated[list[Beating], Meta(max_length=TURN_LIMIT)] = []
-    claim: Wanted | None = None
+    fail: Annotated[list[AttemptFailure], Meta(max_length=TURN_LIMIT)] = []
+    heartbeat: Annotated[list[LeaseHeartbeat], Meta(max_length=TURN_LIMIT)] = []
+    claim: ClaimCriteria | None = None
     registration: Registration | None = None
 
 
@@ -274,7 +274,7 @@ class CompletionAnswer(CompleteAnswer, frozen=True, kw_only=True):
     detail: Detail = msgspec.UNSET
 
 
-class FailingAnswer(FailAnswer, frozen=True, kw_only=True):
+class AttemptFailureAnswer(FailAnswer, frozen=True, kw_only=True):
     """What `fail` answers, and what the job became; with `ok` false nothing was written, and `code` says why."""
 
     state: StateName | msgspec.UnsetType = msgspec.UNSET
@@ -282,7 +282,7 @@ class FailingAnswer(FailAnswer, frozen=True, kw_only=True):
     detail: Detail = msgspec.UNSET
 
 
-class BeatingAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseHeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What `heartbeat` answers; with `ok` false nothing was written, and `code` says why."""
 
     ok: bool
@@ -296,8 +296,8 @@ class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer for every entry, in its order, and the jobs that were claimed."""
 
     complete: list[CompletionAnswer]
-    fail: list[FailingAnswer]
-    heartbeat: list[BeatingAnswer]
+    fail: list[AttemptFailureAnswer]
+    heartbeat: list[LeaseHeartbeatAnswer]
     claimed: bool
     jobs: list[ClaimedJob]
 

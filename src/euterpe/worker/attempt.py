@@ -25,7 +25,7 @@ from euterpe.worker.context import Context
 from euterpe.worker.failures import BadPayload, UnstorableResult, failure_of
 from euterpe.worker.handling.handlers import Handler, encode_result
 
-LAST_NEWS_S: Final = 5.0
+LAST_PROGRESS_S: Final = 5.0
 """How long an interrupted attempt waits for its last news to be written."""
 CANCELLED_INSIDE: Final = Failure(
     Category.TEMPORARY, "the handler cancelled itself, or awaited something that was cancelled", "CancelledError"
@@ -43,12 +43,12 @@ class HandlerInterruption(StrEnum):
     SHUTDOWN = "shutdown"
 
 
-class Means(msgspec.Struct, frozen=True):
-    """What a worker lends its attempts: threads, processes, the way to write news, the limit of a result."""
+class AttemptServices(msgspec.Struct, frozen=True):
+    """What a worker lends its attempts: threads, processes, the way to write progress, the limit of a result."""
 
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
     in_process: Callable[[Handler, Claim, Context], Awaitable[Any]]
-    has_news: Callable[[Claim], bool]
+    has_progress: Callable[[Claim], bool]
     delivered: Callable[[Claim], Awaitable[BaseException | None]]
     is_spawning: Callable[[Claim], bool]
     result_limit: int
@@ -114,7 +114,7 @@ class AttemptRun:
         assert self.outcome is not None
         return Report(self.claim, self.outcome, self.took_s, self.context.kept_log)
 
-    async def run(self, means: Means) -> None:
+    async def run(self, services: AttemptServices) -> None:
         """Execute the handler, set `outcome`, and say that it is over. Whatever the handler raises, its slot is free
         afterwards; only what is meant for the process (Ctrl-C, an event loop that closes) is raised again.
 
@@ -127,11 +127,11 @@ class AttemptRun:
             if self.interruption is not None:
                 outcome = self.interrupted()
             else:
-                if means.around is not None:
-                    outcome = await means.around(self, means)
+                if services.around is not None:
+                    outcome = await services.around(self, services)
                 else:
-                    value = await (self._start() if self.handler.mode == "async" else self._elsewhere(means))
-                    outcome = self.outcome_of(value, means.result_limit)
+                    value = await (self._start() if self.handler.mode == "async" else self._elsewhere(services))
+                    outcome = self.outcome_of(value, services.result_limit)
         except asyncio.CancelledError:
             outcome = Failed(CANCELLED_INSIDE) if self.interruption is None else self.interrupted()
         except GeneratorExit as error:
@@ -141,23 +141,23 @@ class AttemptRun:
         except BaseException as error:  # noqa: BLE001  # a handler may raise anything; it becomes the job's error
             outcome, for_the_process = self._after(error), error if is_ctrl_c(error) else None
         try:
-            if means.has_news(self.claim):
-                outcome = await means.known(self.claim, await self._after_news(outcome, means))
+            if services.has_progress(self.claim):
+                outcome = await services.known(self.claim, await self._after_progress(outcome, services))
         finally:
             self.outcome = outcome
-            means.over(self)
+            services.over(self)
         if for_the_process is not None:
             raise for_the_process
 
-    async def call(self, means: Means, injected: Mapping[str, Any]) -> Any:
+    async def call(self, services: AttemptServices, injected: Mapping[str, Any]) -> Any:
         """Call the handler, with what it gets beside its job's arguments; middleware calls this."""
         match self.handler.mode:
             case "async":
                 return await self._start(injected)
             case "thread":
-                return await means.in_thread(partial(self._start, injected))
+                return await services.in_thread(partial(self._start, injected))
             case _:
-                value = await means.in_process(self.handler, self.claim, self.context)
+                value = await services.in_process(self.handler, self.claim, self.context)
                 return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
     def outcome_of(self, value: Any, result_limit: int) -> Outcome | None:
@@ -174,10 +174,10 @@ class AttemptRun:
         )
         return called
 
-    async def _elsewhere(self, means: Means) -> Any:
+    async def _elsewhere(self, services: AttemptServices) -> Any:
         if self.handler.mode == "process":
-            return await means.in_process(self.handler, self.claim, self.context)
-        return await means.in_thread(self._start)
+            return await services.in_process(self.handler, self.claim, self.context)
+        return await services.in_thread(self._start)
 
     def _after(self, error: BaseException) -> Outcome | None:
         """What an exception that left the handler means for the job. Never raises, however odd the exception is."""
@@ -201,14 +201,14 @@ class AttemptRun:
             self.context.check_last_stage()
         return Success(result)
 
-    async def _after_news(self, outcome: Outcome | None, means: Means) -> Outcome | None:
+    async def _after_progress(self, outcome: Outcome | None, services: AttemptServices) -> Outcome | None:
         """The outcome, once the last news and every spawned child are written. A child that could not be stored, and
         that the handler did not ask after, fails the attempt: it must not end as if the child were there."""
-        patience_s = None if self.interruption is None else LAST_NEWS_S
+        patience_s = None if self.interruption is None else LAST_PROGRESS_S
         for _ in range(2):
             try:
                 async with asyncio.timeout(patience_s):
-                    unseen = await means.delivered(self.claim)
+                    unseen = await services.delivered(self.claim)
                 return outcome if unseen is None or not isinstance(outcome, Success) else Failed(failure_of(unseen))
             except TimeoutError:
                 break  # The job's end is worth more than its last progress.
@@ -216,8 +216,8 @@ class AttemptRun:
                 # Stopped while only the news was left: what the handler did stands, if the job is still ours.
                 if self.interruption is HandlerInterruption.LOST_LEASE:
                     return None
-                patience_s = LAST_NEWS_S
-        return Failed(UNSTORED_CHILD) if isinstance(outcome, Success) and means.is_spawning(self.claim) else outcome
+                patience_s = LAST_PROGRESS_S
+        return Failed(UNSTORED_CHILD) if isinstance(outcome, Success) and services.is_spawning(self.claim) else outcome
 
     def _stopped_early(self) -> bool:
         """Whether what the handler returned is no result: it was told to stop, and knew it."""
@@ -245,7 +245,7 @@ class AttemptRun:
                 return None
 
 
-Around = Callable[[AttemptRun, Means], Awaitable[Outcome | None]]
+Around = Callable[[AttemptRun, AttemptServices], Awaitable[Outcome | None]]
 
 
 def is_ctrl_c(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Who is at work: every claim of a worker from its arrival to the moment its outcome is written.
+"""The running attempts of a worker: every claim from its arrival until its outcome is written.
 
 A slot is free as soon as its handler ends, and then the next of the ready buffer begins. The lease is held until the
 outcome is written: a job that is over can still be lost while the loop is blocked or the database away.
@@ -16,7 +16,7 @@ from euterpe.model.claims.outcome import Cancelled, Outcome, Released
 from euterpe.model.job import Claim, Lease
 from euterpe.model.submitting.submission import OVERRUN_US
 from euterpe.ports import Trace
-from euterpe.worker.attempt import Around, AttemptRun, HandlerInterruption, Means
+from euterpe.worker.attempt import Around, AttemptRun, AttemptServices, HandlerInterruption
 from euterpe.worker.claiming.breaker import QueueBreakers
 from euterpe.worker.claiming.prefetch import AHEAD_LIMIT, PATIENCE_S, ReadyBuffer, ReadyJob
 from euterpe.worker.context import Context
@@ -68,10 +68,10 @@ class RunningAttempts:
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(on_change)
         self._processes = Processes(reporter, result_limit, keeps_lines=reporter.log_lines > 0)
-        self._means = Means(
+        self._services = AttemptServices(
             self._threads.call,
             self._processes.run,
-            reporter.has_news,
+            reporter.has_progress,
             reporter.delivered,
             reporter.is_spawning,
             result_limit,
@@ -148,11 +148,11 @@ class RunningAttempts:
         timeout_s = attempt.stops_at - attempt.started
         if timeout_s * 1_000_000 <= PRECISE_TIMEOUT_US:
             attempt.alarm = self._loop.call_later(timeout_s, attempt.interrupt, HandlerInterruption.TIMEOUT)
-        run = attempt.run(self._means) if self._trace is None else self._traced(attempt, self._trace)
+        run = attempt.run(self._services) if self._trace is None else self._traced(attempt, self._trace)
         attempt.task = self._loop.create_task(run)
         self._tasks.add(attempt.task)
 
-    def hand_back(self, claim: Claim, lease_ttl_us: int) -> None:
+    def return_unbegun(self, claim: Claim, lease_ttl_us: int) -> None:
         """Claimed while the order to stop came in: it has not begun and goes back as it was."""
         self._end_unbegun(self._ready_job(claim, lease_ttl_us), Released())
 
@@ -187,11 +187,11 @@ class RunningAttempts:
             opened = trace(attempt.claim)
         except Exception as error:  # a job does not wait for its span
             log.error("a job runs without a span", extra=job_keys(attempt.claim.job), exc_info=error)
-            await attempt.run(self._means)
+            await attempt.run(self._services)
             return
         with opened as span:
             try:
-                await attempt.run(self._means)
+                await attempt.run(self._services)
             finally:
                 span.set_outcome(outcome_name(attempt.outcome))
 

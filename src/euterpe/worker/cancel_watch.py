@@ -1,4 +1,4 @@
-"""Hearing of a cancel without waiting for the next heartbeat.
+"""Looks for cancel requests as soon as it is woken, without waiting for the next heartbeat.
 
 Whoever cancels a running job announces it; a worker then looks at the leases of what it runs, once for all that was
 announced meanwhile. Losing the announcement costs the time to the next heartbeat.
@@ -58,7 +58,7 @@ class CancelWatch:
 
     async def _look_at(self, leases: Sequence[Lease]) -> None:
         try:
-            replies = await self._claims.lease_news(leases)
+            replies = await self._claims.check_leases(leases)
         except EuterpeError:
             return  # The heartbeats will tell.
         for reply in replies:

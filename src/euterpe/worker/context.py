@@ -1,4 +1,4 @@
-"""What a handler is given: who it is, how far it may go, and a way to tell how far it got.
+"""The context that a handler gets: its job, its deadline, and the ways to report progress.
 
 Every method can be awaited in async code and simply called in a plain `def`: the news is on its way when the call
 returns, it is written before the job is settled, and awaiting (or `.wait()`) makes sure that it was written.
@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from euterpe.model.claims.attempt_log import LogBuffer, LogLine
-from euterpe.model.claims.exchange import Advance
+from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, PermanentError, StaleLease
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.rate import LARGEST_BURST
@@ -35,7 +35,7 @@ NO_STATE: Final = NoState.NO_STATE
 
 
 class Sent(Generic[T]):
-    """News under way. Await it, `.wait()` for it in a plain `def`, or let it be."""
+    """A report under way. Await it, `.wait()` for it in a plain `def`, or let it be."""
 
     __slots__ = ("_future", "was_seen")
 
@@ -67,14 +67,14 @@ class Sent(Generic[T]):
 
 
 class Reporter(Protocol):
-    """Where a context's news goes: to the worker's loop, or over a pipe to it."""
+    """Where a context reports progress to: the worker's loop, or a pipe to it."""
 
     @property
     def state(self) -> object:
         """What the worker's lifespan has opened, or NO_STATE."""
         ...
 
-    def tell(self, news: Advance) -> Sent[None]: ...
+    def report_progress(self, update: ProgressUpdate) -> Sent[None]: ...
 
     def spawn(self, claim: Claim, submission: Submission) -> Sent[str]: ...
 
@@ -234,7 +234,7 @@ class Context:
         """
         if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
             raise InvalidInput("progress", f"{percent!r} is not between 0 and 100")
-        return self._tell(Advance(self._claim, progress=float(percent), message=_clean(message)))
+        return self._report_progress(ProgressUpdate(self._claim, progress=float(percent), message=_clean(message)))
 
     def checkpoint(self, value: object) -> Sent[None]:
         """Save bytes or JSON that the next attempt finds in `last_checkpoint`. Raises InvalidInput for what is neither,
@@ -247,7 +247,7 @@ class Context:
         stored = _stored(value)
         if len(stored) > RESULT_LIMIT:
             raise PayloadTooLarge("checkpoint", f"{len(stored)} bytes; the limit is {RESULT_LIMIT}")
-        return self._tell(Advance(self._claim, checkpoint=stored))
+        return self._report_progress(ProgressUpdate(self._claim, checkpoint=stored))
 
     def stage(self, name: str) -> Sent[None]:
         """Move on to the next of the stages that the job type declares. Raises IllegalTransition for any other, and
@@ -259,7 +259,7 @@ class Context:
         # Checked here: to the database a step back looks like a write of someone who lost the job.
         check_advance(self._claim.job.stages, self._stage, name)
         self._stage = name
-        return self._tell(Advance(self._claim, stage=name))
+        return self._report_progress(ProgressUpdate(self._claim, stage=name))
 
     def check_last_stage(self) -> None:
         """The worker's side: a job whose type declares stages completes from the last one only."""
@@ -314,9 +314,9 @@ class Context:
         self._check_open()
         return self._reporter.charge(self._claim, tokens)
 
-    def _tell(self, news: Advance) -> Sent[None]:
+    def _report_progress(self, update: ProgressUpdate) -> Sent[None]:
         self._check_open()
-        return self._reporter.tell(news)
+        return self._reporter.report_progress(update)
 
     def _check_open(self) -> None:
         if self._over:

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.claims.attempt_log import LINES_KEPT
-from euterpe.model.claims.exchange import COMPLETED, LEASE_TTL_US, Advance, ClaimRequest, Report, SettleResult
+from euterpe.model.claims.exchange import COMPLETED, LEASE_TTL_US, ClaimRequest, ProgressUpdate, Report, SettleResult
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.claims.presence import WorkerFacts
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
@@ -42,7 +42,7 @@ from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
 from euterpe.worker.reporting.completions import HandlerCompletions
 from euterpe.worker.reporting.job_log import job_keys, report_end, report_starts
 from euterpe.worker.reporting.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
-from euterpe.worker.reporting.telemetry import Silent, tell_claims, tell_completed, tell_settled
+from euterpe.worker.reporting.telemetry import Silent, record_claims, record_completed, record_settled
 
 log = logging.getLogger("euterpe.worker")
 
@@ -309,10 +309,10 @@ class WorkerLoop:
             if log.isEnabledFor(logging.DEBUG):
                 report_starts(allowed)
             for claim in too_late:
-                self._attempts.hand_back(claim, self._settings.lease_ttl_us)
+                self._attempts.return_unbegun(claim, self._settings.lease_ttl_us)
             await self._start(allowed, request)
             if claims:
-                tell_claims(self._telemetry, claims)
+                record_claims(self._telemetry, claims)
             if self._plan.brought(request, len(claims)):
                 self._should_claim = True
         self._written(ended, finished, verdicts)
@@ -331,12 +331,12 @@ class WorkerLoop:
         for at in range(0, len(now), SLICE):
             if at:
                 await asyncio.sleep(0)
-            begin = attempts.hand_back if self._stopping else attempts.start
+            begin = attempts.return_unbegun if self._stopping else attempts.start
             for claim in now[at : at + SLICE]:
                 begin(claim, lease_ttl_us)
         if len(claims) < request.limit:
             await asyncio.sleep(0)  # A worker that has time lets its handlers begin before it asks for more.
-        keep = attempts.hand_back if self._stopping else attempts.put_ready
+        keep = attempts.return_unbegun if self._stopping else attempts.put_ready
         for claim in ahead:
             keep(claim, lease_ttl_us)
         self._give_back(request)
@@ -355,7 +355,7 @@ class WorkerLoop:
             ended = [ended[i] for i in written]
             finished, verdicts = [finished[i] for i in written], [verdicts[i] for i in written]
         self._attempts.dismiss(ended)
-        if stale := tell_settled(self._telemetry, finished, verdicts):
+        if stale := record_settled(self._telemetry, finished, verdicts):
             log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
         for f, verdict in zip(finished, verdicts, strict=True):
             if not verdict.accepted:
@@ -369,7 +369,7 @@ class WorkerLoop:
 
     def _all_completed(self, ended: list[AttemptRun], finished: list[Report]) -> None:
         self._attempts.dismiss(ended)
-        tell_completed(self._telemetry, finished)
+        record_completed(self._telemetry, finished)
         if self._settled is not None:
             self._settled([f.claim.job.id for f in finished], COMPLETED)
         if any(f.claim.job.has_dependents for f in finished):
@@ -471,11 +471,11 @@ class WorkerLoop:
             for news in woken:
                 news.set()
 
-    async def _advance(self, news: Advance) -> None:
+    async def _advance(self, news: ProgressUpdate) -> None:
         """Write news. While the database is away it waits: a handler's work is worth more than its punctuality."""
         while True:
             try:
-                (alive,) = await self._claims.advance([news])
+                (alive,) = await self._claims.update_progress([news])
                 break
             except StoreUnavailable as error:
                 await asyncio.sleep(self._outage.pause_after(error, self._attempts.unwritten))

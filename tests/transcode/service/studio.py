@@ -18,7 +18,7 @@ from euterpe.cli.demo.receiver import Receiver
 from euterpe.config import Config, TranscodeConfig
 from euterpe.queue.queue import Queue, core_of
 from euterpe.server.app import create_app
-from euterpe.server.http.serving import serve
+from euterpe.server.http.uvicorn_server import serve
 from euterpe.stores.sql.accounts.enrolment import Enrolment
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from euterpe.transcode.media.ffmpeg.tools import Tools

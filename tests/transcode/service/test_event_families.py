@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from euterpe.backends.engines import connect
-from euterpe.model.claims.exchange import Advance, ClaimRequest, Report
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
 from euterpe.model.errors import InvalidInput
-from euterpe.model.events.names import family_of
+from euterpe.model.events.callback_events import family_of
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.model.state import TRANSCODE_STAGES, State
@@ -66,7 +66,7 @@ async def test_every_change_of_status_is_told_under_the_names_of_the_family(stor
     await settle(store, await claimed(store), Released())
     claim = await claimed(store)
     for stage in TRANSCODE_STAGES[1:]:
-        assert await store.advance([Advance(claim, stage=stage)]) == [True]
+        assert await store.update_progress([ProgressUpdate(claim, stage=stage)]) == [True]
     await settle(store, claim, Success(b'{"outputs": [{"id": "a"}], "job": "not this"}'))
     stages = ["claimed", "fetching", "processing", "uploading", "succeeded"]
     assert await told(store, job_id) == ["claimed", "queued", *stages]

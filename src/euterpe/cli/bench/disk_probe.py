@@ -1,6 +1,6 @@
-"""What the ground under the queue carries: how often a second a disk, or a server, makes a small write durable.
+"""Measures how often a second a disk, or a database server, makes a small write durable.
 
-Every figure is to be read beside this one. It also tells of ground that keeps nothing.
+Every other figure is to be read beside this one. It also finds a disk that makes nothing durable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from euterpe.backends.sandbox import commits_per_s
-from euterpe.cli.bench.sandbox import Place
+from euterpe.cli.bench.sandbox import Sandbox
 
 BLOCK: Final = b"\0" * 4096
 FREE_PER_S: Final = 100_000
@@ -24,19 +24,19 @@ _make_durable = getattr(os, "fdatasync", os.fsync)
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class CommitSpeed:
     title: str
     per_s: float
     remarks: tuple[str, ...] = ()
 
 
-async def probe_disk(place: Place, seconds: float) -> Ground:
+async def probe_disk(place: Sandbox, seconds: float) -> CommitSpeed:
     if place.folder is None:
         return await _of_server(place.url, seconds)
     per_s = await asyncio.to_thread(_appends_per_s, place.folder / "ground", seconds)
     free = per_s > FREE_PER_S
     remark = f"{place.folder.parent} makes nothing durable (memory, or a disk that lies): name a file on a real disk"
-    return Ground(DISK, per_s, (remark,) if free else ())
+    return CommitSpeed(DISK, per_s, (remark,) if free else ())
 
 
 def _appends_per_s(path: Path, seconds: float) -> float:
@@ -50,7 +50,7 @@ def _appends_per_s(path: Path, seconds: float) -> float:
     return count / past
 
 
-async def _of_server(url: str, seconds: float) -> Ground:
+async def _of_server(url: str, seconds: float) -> CommitSpeed:
     per_s, waits_for_its_disk = await commits_per_s(url, seconds)
     remark = "this server has fsync = off: a crash loses jobs that were acknowledged"
-    return Ground(SERVER, per_s, () if waits_for_its_disk else (remark,))
+    return CommitSpeed(SERVER, per_s, () if waits_for_its_disk else (remark,))

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from euterpe.cli.bench.counter import Counter
 from euterpe.cli.bench.disk_probe import probe_disk
-from euterpe.cli.bench.sandbox import own_place
+from euterpe.cli.bench.sandbox import open_sandbox
 from euterpe.observe.metrics import Metrics
 from euterpe.queue.definition.job_type import JobType
 from euterpe.queue.queue import Queue, core_of
@@ -24,7 +24,7 @@ from euterpe.queue.queue import Queue, core_of
 SUBMITTERS: Final = 64
 WARM_UP_JOBS: Final = 20
 PADDING: Final = "x" * 52
-GROUND_S: Final = 1.0
+PROBE_S: Final = 1.0
 PHASE_S: Final = 5.0
 """At most so long for a phase of submitting."""
 LATENCY_PER_S: Final = 20
@@ -64,9 +64,9 @@ async def bench(url: str, plan: Plan, begin: Callable[[str], None], tell: Callab
         figures.append(Figure(key, title, value, unit, about))
         tell(figures[-1])
 
-    async with own_place(url) as place:
+    async with open_sandbox(url) as place:
         begin(place.name)
-        ground = await probe_disk(place, GROUND_S)
+        ground = await probe_disk(place, PROBE_S)
         found("ground", ground.title, ground.per_s, "/s")
         await Measures(Queue(place.url), plan, found).run()
     return BenchReport(tuple(figures), ground.remarks)
@@ -115,7 +115,7 @@ class Measures:
                 self._submitted += 1
 
         await asyncio.gather(*(submitter() for _ in range(submitters)))
-        self._tell_rate(key, title, self._submitted - before, time.monotonic() - start)
+        self._report_rate(key, title, self._submitted - before, time.monotonic() - start)
 
     async def _submit_bulk(self) -> None:
         before, start = self._submitted, time.monotonic()
@@ -126,7 +126,7 @@ class Measures:
             if time.monotonic() - start > PHASE_S:
                 break
         title = f"submit in bulk, {self._plan.batch} a call"
-        self._tell_rate("submit_bulk", title, self._submitted - before, time.monotonic() - start)
+        self._report_rate("submit_bulk", title, self._submitted - before, time.monotonic() - start)
 
     @asynccontextmanager
     async def _worker(self) -> AsyncIterator[asyncio.Task[None]]:
@@ -149,7 +149,7 @@ class Measures:
         while sum(depth.count for depth in await core_of(self._queue).store.depths()):  # noqa: ASYNC110  # it is no event of ours
             await asyncio.sleep(POLL_S)
         seconds = (time.monotonic_ns() - self._counter.first_ns) / 1e9
-        self._tell_rate("drain", "drain, this one process", self._submitted, seconds)
+        self._report_rate("drain", "drain, this one process", self._submitted, seconds)
 
     async def _latency(self, working: asyncio.Task[None]) -> None:
         """From just before the submit call to the handler's first line, on a worker that has nothing else to do."""
@@ -165,7 +165,7 @@ class Measures:
             value = percentile(self._counter.latencies_ms, percent)
             self._found(f"latency_p{percent}_ms", f"latency p{percent}", value, "ms", about)
 
-    def _tell_rate(self, key: str, title: str, jobs: int, seconds: float) -> None:
+    def _report_rate(self, key: str, title: str, jobs: int, seconds: float) -> None:
         self._found(key, title, jobs / seconds, "jobs/s", f"{jobs:,} jobs in {seconds:.1f} s")
 
 

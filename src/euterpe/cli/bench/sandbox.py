@@ -27,7 +27,7 @@ REMOVAL_PAUSE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Sandbox:
     """`name` is what a user may look for, should it be left behind; `folder` is where the database's file will be, None
     where a server keeps it."""
 
@@ -37,7 +37,7 @@ class Place:
 
 
 @asynccontextmanager
-async def own_place(url: str) -> AsyncIterator[Place]:
+async def open_sandbox(url: str) -> AsyncIterator[Sandbox]:
     """A place of our own on the engine of `url`; whatever happens in it, it is removed at the end."""
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
@@ -50,7 +50,7 @@ async def own_place(url: str) -> AsyncIterator[Place]:
     elif parts.scheme in FILES and not parts.netloc:
         folder = _own_folder(url)
         try:
-            yield Place(f"{parts.scheme}:///{quote(str(folder / 'jobs.db'))}", f"the folder {folder}", folder)
+            yield Sandbox(f"{parts.scheme}:///{quote(str(folder / 'jobs.db'))}", f"the folder {folder}", folder)
         finally:
             await _remove(folder)
     else:
@@ -86,10 +86,10 @@ def _beside(url: str) -> Path | None:
 
 
 @asynccontextmanager
-async def _own_schema(url: str) -> AsyncIterator[Place]:
+async def _own_schema(url: str) -> AsyncIterator[Sandbox]:
     schema = PREFIX + secrets.token_hex(4)
     parts = urlsplit(url)
     query = {**dict(parse_qsl(parts.query)), "schema": schema}
-    place = Place(urlunsplit(parts._replace(query=urlencode(query))), f"the schema {schema}")
+    place = Sandbox(urlunsplit(parts._replace(query=urlencode(query))), f"the schema {schema}")
     async with schema_for_a_while(place.url):
         yield place

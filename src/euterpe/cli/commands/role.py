@@ -19,9 +19,9 @@ from euterpe.config import EngineConfig
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
 from euterpe.service.builtin_jobs import builtin_queue
-from euterpe.service.producing import files_are_produced
+from euterpe.service.components.producing import files_are_produced
+from euterpe.service.components.transcoding import is_wanted
 from euterpe.service.roles import PRODUCER, ROLES, Role, Started, Tuning, run_role, tuning_of
-from euterpe.service.transcoding import is_wanted
 
 log = logging.getLogger("euterpe.system")
 

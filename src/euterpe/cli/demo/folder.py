@@ -12,7 +12,7 @@ from typing import Final
 
 from euterpe.cli.demo.proof import Proof
 from euterpe.cli.demo.steps import POLL_S, DemoFailed, Steps
-from euterpe.service.transcoding import has_ffmpeg
+from euterpe.service.components.transcoding import has_ffmpeg
 
 PATIENCE_S: Final = 60.0
 RATE: Final = 8_000

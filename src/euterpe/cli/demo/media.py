@@ -18,7 +18,7 @@ from euterpe.cli.demo.object_store import BUCKET, ObjectStore, find_rclone
 from euterpe.cli.demo.processes import ApiFacts
 from euterpe.cli.demo.receiver import Receiver
 from euterpe.cli.demo.steps import POLL_S, DemoFailed, Steps
-from euterpe.service.transcoding import has_ffmpeg
+from euterpe.service.components.transcoding import has_ffmpeg
 from euterpe.webhooks import VerifiedEvent
 
 SECONDS = 180

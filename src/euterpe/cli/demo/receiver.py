@@ -48,7 +48,7 @@ class Receiver:
 
 
 def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class ReceiverHandler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
             self.send_response(receiver.take(list(self.headers.items()), body))
@@ -58,4 +58,4 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *_: object) -> None:
             """The demo tells it in its own words."""
 
-    return Handler
+    return ReceiverHandler

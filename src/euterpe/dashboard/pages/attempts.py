@@ -8,8 +8,8 @@ from euterpe.dashboard.frame import empty, panel
 from euterpe.dashboard.pages.jobs import due_at
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import ChartSpan, timeline
+from euterpe.dashboard.parts.formatting import duration, moment
 from euterpe.dashboard.parts.html import Html
-from euterpe.dashboard.parts.words import duration, moment
 from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.reading.document import rfc3339

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 import msgspec
 
 from euterpe.dashboard.frame import JOBS, OPERATIONS, PageFrame, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.page_server import Form, NoQuery, PageServer
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import counted, duration, moment, number
 from euterpe.dashboard.parts.html import Child, Html, joined
-from euterpe.dashboard.parts.words import counted, duration, moment, number
-from euterpe.dashboard.serving import Form, NoQuery, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.bulk import Action, BulkOperation, BulkOrder, JobCount, OperationState
 from euterpe.model.errors import InvalidInput
@@ -57,12 +57,12 @@ class OperationPageQuery(msgspec.Struct, frozen=True):
 class BulkPages:
     """The question before, the operation, and all operations."""
 
-    def __init__(self, serving: PageServing, store: Store) -> None:
-        self._serving = serving
+    def __init__(self, server: PageServer, store: Store) -> None:
+        self._server = server
         self._store = store
 
     async def ask(self, request: Request, said: BulkQuery) -> Answer:
-        return await self._serving.show(request, lambda visitor: self._question(visitor, said))
+        return await self._server.show(request, lambda visitor: self._question(visitor, said))
 
     async def _question(self, visitor: Visitor, said: BulkQuery) -> PageFrame:
         if not visitor.is_admin:
@@ -87,14 +87,14 @@ class BulkPages:
             operation, _ = await self._store.operations.order(order)
             return f"{OPERATIONS}/{operation.id}"
 
-        return await self._serving.act(request, said.csrf, do)
+        return await self._server.act(request, said.csrf, do)
 
     async def cancel(self, request: Request, said: Form) -> Answer:
         async def do(visitor: Visitor) -> str:
             operation = await self._store.operations.cancel(request.parameters["operation_id"], visitor.sees)
             return f"{OPERATIONS}/{operation.id}?said=cancelled"
 
-        return await self._serving.act(request, said.csrf, do)
+        return await self._server.act(request, said.csrf, do)
 
     async def one(self, visitor: Visitor, said: OperationPageQuery, request: Request) -> PageFrame:
         operation = await self._store.operations.get(request.parameters["operation_id"], visitor.sees)
@@ -177,8 +177,8 @@ def _state(operation: BulkOperation) -> Html:
 
 
 def _bar(operation: BulkOperation) -> Html:
-    total = max(operation.total, operation.looked_at, 1)
-    value = total if operation.state is OperationState.COMPLETED else operation.looked_at
+    total = max(operation.total, operation.examined, 1)
+    value = total if operation.state is OperationState.COMPLETED else operation.examined
     return h.progress(value=value, max=total, aria_label=f"Progress of {operation.action} {operation.query}")
 
 
@@ -201,7 +201,7 @@ def _operation(visitor: Visitor, operation: BulkOperation, said: OperationPageQu
     ]
     running = operation.state is OperationState.RUNNING
     stop = act(visitor, f"{OPERATIONS}/{operation.id}/cancel", "Stop it here") if running else None
-    told = f"{number(operation.looked_at)} of {total} looked at"
+    told = f"{number(operation.examined)} of {total} looked at"
     return joined(
         heading(f"{_title(operation.action)} all that match", _state(operation)),
         notice(said.said, SAID),

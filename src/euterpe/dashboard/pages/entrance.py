@@ -10,9 +10,9 @@ from urllib.parse import quote
 import msgspec
 
 from euterpe.dashboard.frame import HOME, SIGN_IN, PageFrame, empty, page_answer
+from euterpe.dashboard.page_server import Form, PageServer, foreign_form, see, trouble
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Html, joined
-from euterpe.dashboard.serving import Form, PageServing, foreign_form, see, trouble
 from euterpe.dashboard.sign_in import cookie_of, form_token, is_own_form, set_cookie
 from euterpe.model.errors import EuterpeError
 from euterpe.server.http.asgi import Answer, Header, Request
@@ -42,9 +42,9 @@ class SignInForm(Form, frozen=True):
 class Entrance:
     """Sign-in and sign-out."""
 
-    def __init__(self, serving: PageServing) -> None:
-        self._serving = serving
-        self._sign_in = serving.sign_in
+    def __init__(self, server: PageServer) -> None:
+        self._server = server
+        self._sign_in = server.sign_in
 
     async def show(self, request: Request, said: SignInQuery) -> Answer:
         try:

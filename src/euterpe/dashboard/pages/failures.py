@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 import msgspec
 
 from euterpe.dashboard.frame import FAILURES, JOBS, PageFrame, empty, grid, heading
+from euterpe.dashboard.page_server import NoQuery, PageServer, to_sign_in
 from euterpe.dashboard.pages.bulk import bulk_address
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import counted, moment
 from euterpe.dashboard.parts.html import Child, Html, joined
-from euterpe.dashboard.parts.words import counted, moment
-from euterpe.dashboard.serving import NoQuery, PageServing, to_sign_in
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.bulk import Action
 from euterpe.model.failures.group import FailureGroup, FailureGroups
@@ -40,8 +40,8 @@ class ExportQuery(msgspec.Struct, frozen=True):
 class FailurePages:
     """The groups, and files of them."""
 
-    def __init__(self, serving: PageServing, store: Store) -> None:
-        self._serving = serving
+    def __init__(self, server: PageServer, store: Store) -> None:
+        self._server = server
         self._store = store
 
     async def make(self, visitor: Visitor, _: NoQuery, __: Request) -> PageFrame:
@@ -51,7 +51,7 @@ class FailurePages:
 
     async def export(self, request: Request, said: ExportQuery) -> Answer | Stream:
         """Groups as CSV, or the jobs of a query as one JSON document a line. Without payloads and results."""
-        visitor = await self._serving.sign_in.visitor(request)
+        visitor = await self._server.sign_in.visitor(request)
         if visitor is None:
             return to_sign_in(request)
         if not said.q:

@@ -12,11 +12,11 @@ from euterpe.dashboard.frame import JOBS, PageFrame, act, csrf, empty, grid, hea
 from euterpe.dashboard.pages.attempts import attempts_panel
 from euterpe.dashboard.pages.outputs import LocalOutputs
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import duration, moment, short_id, shown_url, state_mark
 from euterpe.dashboard.parts.graph import graph
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.masking import masked_text
 from euterpe.dashboard.parts.tree import json_tree
-from euterpe.dashboard.parts.words import duration, moment, short_id, shown_url, state_mark
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.errors import JobNotFound

@@ -10,8 +10,8 @@ import msgspec
 from euterpe.dashboard.frame import JOBS, PageFrame, empty, grid, heading
 from euterpe.dashboard.pages.bulk import bulk_links
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import GLYPHS, duration, moment, short_id, state_mark, state_words
 from euterpe.dashboard.parts.html import Child, Html, joined
-from euterpe.dashboard.parts.words import GLYPHS, duration, moment, short_id, state_mark, state_words
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow

@@ -11,11 +11,11 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from euterpe.dashboard.frame import TRANSCODES, empty, grid, panel
+from euterpe.dashboard.page_server import NoQuery, PageServer
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import waveform
+from euterpe.dashboard.parts.formatting import duration, size
 from euterpe.dashboard.parts.html import Child, Html
-from euterpe.dashboard.parts.words import duration, size
-from euterpe.dashboard.serving import NoQuery, PageServing
 from euterpe.model.errors import EuterpeError, JobNotFound
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
@@ -90,8 +90,8 @@ def source_name(job: JobRow) -> str:
 class LocalOutputs:
     """Outputs in the local root, where this process has one."""
 
-    def __init__(self, serving: PageServing, store: Store, open_local: OpenLocal | None) -> None:
-        self._serving = serving
+    def __init__(self, server: PageServer, store: Store, open_local: OpenLocal | None) -> None:
+        self._server = server
         self._store = store
         self._open = open_local
 
@@ -100,7 +100,7 @@ class LocalOutputs:
 
     async def serve(self, request: Request, _: NoQuery) -> Answer | Stream:
         """A file of a job that the visitor may see, whole or the piece that a player asks for."""
-        visitor = await self._serving.sign_in.visitor(request)
+        visitor = await self._server.sign_in.visitor(request)
         if visitor is None:
             raise Refusal(401, "unauthorized", "sign in first")
         job_id = job_id_of(request.parameters["job_id"])

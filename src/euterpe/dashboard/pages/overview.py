@@ -9,12 +9,12 @@ from typing import Final
 from urllib.parse import urlencode
 
 from euterpe.dashboard.frame import FAILURES, HOME, JOBS, PageFrame, empty, grid, heading, panel
+from euterpe.dashboard.page_server import NoQuery
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import Throughput, percentiles, throughput, throughput_chart
+from euterpe.dashboard.parts.formatting import GLYPHS, counted, duration, moment, number, share, state_words
 from euterpe.dashboard.parts.html import Child, Html, joined
-from euterpe.dashboard.parts.words import GLYPHS, counted, duration, moment, number, share, state_words
 from euterpe.dashboard.parts.workers import breakers_of, condition, how_many, no_worker, slots, worker_lines
-from euterpe.dashboard.serving import NoQuery
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.priority import PRIORITY_NAMES

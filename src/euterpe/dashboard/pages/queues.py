@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from euterpe.dashboard.frame import JOBS, PageFrame, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.page_server import Form, PageServer
 from euterpe.dashboard.pages.overview import depth_of, oldest_of, queue_condition, search_link
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import duration, moment, number, short_id
 from euterpe.dashboard.parts.html import Child, Html, joined
-from euterpe.dashboard.parts.words import duration, moment, number, short_id
 from euterpe.dashboard.parts.workers import WorkerLine, about, breakers_of, condition, how_many, no_worker, worker_lines
-from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput
 from euterpe.model.reading.overview import Backlog, Workers
@@ -64,13 +64,13 @@ class QueuesPage:
 
     def __init__(
         self,
-        serving: PageServing,
+        server: PageServer,
         store: Store,
         reads: DashboardReads,
         wakeups: Wakeups,
         crons: Crons,
     ) -> None:
-        self._serving = serving
+        self._server = server
         self._store = store
         self._reads = reads
         self._wakeups = wakeups
@@ -106,7 +106,7 @@ class QueuesPage:
             await self._store.pause(kind, name)
             return f"{QUEUES}?said=paused"
 
-        return await self._serving.act(request, said.csrf, do)
+        return await self._server.act(request, said.csrf, do)
 
     async def _cron_panel(self, now: int) -> Html:
         entries = self._crons()

@@ -10,8 +10,8 @@ from euterpe.dashboard.frame import JOBS, TRANSCODES, PageFrame, empty, grid, he
 from euterpe.dashboard.pages.jobs import LOOKED_AT
 from euterpe.dashboard.pages.outputs import JOB_TYPE, LocalOutputs, facts_of, outputs_of, player, source_name
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import moment, state_mark
 from euterpe.dashboard.parts.html import Child, Html, joined
-from euterpe.dashboard.parts.words import moment, state_mark
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.job import JobRow
 from euterpe.model.reading.views import Search

@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 import msgspec
 
 from euterpe.dashboard.frame import JOBS, PageFrame, act, empty, grid, heading, notice, panel
+from euterpe.dashboard.page_server import Form, PageServer
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import duration, moment, number, short_id, shown_url
 from euterpe.dashboard.parts.html import Child, Html, joined
 from euterpe.dashboard.parts.tree import json_tree
-from euterpe.dashboard.parts.words import duration, moment, number, short_id, shown_url
-from euterpe.dashboard.serving import Form, PageServing
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import JobNotFound
 from euterpe.model.events.outbox import DeliveryRecord, OutboxEvent
@@ -45,8 +45,8 @@ class WebhooksQuery(msgspec.Struct, frozen=True):
 class WebhookPages:
     """The table, one event, and its redelivery."""
 
-    def __init__(self, serving: PageServing, store: Store, reads: DashboardReads, wakeups: Wakeups) -> None:
-        self._serving = serving
+    def __init__(self, server: PageServer, store: Store, reads: DashboardReads, wakeups: Wakeups) -> None:
+        self._server = server
         self._store = store
         self._reads = reads
         self._wakeups = wakeups
@@ -80,7 +80,7 @@ class WebhookPages:
             self._wakeups.announce([OUTBOX_CHANNEL])
             return f"{WEBHOOKS}/{event.id}?said=redelivered"
 
-        return await self._serving.act(request, said.csrf, do)
+        return await self._server.act(request, said.csrf, do)
 
     async def _visible(self, visitor: Visitor, request: Request) -> OutboxEvent:
         said = request.parameters["event_id"]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import duration, number
 from euterpe.dashboard.parts.html import Html
-from euterpe.dashboard.parts.words import duration, number
 from euterpe.model.reading.overview import WINDOW_S, EndsSeries
 from euterpe.model.state import State
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import GLYPHS, short_id, state_words
 from euterpe.dashboard.parts.html import Html
-from euterpe.dashboard.parts.words import GLYPHS, short_id, state_words
 from euterpe.model.reading.overview import GraphNode
 
 WIDTH: Final = 164

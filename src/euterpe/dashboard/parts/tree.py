@@ -7,8 +7,8 @@ import re
 from typing import Any, Final
 
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import shown_url
 from euterpe.dashboard.parts.html import Html
-from euterpe.dashboard.parts.words import shown_url
 
 SHOWN_BYTES: Final = 100_000
 """A larger document is shown by its beginning, as text."""

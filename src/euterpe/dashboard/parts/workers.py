@@ -9,8 +9,8 @@ import msgspec
 
 from euterpe.dashboard.frame import empty
 from euterpe.dashboard.parts import html as h
+from euterpe.dashboard.parts.formatting import duration, number
 from euterpe.dashboard.parts.html import Html, joined
-from euterpe.dashboard.parts.words import duration, number
 from euterpe.model.claims.presence import BreakerState, LiveWorker, WorkerFacts
 from euterpe.model.reading.overview import Running
 

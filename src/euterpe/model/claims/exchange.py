@@ -1,4 +1,4 @@
-"""What a worker and a store tell each other: claims asked for, heartbeats, news, and ends of attempts."""
+"""What a worker and a store exchange: claim requests, heartbeats, progress, and reports of attempts."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class HeartbeatReply(msgspec.Struct, frozen=True):
     """False for a living lease whose row somebody held: it was not waited for, and is as it was."""
 
 
-class Advance(msgspec.Struct, frozen=True):
-    """News of a running attempt; None leaves a field as it is."""
+class ProgressUpdate(msgspec.Struct, frozen=True):
+    """The progress of a running attempt; None leaves a field as it is."""
 
     claim: Claim
     stage: str | None = None

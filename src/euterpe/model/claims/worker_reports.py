@@ -28,7 +28,7 @@ class Renewed(msgspec.Struct, frozen=True):
     cancel_requested: bool
 
 
-class News(msgspec.Struct, frozen=True, kw_only=True):
+class ProgressFields(msgspec.Struct, frozen=True, kw_only=True):
     """How far a running attempt got; None leaves a field as it is."""
 
     stage: str | None = None
@@ -57,10 +57,10 @@ class Settled(msgspec.Struct, frozen=True):
     queue: str
     started_at: int | None
     has_callback: bool = False
-    is_plain: bool = True
+    is_simple: bool = True
     """Whether nothing hangs on its end: no dependent, no callback, no concurrency key."""
     job: JobRow | None = None
-    """As it ran; None where a brief statement completed it, which tells no more."""
+    """As it ran; None where the fast path completed it, which tells no more."""
     delay_us: int = 0
     """How long a retry waits."""
 
@@ -71,7 +71,7 @@ class TokenReply(msgspec.Struct, frozen=True):
     state: State | None = None
     settled: Settled | None = None
     """The attempt as it ran, when this report settled it; None for a replay."""
-    stirs: bool = False
+    wakes_others: bool = False
     """Whether other jobs may have become claimable by it."""
     why: str | None = None
     """Why it was refused, where it is not that the lease is gone."""
@@ -85,5 +85,5 @@ def hash_token(token: str) -> bytes:
 REFUSED: Final = TokenReply()
 
 
-LOCKED: Final = TokenReply(stirs=True)
+LOCKED: Final = TokenReply(wakes_others=True)
 """Somebody holds the job's row: nothing was written yet. Never told to a worker."""

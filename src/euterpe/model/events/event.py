@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.events.names import family_of, has_event_in
+from euterpe.model.events.callback_events import family_of, has_event_in
 from euterpe.model.job import JobRow
 from euterpe.model.reading.document import rfc3339, status_document
 from euterpe.model.reading.readable import is_json, origin_of

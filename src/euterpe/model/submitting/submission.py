@@ -13,7 +13,7 @@ import msgspec
 
 from euterpe.model.dependency import WAITS, Dependency, check_breadth
 from euterpe.model.errors import InvalidInput, PayloadTooLarge, UnknownDependency
-from euterpe.model.events.names import family_of
+from euterpe.model.events.callback_events import family_of
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES
 from euterpe.model.submitting.references import check_references, has_references

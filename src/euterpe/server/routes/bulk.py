@@ -10,9 +10,9 @@ from euterpe.model.reading.job_query import parse_query
 from euterpe.model.reading.views import Search
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Request
-from euterpe.server.routes.jobs import REPLAYED, key_header, whose_jobs
+from euterpe.server.routes.jobs import REPLAYED, key_header, requester_asked_for
 from euterpe.wire.bulk import CountQuery, FailuresQuery, OperationBody, OperationCancelBody, OperationQuery
-from euterpe.wire.jobs import Whose
+from euterpe.wire.jobs import RequesterScope
 
 
 class BulkRoutes:
@@ -22,7 +22,7 @@ class BulkRoutes:
         self._store = store
 
     async def count(self, request: Request, query: CountQuery) -> Answer:
-        search = await self._search(query.q or "", whose_jobs(request, query))
+        search = await self._search(query.q or "", requester_asked_for(request, query))
         counted = await self._store.operations.count(search, dependents=query.dependents == "true")
         return Answer(200, msgspec.json.encode(counted))
 
@@ -30,7 +30,7 @@ class BulkRoutes:
         order = BulkOrder(
             action=Action(body.action),
             query=body.q,
-            search=await self._search(body.q, whose_jobs(request, body)),
+            search=await self._search(body.q, requester_asked_for(request, body)),
             ordered_by=request.identity.requester_id,
             force=body.force,
             key=key_header(request),
@@ -45,18 +45,22 @@ class BulkRoutes:
         return msgspec.structs.replace(found, requester_id=requester_id)
 
     async def list_operations(self, request: Request, query: OperationQuery) -> Answer:
-        found = await self._store.operations.list(whose_jobs(request, query), query.limit)
+        found = await self._store.operations.list(requester_asked_for(request, query), query.limit)
         return Answer(200, msgspec.json.encode({"operations": [operation_document(o) for o in found]}))
 
-    async def get(self, request: Request, whose: Whose) -> Answer:
-        found = await self._store.operations.get(request.parameters["operation_id"], whose_jobs(request, whose))
+    async def get(self, request: Request, whose: RequesterScope) -> Answer:
+        found = await self._store.operations.get(
+            request.parameters["operation_id"], requester_asked_for(request, whose)
+        )
         return Answer(200, msgspec.json.encode(operation_document(found)))
 
     async def cancel(self, request: Request, body: OperationCancelBody) -> Answer:
-        found = await self._store.operations.cancel(request.parameters["operation_id"], whose_jobs(request, body))
+        found = await self._store.operations.cancel(
+            request.parameters["operation_id"], requester_asked_for(request, body)
+        )
         return Answer(200, msgspec.json.encode(operation_document(found)))
 
     async def failures(self, request: Request, query: FailuresQuery) -> Answer:
-        found = await self._store.failure_groups(whose_jobs(request, query), query.limit)
+        found = await self._store.failure_groups(requester_asked_for(request, query), query.limit)
         groups = [group_document(group) for group in found.groups]
         return Answer(200, msgspec.json.encode({"groups": groups, "more": found.more}))

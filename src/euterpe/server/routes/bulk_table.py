@@ -9,7 +9,7 @@ from euterpe.server.http.router import AnyRoute, ReplySpec, Route
 from euterpe.server.routes.bulk import BulkRoutes
 from euterpe.wire import bulk as wire
 from euterpe.wire import bulk_examples as e
-from euterpe.wire.jobs import Whose
+from euterpe.wire.jobs import RequesterScope
 
 _BULK: Final = "Bulk operations"
 _NO_OPERATION: Final = {404: "No such operation, or somebody else's."}
@@ -77,7 +77,7 @@ def _operation_routes(bulk: BulkRoutes) -> list[AnyRoute]:
             "GET",
             "/operations/{operation_id}",
             bulk.get,
-            Whose,
+            RequesterScope,
             "One operation",
             {200: operation},
             Scope.READ,

@@ -21,7 +21,7 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.reading.views import Change
 from euterpe.model.state import TERMINAL, status
-from euterpe.ports import ServingStore
+from euterpe.ports import ControlPlaneStore
 from euterpe.server.http.asgi import Request, Stream
 from euterpe.server.http.problems import Refusal
 from euterpe.wire.jobs import NoInput
@@ -52,7 +52,7 @@ class Listener:
         self.queue: asyncio.Queue[Change | None] = asyncio.Queue(BACKLOG)
         self.cut = False
 
-    def tell(self, change: Change | None) -> None:
+    def push(self, change: Change | None) -> None:
         if self.cut:
             return
         try:
@@ -66,7 +66,7 @@ class Feed:
 
     def __init__(
         self,
-        store: ServingStore,
+        store: ControlPlaneStore,
         now_us: Callable[[], Awaitable[int]],
         still_allowed: StillAllowed,
         max_listeners: int,
@@ -113,7 +113,7 @@ class Feed:
         """End all streams."""
         self._draining = True
         for listener in self._listeners:
-            listener.tell(None)
+            listener.push(None)
             listener.cut = True
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ class Feed:
         """Tell what changed since the listener left, and follow what of its requester's lives now."""
         for change in await self._store.changes([listener.requester_id], 0, []):
             if change.updated_at > start:
-                listener.tell(change)
+                listener.push(change)
             if change.state not in TERMINAL and change.job_id not in self._live:
                 # What is as fresh as the next look is left for it to tell: others may be listening too.
                 fresh = change.updated_at > self._since
@@ -174,7 +174,7 @@ class Feed:
             if self._is_news(change):
                 for listener in self._listeners:
                     if listener.requester_id == change.requester_id:
-                        listener.tell(change)
+                        listener.push(change)
             self._remember(change)
         if changes:
             self._since = max(self._since, max(change.updated_at for change in changes) - OVERLAP_US)

@@ -34,11 +34,11 @@ from euterpe.wire.jobs import (
     DeadLetterBody,
     ErrorDocument,
     JobQuery,
+    RequesterScope,
     RetryBody,
     StatsDocument,
     SubmissionBody,
     UpdateBody,
-    Whose,
 )
 
 REPLAYED: Final[Header] = (b"idempotency-replayed", b"true")
@@ -85,14 +85,14 @@ class JobRoutes:
         answer = b'{"jobs":[' + b",".join(receipt.response for receipt in receipts) + b"]}"
         return Answer(202, answer, headers=(REPLAYED,) if all(r.replayed for r in receipts) else ())
 
-    async def get(self, request: Request, whose: Whose) -> Answer:
-        job = await self._store.get(_job_id(request), whose_jobs(request, whose))
+    async def get(self, request: Request, whose: RequesterScope) -> Answer:
+        job = await self._store.get(_job_id(request), requester_asked_for(request, whose))
         return Answer(200, msgspec.json.encode(job_document(job)))
 
     async def search(self, request: Request, query: JobQuery) -> Answer:
         name, _, value = (query.tag or "").partition(":")
         asked = Search(
-            requester_id=whose_jobs(request, query),
+            requester_id=requester_asked_for(request, query),
             state=None if query.state is None else State(query.state),
             type=query.type,
             queue=query.queue,
@@ -105,22 +105,22 @@ class JobRoutes:
         page = await self._store.search(asked)
         return Answer(200, _page(page.jobs, page.cursor))
 
-    async def attempts(self, request: Request, whose: Whose) -> Answer:
-        attempts = await self._store.attempts(_job_id(request), whose_jobs(request, whose))
+    async def attempts(self, request: Request, whose: RequesterScope) -> Answer:
+        attempts = await self._store.attempts(_job_id(request), requester_asked_for(request, whose))
         return Answer(200, msgspec.json.encode({"attempts": [_attempt_document(a) for a in attempts]}))
 
-    async def logs(self, request: Request, whose: Whose) -> Answer:
+    async def logs(self, request: Request, whose: RequesterScope) -> Answer:
         job_id = _job_id(request)
-        logs = await self._store.attempt_logs(job_id, whose_jobs(request, whose))
+        logs = await self._store.attempt_logs(job_id, requester_asked_for(request, whose))
         return Answer(200, msgspec.json.encode(job_logs(job_id, logs)))
 
-    async def why(self, request: Request, whose: Whose) -> Answer:
-        told = await self._store.why(_job_id(request), whose_jobs(request, whose))
+    async def why(self, request: Request, whose: RequesterScope) -> Answer:
+        told = await self._store.why(_job_id(request), requester_asked_for(request, whose))
         return Answer(200, msgspec.json.encode(told))
 
     async def cancel(self, request: Request, body: CancelBody) -> Answer:
         job_id = _job_id(request)
-        state = await self._store.cancel(job_id, whose_jobs(request, body), force=body.force)
+        state = await self._store.cancel(job_id, requester_asked_for(request, body), force=body.force)
         answer = CancelAnswer(job_id, state.value, cancel_requested=state is State.RUNNING)
         return Answer(200, msgspec.json.encode(answer))
 
@@ -129,7 +129,7 @@ class JobRoutes:
         if key is not None:
             # Of its own kind: the same text may be the key of a submission, or of another job's retry.
             key = f"retry:{job_id}:{hashlib.sha256(key.encode()).hexdigest()}"
-        whose = whose_jobs(request, body)
+        whose = requester_asked_for(request, body)
         if body.dependents:
             replayed = await self._store.replay(job_id, whose)
             first = replayed.first
@@ -142,7 +142,7 @@ class JobRoutes:
 
     async def dead_letter(self, request: Request, body: DeadLetterBody) -> Answer:
         job_id = _job_id(request)
-        whose = whose_jobs(request, body)
+        whose = requester_asked_for(request, body)
         await self._store.dead_letter(job_id, whose)
         return Answer(200, msgspec.json.encode(job_document(await self._store.get(job_id, whose))))
 
@@ -153,15 +153,15 @@ class JobRoutes:
             correlation_id=body.correlation_id,
             callback_url=body.callback_url,
         )
-        job = await self._store.update(_job_id(request), changes, whose_jobs(request, body))
+        job = await self._store.update(_job_id(request), changes, requester_asked_for(request, body))
         return Answer(200, msgspec.json.encode(job_document(job)))
 
-    async def stats(self, request: Request, whose: Whose) -> Answer:
-        stats = await self._store.stats(whose_jobs(request, whose))
+    async def stats(self, request: Request, whose: RequesterScope) -> Answer:
+        stats = await self._store.stats(requester_asked_for(request, whose))
         return Answer(200, msgspec.json.encode(_stats_document(stats)))
 
 
-def whose_jobs(request: Request, said: Whose) -> str | None:
+def requester_asked_for(request: Request, said: RequesterScope) -> str | None:
     """The requester to look for; None means everybody's, which only an admin may say."""
     own = request.identity.requester_id
     if said.requester is None or said.requester == own:

@@ -9,7 +9,7 @@ from euterpe.model.events.outbox import DeliveryRecord, OutboxEvent
 from euterpe.model.reading.document import rfc3339
 from euterpe.ports import OutboxStore
 from euterpe.server.http.asgi import Answer, Request
-from euterpe.server.routes.jobs import whose_jobs
+from euterpe.server.routes.jobs import requester_asked_for
 from euterpe.server.routes.submissions import job_id_of
 from euterpe.wire.jobs import (
     DeliveryDocument,
@@ -18,7 +18,7 @@ from euterpe.wire.jobs import (
     OutboxEventDocument,
     OutboxPage,
     OutboxQuery,
-    Whose,
+    RequesterScope,
 )
 
 
@@ -35,7 +35,7 @@ class OutboxRoutes:
             if job_id is None:
                 return Answer(200, msgspec.json.encode(OutboxPage([], None)))
         found = await self._outbox.search(
-            requester_id=whose_jobs(request, query),
+            requester_id=requester_asked_for(request, query),
             state=query.state,
             job_id=job_id,
             before=2**62 if query.cursor is None else int(query.cursor),
@@ -45,10 +45,10 @@ class OutboxRoutes:
         cursor = str(page[-1][0]) if len(found) > query.limit else None
         return Answer(200, msgspec.json.encode(OutboxPage([_document(event) for _, event in page], cursor)))
 
-    async def get(self, request: Request, whose: Whose) -> Answer:
+    async def get(self, request: Request, whose: RequesterScope) -> Answer:
         event_id = _event_id(request)
         event = await self._outbox.get(event_id)
-        requester_id = whose_jobs(request, whose)
+        requester_id = requester_asked_for(request, whose)
         if requester_id is not None and event.requester_id != requester_id:
             raise _no_event(event_id)
         log = await self._outbox.deliveries(event_id)

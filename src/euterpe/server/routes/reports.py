@@ -1,4 +1,4 @@
-"""What a worker tells, checked and turned into what the store is told: ends of attempts, heartbeats, news.
+"""Checks what an HTTP worker reports and turns it into what the store takes: outcomes, heartbeats, progress.
 
 Each function takes one entry, alone or of a turn; `at` is the pointer to it inside the request. None stands for a
 lease that can be nobody's: the attempt's id is not that of the job.
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
-from euterpe.model.claims.worker_reports import News, TokenHeartbeat, TokenReport, hash_token
+from euterpe.model.claims.worker_reports import ProgressFields, TokenHeartbeat, TokenReport, hash_token
 from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category, Failure, category_of_status
@@ -23,7 +23,7 @@ from euterpe.server.http.decoding import canonical_json
 from euterpe.server.http.problems import Refusal, pointer_of
 from euterpe.server.routes.submissions import bytes_of
 from euterpe.wire.attempt_logs import stored_of
-from euterpe.wire.worker import ABSENT, Beating, Completion, Failing, ProgressSaid, StreamRef, WorkerError
+from euterpe.wire.worker import ABSENT, AttemptFailure, Completion, LeaseHeartbeat, ProgressSaid, StreamRef, WorkerError
 
 FIRST_REFUSAL: Final = 400
 _NOTHING: Final = (b"null", None)
@@ -43,7 +43,7 @@ def _result(raw: msgspec.Raw, pointer: str) -> tuple[bytes, bytes]:
     return spelled, result
 
 
-def failure_report(said: Failing, at: str = "") -> TokenReport | None:
+def failure_report(said: AttemptFailure, at: str = "") -> TokenReport | None:
     if said.released:
         outcome: Outcome = Released()
     elif said.error is None:
@@ -53,7 +53,7 @@ def failure_report(said: Failing, at: str = "") -> TokenReport | None:
     return _report(said, outcome, b"fail" + msgspec.json.encode((said.released, said.error)))
 
 
-def _report(said: Completion | Failing, outcome: Outcome, hashed: bytes) -> TokenReport | None:
+def _report(said: Completion | AttemptFailure, outcome: Outcome, hashed: bytes) -> TokenReport | None:
     job_id = str(said.job_id)
     version = _claim_version(job_id, said.attempt_id)
     if version is None:
@@ -63,12 +63,12 @@ def _report(said: Completion | Failing, outcome: Outcome, hashed: bytes) -> Toke
     return TokenReport(job_id, version, token_hash, outcome, digest, _message(said), _log(said))
 
 
-def _log(said: Completion | Failing) -> str | None:
+def _log(said: Completion | AttemptFailure) -> str | None:
     """Workers in other languages hide no secrets of their own accord."""
     return None if said.log is None else stored_of(said.log, hide_secrets)
 
 
-def _message(said: Completion | Failing) -> tuple[str, str] | None:
+def _message(said: Completion | AttemptFailure) -> tuple[str, str] | None:
     if isinstance(said.stream, StreamRef):
         return said.stream.name, said.stream.message_id
     return None if said.stream is None or said.message_id is None else (said.stream, said.message_id)
@@ -92,7 +92,7 @@ def _failed(error: WorkerError, at: str) -> Outcome:
     return Failed(msgspec.structs.replace(failure, unfit=error.unfit) if error.unfit else failure)
 
 
-def beat_of(said: Beating) -> TokenHeartbeat | None:
+def heartbeat_of(said: LeaseHeartbeat) -> TokenHeartbeat | None:
     job_id = str(said.job_id)
     version = None
     if said.attempt_id is not None:
@@ -102,7 +102,7 @@ def beat_of(said: Beating) -> TokenHeartbeat | None:
     return TokenHeartbeat(job_id, hash_token(said.lease_token), version)
 
 
-def news_of(said: Beating, at: str = "") -> News | None:
+def fields_of(said: LeaseHeartbeat, at: str = "") -> ProgressFields | None:
     """What a heartbeat tells beside being one; None: nothing."""
     has_checkpoint = bytes(said.checkpoint) not in ABSENT
     if said.stage is None and said.progress is None and not has_checkpoint:
@@ -117,7 +117,7 @@ def news_of(said: Beating, at: str = "") -> News | None:
             detail = f"{len(checkpoint)} bytes; the limit is {RESULT_LIMIT}"
             raise Refusal(413, "payload_too_large", detail, pointer=f"{at}/checkpoint")
     message = progress.message if isinstance(progress, ProgressSaid) else None
-    return News(stage=said.stage, progress=percent, message=message, checkpoint=checkpoint)
+    return ProgressFields(stage=said.stage, progress=percent, message=message, checkpoint=checkpoint)
 
 
 def _claim_version(job_id: str, attempt_id: str) -> int | None:

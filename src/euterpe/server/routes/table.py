@@ -8,9 +8,9 @@ from euterpe.model.accounts import Scope
 from euterpe.server.http.router import AnyRoute, ReplySpec, Route
 from euterpe.server.routes.events import Feed
 from euterpe.server.routes.jobs import JobRoutes
-from euterpe.server.routes.operations import OperationsRoutes
 from euterpe.server.routes.outbox import OutboxRoutes
 from euterpe.server.routes.spawn import SpawnRoutes
+from euterpe.server.routes.system import SystemRoutes
 from euterpe.server.routes.worker import WorkerRoutes
 from euterpe.wire import examples as e
 from euterpe.wire import jobs as wire_jobs
@@ -85,7 +85,7 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
         _get(
             "/jobs/{job_id}",
             jobs.get,
-            wire_jobs.Whose,
+            wire_jobs.RequesterScope,
             "One job",
             ReplySpec("The job.", wire_jobs.JobDocument, example=e.JOB),
             "Jobs",
@@ -94,7 +94,7 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
         _get(
             "/jobs/{job_id}/attempts",
             jobs.attempts,
-            wire_jobs.Whose,
+            wire_jobs.RequesterScope,
             "Its executions",
             ReplySpec("First to last.", wire_jobs.Attempts, example=e.ATTEMPTS),
             "Jobs",
@@ -103,7 +103,7 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
         _get(
             "/jobs/{job_id}/logs",
             jobs.logs,
-            wire_jobs.Whose,
+            wire_jobs.RequesterScope,
             "What its handler logged",
             ReplySpec("Of the attempts of which something is kept.", JobLogs, example=e.LOGS),
             "Jobs",
@@ -113,7 +113,7 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
         _get(
             "/jobs/{job_id}/why",
             jobs.why,
-            wire_jobs.Whose,
+            wire_jobs.RequesterScope,
             "Why it waits, or what became of it",
             ReplySpec("A sentence for people, a reason for programs.", wire_jobs.WhyDocument, example=e.WHY),
             "Jobs",
@@ -123,7 +123,7 @@ def _looking(jobs: JobRoutes) -> list[AnyRoute]:
         _get(
             "/stats",
             jobs.stats,
-            wire_jobs.Whose,
+            wire_jobs.RequesterScope,
             "Counts, ages and rates",
             ReplySpec("Of one's own jobs.", wire_jobs.StatsDocument, example=e.STATS),
             "Jobs",
@@ -206,7 +206,7 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
         _get(
             "/outbox/{event_id}",
             outbox.get,
-            wire_jobs.Whose,
+            wire_jobs.RequesterScope,
             "One webhook event and its deliveries",
             ReplySpec("The event.", wire_jobs.OutboxEventDetail, example=e.EVENT_DETAIL),
             "Events",
@@ -307,7 +307,7 @@ def _batch_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute
     ]
 
 
-def operations_routes(operations: OperationsRoutes, *, with_metrics: bool) -> list[AnyRoute]:
+def system_routes(system: SystemRoutes, *, with_metrics: bool) -> list[AnyRoute]:
     open_to_all: dict[str, Any] = {"takes": wire_jobs.NoInput, "tag": "Operations", "scope": None}
     ready = {
         200: ReplySpec("Ready.", wire_jobs.Readiness, example=e.READY),
@@ -317,12 +317,12 @@ def operations_routes(operations: OperationsRoutes, *, with_metrics: bool) -> li
     document = ReplySpec("This document.", dict[str, Any])
     page = ReplySpec("A page for people.", media_type="text/html")
     routes: list[AnyRoute] = [
-        _get("/healthz", operations.alive, summary="Is it alive", reply=alive, **open_to_all),
-        Route("GET", "/readyz", operations.ready, summary="Can it work", replies=ready, **open_to_all),
-        _get("/openapi.json", operations.openapi_document, summary="OpenAPI 3.1", reply=document, **open_to_all),
-        _get("/docs", operations.docs_page, summary="The same for people", reply=page, **open_to_all),
+        _get("/healthz", system.alive, summary="Is it alive", reply=alive, **open_to_all),
+        Route("GET", "/readyz", system.ready, summary="Can it work", replies=ready, **open_to_all),
+        _get("/openapi.json", system.openapi_document, summary="OpenAPI 3.1", reply=document, **open_to_all),
+        _get("/docs", system.docs_page, summary="The same for people", reply=page, **open_to_all),
     ]
     if with_metrics:
         text = ReplySpec("Prometheus text.", media_type="text/plain")
-        routes.append(_get("/metrics", operations.metrics, summary="Metrics", reply=text, **open_to_all))
+        routes.append(_get("/metrics", system.metrics, summary="Metrics", reply=text, **open_to_all))
     return routes

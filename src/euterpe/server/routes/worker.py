@@ -15,36 +15,43 @@ from typing import Final
 import msgspec
 
 from euterpe.model.claims.outcome import Success
-from euterpe.model.claims.worker_reports import REFUSED, News, Renewed, TokenHeartbeat, TokenReply, TokenReport
+from euterpe.model.claims.worker_reports import (
+    REFUSED,
+    ProgressFields,
+    Renewed,
+    TokenHeartbeat,
+    TokenReply,
+    TokenReport,
+)
 from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import State
-from euterpe.ports import OUTBOX_CHANNEL, Address, MessageTransport, ServingStore, Telemetry, Trace, Wakeups
+from euterpe.ports import OUTBOX_CHANNEL, Address, ControlPlaneStore, MessageTransport, Telemetry, Trace, Wakeups
 from euterpe.server.attempt_spans import AttemptSpans
 from euterpe.server.batcher import Batcher
 from euterpe.server.http.asgi import Answer, ClientGone, Request
 from euterpe.server.http.problems import Refusal, refused_lease
 from euterpe.server.long_poll import LongPoll, Waiter
 from euterpe.server.routes.claims import one_of_many, the_only_one
-from euterpe.server.routes.reports import beat_of, completion_report, failure_report, news_of
+from euterpe.server.routes.reports import completion_report, failure_report, fields_of, heartbeat_of
 from euterpe.server.worker_presence import WorkerPresence
 from euterpe.wire.worker import (
-    BeatingAnswer,
+    AttemptFailureAnswer,
     ClaimBody,
+    ClaimCriteria,
     CompleteAnswer,
     CompleteBody,
     CompletionAnswer,
     FailAnswer,
     FailBody,
-    FailingAnswer,
     HeartbeatAnswer,
     HeartbeatBody,
+    LeaseHeartbeatAnswer,
     ManyClaimed,
     NothingClaimed,
     TurnAnswer,
     TurnBody,
-    Wanted,
 )
 from euterpe.worker.reporting.job_log import report_attempt
 from euterpe.worker.reporting.telemetry import reason_of
@@ -58,11 +65,11 @@ _NOT_THE_SAME: Final = "this attempt is closed with another result, or the token
 
 
 class WorkerRoutes:
-    """Handlers over the wire store. Reports and beats that wait together are written together."""
+    """Handlers over the control plane's store. Reports and heartbeats that wait together are written together."""
 
     def __init__(
         self,
-        claims: ServingStore,
+        claims: ControlPlaneStore,
         coordinator: LongPoll,
         wakeups: Wakeups,
         telemetry: Telemetry | None,
@@ -82,7 +89,9 @@ class WorkerRoutes:
         self._max_wait_ms = max_wait_ms
         self._lease_ttl_us = lease_ttl_us
         self._reports: Batcher[TokenReport, TokenReply] = Batcher(self._finish)
-        self._beats: Batcher[TokenHeartbeat, Renewed | None] = Batcher(lambda beats: claims.beat(beats, lease_ttl_us))
+        self._heartbeats: Batcher[TokenHeartbeat, Renewed | None] = Batcher(
+            lambda heartbeats: claims.renew_leases(heartbeats, lease_ttl_us)
+        )
 
     async def claim(self, request: Request, body: ClaimBody) -> Answer:
         claims = await self._claimed(request, body.worker_id, body)
@@ -97,11 +106,11 @@ class WorkerRoutes:
         return Answer(200, msgspec.json.encode(the_only_one(claims[0], message)))
 
     async def heartbeat(self, _: Request, body: HeartbeatBody) -> Answer:
-        beat = beat_of(body)
-        if beat is None:
+        heartbeat = heartbeat_of(body)
+        if heartbeat is None:
             raise refused_lease(_STALE)
-        news = news_of(body)
-        renewed = await (self._beats.ask(beat) if news is None else self._tell(beat, news))
+        fields = fields_of(body)
+        renewed = await (self._heartbeats.ask(heartbeat) if fields is None else self._write_progress(heartbeat, fields))
         if renewed is None:
             raise refused_lease(_STALE)
         self._presence.beats(body.worker_id)
@@ -122,38 +131,38 @@ class WorkerRoutes:
         written."""
         completions = [completion_report(said, f"/complete/{i}") for i, said in enumerate(body.complete)]
         failures = [failure_report(said, f"/fail/{i}") for i, said in enumerate(body.fail)]
-        beats = [(beat_of(said), news_of(said, f"/heartbeat/{i}")) for i, said in enumerate(body.heartbeat)]
+        heartbeats = [(heartbeat_of(said), fields_of(said, f"/heartbeat/{i}")) for i, said in enumerate(body.heartbeat)]
         if body.registration is not None:
-            is_all = not (completions or failures or beats or body.claim)
+            is_all = not (completions or failures or heartbeats or body.claim)
             await self._presence.told(body.worker_id, body.registration, must=is_all)
         replies = await self._replies([*completions, *failures])
-        kept = await self._kept(beats)
-        if beats:
+        renewals = await self._renew_all(heartbeats)
+        if heartbeats:
             self._presence.beats(body.worker_id)
         claims = [] if body.claim is None else await self._claimed(request, body.worker_id, body.claim)
         answer = TurnAnswer(
             complete=[_completion_answer(reply) for reply in replies[: len(completions)]],
-            fail=[_failing_answer(reply.state) for reply in replies[len(completions) :]],
-            heartbeat=kept,
+            fail=[_failure_answer(reply.state) for reply in replies[len(completions) :]],
+            heartbeat=renewals,
             claimed=bool(claims),
             jobs=[*map(one_of_many, claims, await self._messages_of(claims))],
         )
         return Answer(200, msgspec.json.encode(answer))
 
-    async def _claimed(self, request: Request, worker_id: str, wanted: Wanted) -> list[Claim]:
-        self._presence.claims(request, worker_id, wanted)
-        waiter = Waiter(worker_id, wanted.max_jobs or 1)
+    async def _claimed(self, request: Request, worker_id: str, criteria: ClaimCriteria) -> list[Claim]:
+        self._presence.claims(request, worker_id, criteria)
+        waiter = Waiter(worker_id, criteria.max_jobs or 1)
         watch = request.watch(waiter.leave)
         try:
-            wait_s = min(wanted.max_wait_ms, self._max_wait_ms) / 1000
-            await self._coordinator.claim(waiter, wanted.streams, wanted.types, wait_s)
+            wait_s = min(criteria.max_wait_ms, self._max_wait_ms) / 1000
+            await self._coordinator.claim(waiter, criteria.streams, criteria.types, wait_s)
         finally:
             watch.cancel()
         claims = waiter.future.result()
         if waiter.gone:
             self._coordinator.give_back(claims)
             raise ClientGone
-        self._tell_outbox(claim.job.callback_url is not None for claim in claims)
+        self._announce_events(claim.job.callback_url is not None for claim in claims)
         self._count_claims(claims)
         self._spans.begin(request, claims)
         return claims
@@ -178,46 +187,48 @@ class WorkerRoutes:
         replies = iter(await self._reports.ask_all(asked) if asked else ())
         return [REFUSED if report is None else next(replies) for report in reports]
 
-    async def _kept(self, beats: Sequence[tuple[TokenHeartbeat | None, News | None]]) -> list[BeatingAnswer]:
-        plain = [beat for beat, news in beats if beat is not None and news is None]
-        renewed = iter(await self._beats.ask_all(plain) if plain else ())
+    async def _renew_all(
+        self, heartbeats: Sequence[tuple[TokenHeartbeat | None, ProgressFields | None]]
+    ) -> list[LeaseHeartbeatAnswer]:
+        plain = [heartbeat for heartbeat, fields in heartbeats if heartbeat is not None and fields is None]
+        renewed = iter(await self._heartbeats.ask_all(plain) if plain else ())
         answers = []
-        for beat, news in beats:
-            if beat is None:
+        for heartbeat, fields in heartbeats:
+            if heartbeat is None:
                 answers.append(_LEASE_OVER)
-            elif news is None:
-                answers.append(_beating_answer(next(renewed)))
+            elif fields is None:
+                answers.append(_heartbeat_answer(next(renewed)))
             else:
-                answers.append(await self._told(beat, news))
+                answers.append(await self._renew_with_progress(heartbeat, fields))
         return answers
 
-    async def _told(self, beat: TokenHeartbeat, news: News) -> BeatingAnswer:
+    async def _renew_with_progress(self, heartbeat: TokenHeartbeat, fields: ProgressFields) -> LeaseHeartbeatAnswer:
         try:
-            return _beating_answer(await self._claims.beat_with_news(beat, news, self._lease_ttl_us))
+            return _heartbeat_answer(await self._claims.renew_with_progress(heartbeat, fields, self._lease_ttl_us))
         except IllegalTransition as error:
-            return BeatingAnswer(ok=False, code="illegal_transition", detail=str(error))
+            return LeaseHeartbeatAnswer(ok=False, code="illegal_transition", detail=str(error))
 
     async def _finish(self, reports: Sequence[TokenReport]) -> list[TokenReply]:
         replies = await self._claims.finish(reports)
         if self._transport is not None:  # After the commit, and never before.
             settled = zip(reports, replies, strict=True)
             self._transport.acknowledge([(r.job_id, r.message) for r, reply in settled if reply.state is not None])
-        if any(reply.stirs for reply in replies):
+        if any(reply.wakes_others for reply in replies):
             self._coordinator.wake_all()
-        self._tell_outbox(reply.settled is not None and reply.settled.has_callback for reply in replies)
+        self._announce_events(reply.settled is not None and reply.settled.has_callback for reply in replies)
         self._spans.end(reports, replies)
         _log_failures(reports, replies)
         if self._telemetry is not None:
             _count_ends(self._telemetry, reports, replies)
         return replies
 
-    async def _tell(self, beat: TokenHeartbeat, news: News) -> Renewed | None:
+    async def _write_progress(self, heartbeat: TokenHeartbeat, fields: ProgressFields) -> Renewed | None:
         try:
-            return await self._claims.beat_with_news(beat, news, self._lease_ttl_us)
+            return await self._claims.renew_with_progress(heartbeat, fields, self._lease_ttl_us)
         except IllegalTransition as error:
             raise Refusal(422, "illegal_transition", str(error), pointer="/stage") from None
 
-    def _tell_outbox(self, have_callbacks: Iterable[bool]) -> None:
+    def _announce_events(self, have_callbacks: Iterable[bool]) -> None:
         """Events were written beside these changes; their delivery need not wait for a poll."""
         if any(have_callbacks):
             self._wakeups.announce([OUTBOX_CHANNEL])
@@ -236,7 +247,7 @@ class WorkerRoutes:
 
 _COMPLETED: Final = CompletionAnswer(ok=True, ack=True)
 _NOT_COMPLETED: Final = CompletionAnswer(ok=False, ack=False, code="stale_lease", detail=_NOT_THE_SAME)
-_LEASE_OVER: Final = BeatingAnswer(ok=False, code="stale_lease", detail=_STALE)
+_LEASE_OVER: Final = LeaseHeartbeatAnswer(ok=False, code="stale_lease", detail=_STALE)
 
 
 def _completion_answer(reply: TokenReply) -> CompletionAnswer:
@@ -245,21 +256,21 @@ def _completion_answer(reply: TokenReply) -> CompletionAnswer:
     return _COMPLETED if reply.state else _NOT_COMPLETED
 
 
-def _failing_answer(state: State | None) -> FailingAnswer:
+def _failure_answer(state: State | None) -> AttemptFailureAnswer:
     if state is None:
-        return FailingAnswer(False, False, False, False, code="stale_lease", detail=_NOT_THE_SAME)
-    return FailingAnswer(True, True, _goes_on(state), state is State.DEAD_LETTER, state=state.value)
+        return AttemptFailureAnswer(False, False, False, False, code="stale_lease", detail=_NOT_THE_SAME)
+    return AttemptFailureAnswer(True, True, _goes_on(state), state is State.DEAD_LETTER, state=state.value)
 
 
 def _goes_on(state: State) -> bool:
     return state in (State.RETRYING, State.SCHEDULED)
 
 
-def _beating_answer(renewed: Renewed | None) -> BeatingAnswer:
+def _heartbeat_answer(renewed: Renewed | None) -> LeaseHeartbeatAnswer:
     if renewed is None:
         return _LEASE_OVER
     expires_at = rfc3339(renewed.expires_at) or ""
-    return BeatingAnswer(ok=True, lease_expires_at=expires_at, cancel_requested=renewed.cancel_requested)
+    return LeaseHeartbeatAnswer(ok=True, lease_expires_at=expires_at, cancel_requested=renewed.cancel_requested)
 
 
 def _log_failures(reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> None:

@@ -21,7 +21,7 @@ from euterpe.config import Config
 from euterpe.config.loading import LoadedConfig
 from euterpe.model.diagnosis.facts import DiskFact, MachineFacts, SqliteFacts
 from euterpe.service.bootstrap import KEY_SUFFIX
-from euterpe.service.transcoding import is_wanted
+from euterpe.service.components.transcoding import is_wanted
 
 DRIVERS: Final = {"postgresql": "asyncpg", "postgres": "asyncpg", "libsql": "libsql"}
 MOUNTS: Final = Path("/proc/mounts")

@@ -11,7 +11,7 @@ HOUR_US: Final = 60 * MINUTE_US
 DAY_US: Final = 24 * HOUR_US
 
 
-def told(age_us: int) -> str:
+def age_text(age_us: int) -> str:
     """In whole minutes or seconds: `1h30m`."""
     unit = MINUTE_US if age_us >= MINUTE_US else 1_000_000
     return format_duration(age_us // unit * unit)

@@ -1,4 +1,4 @@
-"""Owning jobs: claims, heartbeats, news and ends of attempts, each in one script."""
+"""A worker's exchange with Redis lists: claims, heartbeats, progress and outcomes, each in one script."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, HeartbeatReply
+from euterpe.model.claims.exchange import ClaimRequest, HeartbeatReply, ProgressUpdate
 from euterpe.model.claims.outcome import Settlement, stages_unfinished, unprocessable_row
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import Claim, JobRow, Lease
@@ -22,14 +22,14 @@ from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken
 log = logging.getLogger("euterpe.store")
 
 LIMITS: Final = (VISIBILITY_US, EXECUTION_TIMEOUT_US, OVERRUN_US)
-FROZEN_BEAT_MS: Final = 600_000
+FROZEN_HEARTBEAT_MS: Final = 600_000
 """How long a heartbeat key lasts in real time where a test's clock stands still."""
 STATES: Final = {str(state).encode(): state for state in State}
 _STAGE, _NO_LIST = b"stage:", b"no_list:"
 
 
-class ListTurns:
-    """Takes turns with Redis for workers."""
+class ListExchange:
+    """Settles and claims for workers."""
 
     def __init__(self, scripts: RedisScripts, rows: Rows, foreign: ForeignJobs, clock: Clock | None) -> None:
         self._scripts = scripts
@@ -48,19 +48,19 @@ class ListTurns:
         """The injected time; empty where Redis' own counts."""
         return "" if self._clock is None else str(self._clock())
 
-    async def take(
+    async def run(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
     ) -> tuple[list[State | None], list[Claim]]:
         """What each settlement made of its job (None: it was stale), and what was claimed."""
-        states, claims, unfinished = await self._take(settlements, jobs, request)
+        states, claims, unfinished = await self._run(settlements, jobs, request)
         if unfinished:
             found = [(i, stages_unfinished(job, last)) for i, job, last in unfinished]
-            again, _, _ = await self._take([s for _, s in found], [job for _, job, _ in unfinished], None)
+            again, _, _ = await self._run([s for _, s in found], [job for _, job, _ in unfinished], None)
             for (i, _), state in zip(found, again, strict=True):
                 states[i] = state
         return states, claims
 
-    async def take_when_there(self, request: ClaimRequest, wait_s: float) -> list[Claim]:
+    async def claim_when_ready(self, request: ClaimRequest, wait_s: float) -> list[Claim]:
         """Wait at the lists' tokens for so long, and claim. What another program put there has no token, and is claimed
         when the wait is over."""
         lists = dict.fromkeys(name for queue in request.queues for name in self._scripts.settings.lists_of(queue))
@@ -68,13 +68,13 @@ class ListTurns:
         arguments = (self.now, 0, 0, *self._request_arguments(request))
         answer = await self._scripts.run_after(request.worker_id, wait, wait_s, TURN, *arguments)
         if answer is None:
-            return (await self.take((), (), request))[1]
+            return (await self.run((), (), request))[1]
         stamp, _, lines, odd, _ = answer
         if odd:
-            self._tell_odd(odd)
+            self._log_odd_entries(odd)
         return await self._claims(lines, request, int(stamp))
 
-    async def take_back(self, settlements: Sequence[Settlement], jobs: Sequence[JobRow]) -> list[State | None]:
+    async def settle_for_lost(self, settlements: Sequence[Settlement], jobs: Sequence[JobRow]) -> list[State | None]:
         """Settle for workers that are lost; a job whose worker lives after all is left to it."""
         arguments: list[Argument] = [self.now, 0, len(settlements)]
         for s, job in zip(settlements, jobs, strict=True):
@@ -82,7 +82,7 @@ class ListTurns:
         _, told, _, _, _ = await self._scripts.run(TURN, *arguments, 0, "")
         return self._read_states(told, settlements, jobs)[0]
 
-    async def _take(
+    async def _run(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
     ) -> tuple[list[State | None], list[Claim], list[tuple[int, JobRow, str]]]:
         plain = [i for i, s in enumerate(settlements) if s.state is State.COMPLETED and s.last_stage is None]
@@ -97,13 +97,13 @@ class ListTurns:
         arguments += self._request_arguments(request)
         stamp, said, lines, odd, has_more = await self._scripts.run(TURN, *arguments)
         if odd:
-            self._tell_odd(odd)
+            self._log_odd_entries(odd)
         while has_more and not lines:
             # A short answer would tell the worker that the queue is empty.
             stamp, _, lines, odd, has_more = await self._scripts.run(
                 TURN, self.now, 0, 0, *self._request_arguments(request)
             )
-            self._tell_odd(odd)
+            self._log_odd_entries(odd)
         told: list[bytes] = said
         if others:
             by_place = dict(zip((*plain, *others), said, strict=True))
@@ -142,7 +142,7 @@ class ListTurns:
             request.worker_id,
             prefetch,
             request.lease_ttl_us,
-            self.beat_ms(request.lease_ttl_us),
+            self.heartbeat_key_ms(request.lease_ttl_us),
             *LIMITS,
             self._foreign.type,
             LIFETIME_US,
@@ -158,9 +158,9 @@ class ListTurns:
             arguments += (queue, len(lists), *lists)
         return arguments
 
-    def beat_ms(self, ttl_us: int) -> int:
+    def heartbeat_key_ms(self, ttl_us: int) -> int:
         ttl_ms = max(1, -(-ttl_us // 1000))
-        return ttl_ms if self._clock is None else max(ttl_ms, FROZEN_BEAT_MS)
+        return ttl_ms if self._clock is None else max(ttl_ms, FROZEN_HEARTBEAT_MS)
 
     async def _claims(self, lines: list[list[Any]], request: ClaimRequest, now: int) -> list[Claim]:
         claims: list[Claim] = []
@@ -177,9 +177,9 @@ class ListTurns:
         """JSON that is no job of ours: it ends alone, as a dead letter that says why."""
         log.error("an entry of a list cannot be read and is a dead letter", extra={"job_id": unreadable.job_id})
         job = self._rows.unreadable(unreadable.job_id, line)
-        await self.take([unprocessable_row(job, [unreadable.column])], [job], None)
+        await self.run([unprocessable_row(job, [unreadable.column])], [job], None)
 
-    def _tell_odd(self, odd: list[bytes]) -> None:
+    def _log_odd_entries(self, odd: list[bytes]) -> None:
         for what, text in zip(odd[::2], odd[1::2], strict=True):
             if what == b"unreadable":
                 log.error("an entry that is no job was moved to the dead-letter list", extra={"count": 1})
@@ -190,7 +190,7 @@ class ListTurns:
                 log.error("a list is another kind of key, and its jobs cannot be taken", extra={"queue": name})
 
     async def heartbeat(self, leases: Sequence[Lease], ttl_us: int) -> list[HeartbeatReply]:
-        arguments: list[Argument] = [self.now, ttl_us, self.beat_ms(ttl_us), *LIMITS]
+        arguments: list[Argument] = [self.now, ttl_us, self.heartbeat_key_ms(ttl_us), *LIMITS]
         for lease in leases:
             arguments += (lease.job_id, lease.claim_version)
         told = await self._scripts.run(HEARTBEAT, *arguments)
@@ -199,7 +199,7 @@ class ListTurns:
             for lease, (expires_at, cancel) in zip(leases, told, strict=True)
         ]
 
-    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+    async def check_leases(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
         """A look that renews nothing."""
         fields = ("state", "claim_version", "cancel_version", "lease_expires_at")
         job = self._scripts.settings.job
@@ -214,9 +214,9 @@ class ListTurns:
             )
         return replies
 
-    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+    async def update_progress(self, updates: Sequence[ProgressUpdate]) -> list[bool]:
         arguments: list[Argument] = [self.now]
-        for n in news:
+        for n in updates:
             job = n.claim.job
             place = None if n.stage is None else job.stages.index(n.stage)
             before = job.stages[place - 1] if place else ""
@@ -226,7 +226,7 @@ class ListTurns:
                 arguments += ("0" if value is None else "1", said)
         told = await self._scripts.run(ADVANCE, *arguments)
         if told and told[0] == b"stage":
-            n = news[int(told[1])]
+            n = updates[int(told[1])]
             check_advance(n.claim.job.stages, told[2].decode(), n.stage or "")
         return [said == b"1" for said in told]
 

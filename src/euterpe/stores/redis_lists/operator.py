@@ -30,9 +30,9 @@ from euterpe.stores.redis_lists.commands import (
     record_of,
 )
 from euterpe.stores.redis_lists.entry import SEPARATOR, Rows, attempt_rows, changed_entry
-from euterpe.stores.redis_lists.exchange import ListTurns
+from euterpe.stores.redis_lists.exchange import ListExchange
 from euterpe.stores.redis_lists.scripts import RedisScripts
-from euterpe.stores.sql.jobs.ends import Ended
+from euterpe.stores.sql.jobs.ended_jobs import EndedJob
 from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST
 
 TRIES: Final = 20
@@ -43,10 +43,10 @@ ID_LIMIT: Final = 200
 class ListOperator:
     """Acts on single jobs."""
 
-    def __init__(self, scripts: RedisScripts, rows: Rows, turns: ListTurns) -> None:
+    def __init__(self, scripts: RedisScripts, rows: Rows, exchange: ListExchange) -> None:
         self._scripts = scripts
         self._rows = rows
-        self._turns = turns
+        self._exchange = exchange
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class ListOperator:
 
     # --- acting ---------------------------------------------------------------------------------------
 
-    async def cancel(self, job_id: str, requester_id: str | None, *, force: bool) -> tuple[State, Ended | None]:
+    async def cancel(self, job_id: str, requester_id: str | None, *, force: bool) -> tuple[State, EndedJob | None]:
         """Its state then; `running` means that the request is on its way to the worker."""
         for _ in range(TRIES):
             job = await self.get(job_id, requester_id)
@@ -98,10 +98,10 @@ class ListOperator:
     async def take_away(self, job: JobRow, settlement: Settlement) -> bool:
         """End a job wherever it is. False: it was no longer as it was seen."""
         if job.state is State.RUNNING:
-            (state,), _ = await self._turns.take([settlement], [job], None)
+            (state,), _ = await self._exchange.run([settlement], [job], None)
             return state is not None
         seen = (job.id, job.claim_version, job.state, settlement.state, settlement.error or "")
-        (done,) = await self._scripts.run(END_WAITING, self._turns.now, *seen)
+        (done,) = await self._scripts.run(END_WAITING, self._exchange.now, *seen)
         return bool(done == b"1")
 
     async def retry(self, job_id: str, requester_id: str | None) -> JobRow | Submission:
@@ -113,7 +113,7 @@ class ListOperator:
             if job.state is not State.FAILED or job.attempt_count >= job.max_attempts:
                 return replay_of(job)
             check_move(job.state, State.SCHEDULED, By.OPERATOR)
-            if await self._scripts.run(RETRY_FAILED, self._turns.now, job.id, job.claim_version):
+            if await self._scripts.run(RETRY_FAILED, self._exchange.now, job.id, job.claim_version):
                 return await self.get(job_id, requester_id)
         raise _restless(job_id)
 
@@ -121,7 +121,7 @@ class ListOperator:
         for _ in range(TRIES):
             job = await self.get(job_id, requester_id)
             check_move(job.state, State.DEAD_LETTER, By.OPERATOR)
-            if await self._scripts.run(DEAD_LETTER_FAILED, self._turns.now, job.id, job.claim_version):
+            if await self._scripts.run(DEAD_LETTER_FAILED, self._exchange.now, job.id, job.claim_version):
                 return job
         raise _restless(job_id)
 
@@ -129,7 +129,7 @@ class ListOperator:
         if not job_ids:
             return []
         stored = [possible_id(job_id) for job_id in job_ids]
-        kind, *told = await self._scripts.run(PURGE, self._turns.now, *stored)
+        kind, *told = await self._scripts.run(PURGE, self._exchange.now, *stored)
         if kind == b"refused":
             job_id, state = (text.decode() for text in told)
             raise IllegalTransition(state, "purged", f"job {job_id} is not a dead letter")
@@ -183,8 +183,8 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def ended_of(job: JobRow, state: State, category: str, code: str, *, had_failed: bool = False) -> Ended:
-    return Ended(job.id, job.queue, job.type, state, category, code, had_failed)
+def ended_of(job: JobRow, state: State, category: str, code: str, *, had_failed: bool = False) -> EndedJob:
+    return EndedJob(job.id, job.queue, job.type, state, category, code, had_failed)
 
 
 def _restless(job_id: str) -> StoreUnavailable:

@@ -42,10 +42,10 @@ from euterpe.stores.redis_lists.commands import (
     ZREM,
 )
 from euterpe.stores.redis_lists.entry import read_entry
-from euterpe.stores.redis_lists.exchange import ListTurns
+from euterpe.stores.redis_lists.exchange import ListExchange
 from euterpe.stores.redis_lists.operator import ListOperator, ended_of
 from euterpe.stores.redis_lists.scripts import RedisScripts
-from euterpe.stores.sql.jobs.ends import Ended, EndedBy, log_ends
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndedJob, log_ended
 
 log = logging.getLogger("euterpe.sweep")
 
@@ -67,14 +67,14 @@ class ListSweeps:
     def __init__(
         self,
         scripts: RedisScripts,
-        turns: ListTurns,
+        exchange: ListExchange,
         operator: ListOperator,
         rng: Random,
         telemetry: Callable[[], Telemetry | None],
     ) -> None:
         self.retention = KEEP
         self._scripts = scripts
-        self._turns = turns
+        self._exchange = exchange
         self._operator = operator
         self._rng = rng
         self._telemetry = telemetry
@@ -85,7 +85,7 @@ class ListSweeps:
     async def promote(self) -> list[str]:
         queues: list[str] = []
         while True:
-            looked, found = await self._scripts.run(PROMOTE, self._turns.now, BATCH)
+            looked, found = await self._scripts.run(PROMOTE, self._exchange.now, BATCH)
             queues += [queue.decode() for queue in found]
             if looked < BATCH:
                 return queues
@@ -100,8 +100,8 @@ class ListSweeps:
         return max(0, int(float(due)) - await self.now_us())
 
     async def now_us(self) -> int:
-        if self._turns.now:
-            return int(self._turns.now)
+        if self._exchange.now:
+            return int(self._exchange.now)
         seconds, micros = await self._scripts.read(TIME)
         return int(seconds) * 1_000_000 + int(micros)
 
@@ -151,8 +151,8 @@ class ListSweeps:
             await asyncio.sleep(PAGE_PAUSE_S * random.uniform(0.5, 1.5))
 
     async def _reap_worker(self, worker_id: str) -> int:
-        again_ms = 0 if self._turns.now else LOOK_AGAIN_MS
-        _, ids, entries = await self._scripts.run(LOST, self._turns.now, worker_id, again_ms)
+        again_ms = 0 if self._exchange.now else LOOK_AGAIN_MS
+        _, ids, entries = await self._scripts.run(LOST, self._exchange.now, worker_id, again_ms)
         moved = 0
         for at in range(0, len(ids), BATCH):
             moved += await self._take_back([job_id.decode() for job_id in ids[at : at + BATCH]])
@@ -167,14 +167,14 @@ class ListSweeps:
             settle(job, Failed(TIMED_OUT if job.outlived_its_deadline else LOST_LEASE), self._rng, By.SWEEP)
             for job in jobs
         ]
-        states = await self._turns.take_back(settlements, jobs)
-        ends = [
+        states = await self._exchange.settle_for_lost(settlements, jobs)
+        ended_jobs = [
             ended_of(job, state, s.outcome, "timeout" if job.outlived_its_deadline else "lost_lease")
             for job, s, state in zip(jobs, settlements, states, strict=True)
             if state is not None
         ]
-        self.tell(ends, EndedBy.SWEEP)
-        return len(ends)
+        self.report_ended(ended_jobs, EndedBy.SWEEP)
+        return len(ended_jobs)
 
     async def _find(self, job_id: str) -> JobRow | None:
         try:
@@ -187,7 +187,7 @@ class ListSweeps:
         said = read_entry(entry)
         keys = self._scripts.settings
         target = "" if said is None else said.origin_queue or keys.named_list(said.priority or "") or ""
-        if said is not None and said.retries >= self._turns.foreign_attempts:
+        if said is not None and said.retries >= self._exchange.foreign_attempts:
             target = ""
         what = (await self._scripts.run(REAP_ENTRY, worker_id, entry, target)).decode()
         if what in ("requeued", "dead_letter"):
@@ -205,7 +205,7 @@ class ListSweeps:
         while True:
             now = await self.now_us()
             found = await self._scripts.read(ZRANGEBYSCORE, key, "-inf", now, "LIMIT", 0, BATCH)
-            ends = []
+            ended_jobs = []
             states = await self._scripts.read_all(
                 HGET, [(self._scripts.settings.job(job_id.decode()), "state") for job_id in found]
             )
@@ -216,22 +216,22 @@ class ListSweeps:
                 if job is None or job.state in TERMINAL:
                     gone.append(job_id)
                 elif await self._operator.take_away(job, taken_away(job, State.DEAD_LETTER, LIFETIME_OVER, By.SWEEP)):
-                    ends.append(ended_of(job, State.DEAD_LETTER, LIFETIME_OVER.category, LIFETIME_OVER.code))
+                    ended_jobs.append(ended_of(job, State.DEAD_LETTER, LIFETIME_OVER.category, LIFETIME_OVER.code))
             if gone:
                 await self._scripts.read(ZREM, key, *gone)
-            self.tell(ends, EndedBy.SWEEP)
-            ended += len(ends)
-            if len(found) < BATCH or not (ends or gone):
+            self.report_ended(ended_jobs, EndedBy.SWEEP)
+            ended += len(ended_jobs)
+            if len(found) < BATCH or not (ended_jobs or gone):
                 return ended
 
-    def tell(self, ends: Sequence[Ended], by: EndedBy) -> None:
+    def report_ended(self, ended_jobs: Sequence[EndedJob], by: EndedBy) -> None:
         """Metrics and log of ends that no worker reported."""
-        log_ends(ends, by)
+        log_ended(ended_jobs, by)
         telemetry = self._telemetry()
-        if telemetry is None or not ends:
+        if telemetry is None or not ended_jobs:
             return
         for (queue, state, category, had_failed), count in Counter(
-            (e.queue, e.state, e.category, e.had_failed) for e in ends
+            (e.queue, e.state, e.category, e.had_failed) for e in ended_jobs
         ).items():
             if had_failed:
                 telemetry.dead_lettered(queue, count)
@@ -255,7 +255,7 @@ class ListSweeps:
             and (job.id, job.claim_version) not in begun
         ]
         settlements = [settle(job, Released(), self._rng) for job in unbegun]
-        states, _ = await self._turns.take(settlements, unbegun, None) if unbegun else ([], [])
+        states, _ = await self._exchange.run(settlements, unbegun, None) if unbegun else ([], [])
         return sum(state is not None for state in states)
 
     async def work_operations(self) -> BulkProgress:
@@ -273,19 +273,19 @@ class ListSweeps:
         gone = 0
         for state, keep_us in keep.items():
             while True:
-                went, _ = await self._scripts.run(PRUNE, self._turns.now, state, keep_us, BATCH)
+                went, _ = await self._scripts.run(PRUNE, self._exchange.now, state, keep_us, BATCH)
                 gone += int(went)
                 if went < BATCH:
                     break
         keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
-        while await self._scripts.run(PRUNE_TOMBSTONES, self._turns.now, keep_us, BATCH) == BATCH:
+        while await self._scripts.run(PRUNE_TOMBSTONES, self._exchange.now, keep_us, BATCH) == BATCH:
             pass
         return gone
 
     async def expire_keys(self) -> int:
         total = 0
         while True:
-            looked, gone = await self._scripts.run(EXPIRE_KEYS, self._turns.now, BATCH)
+            looked, gone = await self._scripts.run(EXPIRE_KEYS, self._exchange.now, BATCH)
             total += int(gone)
             if looked < BATCH or not gone:
                 return total

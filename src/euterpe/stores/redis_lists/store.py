@@ -10,7 +10,14 @@ from typing import Final
 import msgspec
 
 from euterpe.model.claims.attempt_log import AttemptLog
-from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.exchange import (
+    LEASE_TTL_US,
+    ClaimRequest,
+    HeartbeatReply,
+    ProgressUpdate,
+    Report,
+    SettleResult,
+)
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.failures.group import FailureGroups
@@ -38,7 +45,7 @@ from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.stores.limited import LimitedStore
 from euterpe.stores.redis_lists.commands import PING
 from euterpe.stores.redis_lists.entry import Rows, foreign_jobs
-from euterpe.stores.redis_lists.exchange import ListTurns, asks
+from euterpe.stores.redis_lists.exchange import ListExchange, asks
 from euterpe.stores.redis_lists.operator import ListOperator, ended_of
 from euterpe.stores.redis_lists.reads import ListReads
 from euterpe.stores.redis_lists.reaper import ListSweeps
@@ -46,15 +53,15 @@ from euterpe.stores.redis_lists.scripts import RedisScripts
 from euterpe.stores.redis_lists.settings import settings_from
 from euterpe.stores.redis_lists.submit import Answer, Submitting, fresh_by_queue
 from euterpe.stores.redis_lists.workers import ListWorkers
-from euterpe.stores.sql.jobs.ends import EndedBy
-from euterpe.stores.sql.submit_batcher import SubmitBatcher
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy
+from euterpe.stores.sql.submitting.batcher import SubmitBatcher
 
 PATIENCE_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
 LACKING: Final = frozenset(
     {
         Capability.CALLER_TRANSACTION,
         Capability.OUTBOX,
-        Capability.SERVING,
+        Capability.CONTROL_PLANE,
         Capability.DEPENDENCIES,
         Capability.CONCURRENCY_KEYS,
         Capability.KEY_RATES,
@@ -94,11 +101,11 @@ class RedisListStore(LimitedStore):
         self.scripts = RedisScripts(self.plain_url, self.settings, tuning)
         self._submitting = Submitting(self.scripts, clock, lambda: self.key_window_us)
         self._batcher = SubmitBatcher(self._write, lambda: PATIENCE_S)
-        self._turns = ListTurns(self.scripts, rows, foreign, clock)
-        self._operator = ListOperator(self.scripts, rows, self._turns)
+        self._exchange = ListExchange(self.scripts, rows, foreign, clock)
+        self._operator = ListOperator(self.scripts, rows, self._exchange)
         self._reads = ListReads(self.scripts, rows)
-        self.sweeps = ListSweeps(self.scripts, self._turns, self._operator, self._rng, lambda: self.telemetry)
-        self.workers = ListWorkers(self.scripts, lambda: self._turns.now, self.sweeps.now_us)
+        self.sweeps = ListSweeps(self.scripts, self._exchange, self._operator, self._rng, lambda: self.telemetry)
+        self.workers = ListWorkers(self.scripts, lambda: self._exchange.now, self.sweeps.now_us)
 
     @property
     def operations(self) -> BulkOperations:
@@ -150,19 +157,19 @@ class RedisListStore(LimitedStore):
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return (await self._turns.take((), (), request))[1] if asks(request) else []
+        return (await self._exchange.run((), (), request))[1] if asks(request) else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
-        return await self._turns.heartbeat(leases, lease_ttl_us) if leases else []
+        return await self._exchange.heartbeat(leases, lease_ttl_us) if leases else []
 
-    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
-        return await self._turns.lease_news(leases)
+    async def check_leases(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        return await self._exchange.check_leases(leases)
 
-    async def advance(self, news: Sequence[Advance]) -> list[bool]:
-        for n in news:
+    async def update_progress(self, updates: Sequence[ProgressUpdate]) -> list[bool]:
+        for n in updates:
             if n.stage is not None:
                 stage_ordinal(n.claim.job.stages, n.stage)
-        return await self._turns.advance(news) if news else []
+        return await self._exchange.update_progress(updates) if updates else []
 
     async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         return (await self.exchange(finished, None))[0]
@@ -175,7 +182,7 @@ class RedisListStore(LimitedStore):
         states: list[State | None] = []
         may_claim = request is not None and asks(request)
         if settlements or may_claim:
-            states, claims = await self._turns.take(settlements, [f.claim.job for f in finished], request)
+            states, claims = await self._exchange.run(settlements, [f.claim.job for f in finished], request)
         if request is not None and request.limit > len(claims) and self.wakeups is not None:
             if may_claim and not finished and not claims and request.worker_id not in self._waiting:
                 claims = await self._claim_waiting(request)
@@ -189,7 +196,7 @@ class RedisListStore(LimitedStore):
         """One claim of a worker waits at Redis for work to come; its other lane stays free to report."""
         self._waiting.add(request.worker_id)
         try:
-            return await self._turns.take_when_there(request, self.settings.brpoplpush_timeout_us / 1e6)
+            return await self._exchange.claim_when_ready(request, self.settings.brpoplpush_timeout_us / 1e6)
         finally:
             self._waiting.discard(request.worker_id)
 
@@ -203,7 +210,7 @@ class RedisListStore(LimitedStore):
 
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
         state, ended = await self._operator.cancel(job_id, requester_id, force=force)
-        self.sweeps.tell([ended] if ended is not None else [], EndedBy.OPERATOR)
+        self.sweeps.report_ended([ended] if ended is not None else [], EndedBy.OPERATOR)
         return state
 
     async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
@@ -225,7 +232,9 @@ class RedisListStore(LimitedStore):
 
     async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
         job = await self._operator.dead_letter(job_id, requester_id)
-        self.sweeps.tell([ended_of(job, State.DEAD_LETTER, "other", "error", had_failed=True)], EndedBy.OPERATOR)
+        self.sweeps.report_ended(
+            [ended_of(job, State.DEAD_LETTER, "other", "error", had_failed=True)], EndedBy.OPERATOR
+        )
         return State.DEAD_LETTER
 
     async def purge(self, job_ids: Sequence[str]) -> list[str]:

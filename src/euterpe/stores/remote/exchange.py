@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.exchange import ClaimRequest, HeartbeatReply, ProgressUpdate, Report, SettleResult
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
 from euterpe.model.errors import PayloadTooLarge
 from euterpe.model.failures.failure import Category, Failure
@@ -46,14 +46,14 @@ class TurnEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     log: LogSaid | None = None
 
 
-class EndedReply(msgspec.Struct, frozen=True):
+class SettleReply(msgspec.Struct, frozen=True):
     """The answer to a completion or a failure."""
 
     ok: bool
     state: State = State.COMPLETED
 
 
-class Kept(msgspec.Struct, frozen=True):
+class LeaseReply(msgspec.Struct, frozen=True):
     """The answer to a heartbeat."""
 
     ok: bool
@@ -64,9 +64,9 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class TurnReply(msgspec.Struct, frozen=True):
-    complete: list[EndedReply]
-    fail: list[EndedReply]
-    heartbeat: list[Kept]
+    complete: list[SettleReply]
+    fail: list[SettleReply]
+    heartbeat: list[LeaseReply]
     jobs: list[ClaimedDocument]
 
 
@@ -79,54 +79,54 @@ class RemoteExchange:
     def __init__(self, session: ControlPlaneSession) -> None:
         self._session = session
 
-    async def take(
+    async def run(
         self, finished: Sequence[Report], request: ClaimRequest | None, wait_ms: int = 0
     ) -> tuple[list[SettleResult], list[Claim]]:
         """Not one transaction: what was reported stays reported when the claim fails, and can be reported again."""
         *earlier, last = _portions(finished) or [()]
         verdicts: list[SettleResult] = []
         for portion in earlier:
-            verdicts += (await self._take(portion, None, 0))[0]
-        rest, claims = await self._take(last, request, wait_ms)
+            verdicts += (await self._run(portion, None, 0))[0]
+        rest, claims = await self._run(last, request, wait_ms)
         return verdicts + rest, claims
 
-    async def _take(
+    async def _run(
         self, finished: Sequence[Report], request: ClaimRequest | None, wait_ms: int
     ) -> tuple[list[SettleResult], list[Claim]]:
         said: dict[str, Any] = {"worker_id": _name(finished, request)}
         said["complete"] = [_completed(f, f.outcome) for f in finished if isinstance(f.outcome, Success)]
         said["fail"] = [_failed(f, f.outcome) for f in finished if not isinstance(f.outcome, Success)]
         if request is not None:
-            said["claim"] = _wanted(request, wait_ms)
+            said["claim"] = _criteria(request, wait_ms)
         try:
             answer = await self._ask(said, ANSWER_S + wait_ms / 1000)
         except PayloadTooLarge:
             if len(finished) < 2:
                 raise
             half = len(finished) // 2
-            verdicts, _ = await self._take(finished[:half], None, 0)
-            rest, claims = await self._take(finished[half:], request, wait_ms)
+            verdicts, _ = await self._run(finished[:half], None, 0)
+            rest, claims = await self._run(finished[half:], request, wait_ms)
             return verdicts + rest, claims
         verdicts = _verdicts(finished, answer)
         worker_id = said["worker_id"]
         return verdicts, [claim_of(job, worker_id) for job in answer.jobs]
 
-    async def beat(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
-        beats: list[HeartbeatReply] = []
+    async def renew(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        replies: list[HeartbeatReply] = []
         for at in range(0, len(leases), TURN_LIMIT):
             portion = leases[at : at + TURN_LIMIT]
             said = {"worker_id": NAMELESS, "heartbeat": [_entry(lease) for lease in portion]}
             kept = (await self._ask(said)).heartbeat
-            beats += [
+            replies += [
                 HeartbeatReply(lease, k.ok, microseconds(k.lease_expires_at) or 0, k.cancel_requested)
                 for lease, k in zip(portion, kept, strict=True)
             ]
-        return beats
+        return replies
 
-    async def tell(self, news: Sequence[Advance]) -> list[bool]:
+    async def update_progress(self, updates: Sequence[ProgressUpdate]) -> list[bool]:
         """Whether each of them still owned its job."""
-        worker_id = news[0].claim.job.worker_id or NAMELESS
-        answer = await self._ask({"worker_id": worker_id, "heartbeat": [*map(_news, news)]})
+        worker_id = updates[0].claim.job.worker_id or NAMELESS
+        answer = await self._ask({"worker_id": worker_id, "heartbeat": [*map(_progress_entry, updates)]})
         for kept in answer.heartbeat:
             if kept.code == "illegal_transition":
                 raise illegal_move(kept.detail)
@@ -168,7 +168,7 @@ def _name(finished: Sequence[Report], request: ClaimRequest | None) -> str:
     return (finished[0].claim.job.worker_id if finished else None) or NAMELESS
 
 
-def _wanted(request: ClaimRequest, wait_ms: int) -> dict[str, Any]:
+def _criteria(request: ClaimRequest, wait_ms: int) -> dict[str, Any]:
     wanted: dict[str, Any] = {
         "streams": request.queues,
         "max_jobs": min(request.limit, TURN_LIMIT),
@@ -207,15 +207,15 @@ def _failed(finished: Report, outcome: Outcome) -> TurnEntry:
             raise TypeError(f"{outcome!r} is no failure")
 
 
-def _news(news: Advance) -> TurnEntry:
-    said: dict[str, Any] = {"stage": news.stage}
-    if news.progress is not None or news.message is not None:
-        said["progress"] = {"percent": news.progress or 0.0, "message": news.message}
-    if news.checkpoint is not None:
-        form = "json" if news.checkpoint[:1] == b"j" else "bytes"
-        said["checkpoint"] = stored_to_wire(news.checkpoint[1:], form)
+def _progress_entry(updates: ProgressUpdate) -> TurnEntry:
+    said: dict[str, Any] = {"stage": updates.stage}
+    if updates.progress is not None or updates.message is not None:
+        said["progress"] = {"percent": updates.progress or 0.0, "message": updates.message}
+    if updates.checkpoint is not None:
+        form = "json" if updates.checkpoint[:1] == b"j" else "bytes"
+        said["checkpoint"] = stored_to_wire(updates.checkpoint[1:], form)
         said["checkpoint_format"] = form
-    return _entry(news.claim.lease, **said)
+    return _entry(updates.claim.lease, **said)
 
 
 def _verdicts(finished: Sequence[Report], answer: TurnReply) -> list[SettleResult]:

@@ -13,7 +13,7 @@ from euterpe.model.reading.job_query import query_text
 from euterpe.model.reading.views import Search
 from euterpe.model.submitting.batch import as_stored
 from euterpe.stores.remote.documents import microseconds
-from euterpe.stores.remote.session import ControlPlaneSession, Subject, whose
+from euterpe.stores.remote.session import ControlPlaneSession, Subject, requester_params
 
 
 class OperationReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,33 +59,37 @@ class RemoteOperations:
         self._session = session
 
     async def count(self, query: Search, *, dependents: bool = False) -> JobCount:
-        params = whose(query.requester_id) | {"q": query_text(query)}
+        params = requester_params(query.requester_id) | {"q": query_text(query)}
         if dependents:
             params["dependents"] = "true"
         return msgspec.json.decode((await self._session.get("/jobs/count", params)).body, type=JobCount)
 
     async def order(self, order: BulkOrder) -> tuple[BulkOperation, bool]:
         """The control plane reads the query by its own clock."""
-        said = whose(order.search.requester_id) | {"action": order.action, "q": order.query, "force": order.force}
+        said = requester_params(order.search.requester_id) | {
+            "action": order.action,
+            "q": order.query,
+            "force": order.force,
+        }
         headers = {} if order.key is None else {"Idempotency-Key": order.key}
         reply = await self._session.post("/operations", said, Subject(key=order.key or ""), headers)
         return _operation(reply.body), "idempotency-replayed" in reply.headers
 
     async def get(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
         path, about = _path(operation_id)
-        return _operation((await self._session.get(path, whose(ordered_by), about)).body)
+        return _operation((await self._session.get(path, requester_params(ordered_by), about)).body)
 
     async def list(self, ordered_by: str | None = None, limit: int = 50) -> list[BulkOperation]:
-        reply = await self._session.get("/operations", whose(ordered_by) | {"limit": str(limit)})
+        reply = await self._session.get("/operations", requester_params(ordered_by) | {"limit": str(limit)})
         documents = msgspec.json.decode(reply.body, type=dict[str, list[OperationReply]])["operations"]
         return [_told(document) for document in documents]
 
     async def cancel(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
         path, about = _path(operation_id)
-        return _operation((await self._session.post(f"{path}/cancel", whose(ordered_by), about)).body)
+        return _operation((await self._session.post(f"{path}/cancel", requester_params(ordered_by), about)).body)
 
     async def failure_groups(self, requester_id: str | None, limit: int) -> FailureGroups:
-        reply = await self._session.get("/failures", whose(requester_id) | {"limit": str(limit)})
+        reply = await self._session.get("/failures", requester_params(requester_id) | {"limit": str(limit)})
         told = msgspec.json.decode(reply.body, type=FailuresReply)
         return FailureGroups([_group(document) for document in told.groups], told.more)
 

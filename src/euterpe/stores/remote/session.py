@@ -163,7 +163,7 @@ class ControlPlaneSession:
         raise error_of(status, body, about)
 
 
-def whose(requester_id: str | None) -> dict[str, str]:
+def requester_params(requester_id: str | None) -> dict[str, str]:
     """Whose jobs a request is about, where that is not the key's own requester."""
     return {} if requester_id is None else {"requester": requester_id}
 

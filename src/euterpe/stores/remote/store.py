@@ -17,7 +17,14 @@ import msgspec
 
 from euterpe.model.bulk import BulkProgress
 from euterpe.model.claims.attempt_log import AttemptLog
-from euterpe.model.claims.exchange import LEASE_TTL_US, Advance, ClaimRequest, HeartbeatReply, Report, SettleResult
+from euterpe.model.claims.exchange import (
+    LEASE_TTL_US,
+    ClaimRequest,
+    HeartbeatReply,
+    ProgressUpdate,
+    Report,
+    SettleResult,
+)
 from euterpe.model.errors import EuterpeError, JobNotFound, StoreUnavailable
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
@@ -49,11 +56,11 @@ from euterpe.stores.remote.documents import (
 )
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.operations import RemoteOperations
-from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, whose, with_token
+from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, requester_params, with_token
 from euterpe.stores.remote.workers import RemoteWorkers
 from euterpe.stores.sql.reads.search import check_search
+from euterpe.wire.admin import PausesDocument, PurgeAnswer
 from euterpe.wire.attempt_logs import attempt_logs_of
-from euterpe.wire.operating import PausesDocument, PurgeAnswer
 from euterpe.wire.worker import OWN_REGISTRATION, OWN_SPANS
 
 __all__ = ["AccessRefused", "HttpStore", "with_token"]
@@ -97,7 +104,7 @@ class HttpStore(LimitedStore):
         self.sweeps = RemoteSweeps()
         self._session = ControlPlaneSession(url)
         self.operations = RemoteOperations(self._session)
-        self._turns = RemoteExchange(self._session)
+        self._exchange = RemoteExchange(self._session)
         self.workers = RemoteWorkers(self._session)
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -184,24 +191,24 @@ class HttpStore(LimitedStore):
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return (await self._turns.take((), request))[1] if request.is_answerable else []
+        return (await self._exchange.run((), request))[1] if request.is_answerable else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:  # noqa: ARG002
         """The control plane decides how long a lease lasts."""
-        return await self._turns.beat(leases)
+        return await self._exchange.renew(leases)
 
-    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+    async def check_leases(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
         """The worker protocol tells it with a heartbeat only."""
         return await self.heartbeat(leases)
 
-    async def advance(self, news: Sequence[Advance]) -> list[bool]:
-        for n in news:
+    async def update_progress(self, updates: Sequence[ProgressUpdate]) -> list[bool]:
+        for n in updates:
             if n.stage is not None:
                 stage_ordinal(n.claim.job.stages, n.stage)
-        if not news:
+        if not updates:
             return []
         async with self._slots:
-            return await self._turns.tell(news)
+            return await self._exchange.update_progress(updates)
 
     async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         """Safe to repeat: the same report gets the first answer."""
@@ -216,9 +223,9 @@ class HttpStore(LimitedStore):
         if request is None and not finished:
             return [], []
         if request is None:
-            return await self._turns.take(finished, None)
+            return await self._exchange.run(finished, None)
         if finished or request.worker_id in self._waiting:
-            verdicts, claims = await self._turns.take(finished, request)
+            verdicts, claims = await self._exchange.run(finished, request)
             if len(claims) < request.limit:
                 self.claim_again(request)
             return verdicts, claims
@@ -229,7 +236,7 @@ class HttpStore(LimitedStore):
         self._waiting.add(request.worker_id)
         began = time.monotonic()
         try:
-            _, claims = await self._turns.take((), request, WAIT_MS)
+            _, claims = await self._exchange.run((), request, WAIT_MS)
         finally:
             self._waiting.discard(request.worker_id)
         waited_ms = (time.monotonic() - began) * 1000
@@ -241,27 +248,27 @@ class HttpStore(LimitedStore):
     # --- look and steer -------------------------------------------------------------------------------
 
     async def get(self, job_id: str, requester_id: str | None = None) -> JobRow:
-        reply = await self._session.get(_path(job_id), whose(requester_id), Subject(job_id))
+        reply = await self._session.get(_path(job_id), requester_params(requester_id), Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
     async def attempts(self, job_id: str, requester_id: str | None = None) -> list[AttemptRow]:
-        reply = await self._session.get(_path(job_id, "/attempts"), whose(requester_id), Subject(job_id))
+        reply = await self._session.get(_path(job_id, "/attempts"), requester_params(requester_id), Subject(job_id))
         documents = msgspec.json.decode(reply.body, type=dict[str, list[AttemptReply]])["attempts"]
         return [attempt_of(job_id, document) for document in documents]
 
     async def attempt_logs(self, job_id: str, requester_id: str | None = None) -> list[AttemptLog]:
-        reply = await self._session.get(_path(job_id, "/logs"), whose(requester_id), Subject(job_id))
+        reply = await self._session.get(_path(job_id, "/logs"), requester_params(requester_id), Subject(job_id))
         return attempt_logs_of(reply.body)
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
-        reply = await self._session.get(_path(job_id, "/why"), whose(requester_id), Subject(job_id))
+        reply = await self._session.get(_path(job_id, "/why"), requester_params(requester_id), Subject(job_id))
         return msgspec.json.decode(reply.body, type=Explanation)
 
     async def search(self, query: Search) -> SearchPage:
         """Pages of the server are put together up to the limit that was asked for."""
         check_search(query)
         jobs: list[JobRow] = []
-        params = whose(query.requester_id) | criteria_of(query)
+        params = requester_params(query.requester_id) | criteria_of(query)
         while True:
             asked = min(query.limit - len(jobs), PAGE_LIMIT)
             params["limit"] = str(asked)
@@ -273,7 +280,7 @@ class HttpStore(LimitedStore):
             params["cursor"] = page.cursor
 
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
-        said = {"force": force} | whose(requester_id)
+        said = {"force": force} | requester_params(requester_id)
         reply = await self._session.post(_path(job_id, "/cancel"), said, Subject(job_id))
         state = State(msgspec.json.decode(reply.body)["state"])
         if self.wakeups is not None and (force or state is State.RUNNING):
@@ -281,18 +288,20 @@ class HttpStore(LimitedStore):
         return state
 
     async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
-        reply = await self._session.post(_path(job_id, "/dead-letter"), whose(requester_id), Subject(job_id))
+        reply = await self._session.post(_path(job_id, "/dead-letter"), requester_params(requester_id), Subject(job_id))
         return State(msgspec.json.decode(reply.body)["state"])
 
     async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
         check_changes(changes)
         said = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
-        reply = await self._session.patch(_path(job_id), whose(requester_id) | said, Subject(job_id))
+        reply = await self._session.patch(_path(job_id), requester_params(requester_id) | said, Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
     async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
         headers = {} if key is None else {"Idempotency-Key": key}
-        reply = await self._session.post(_path(job_id, "/retry"), whose(requester_id), Subject(job_id), headers)
+        reply = await self._session.post(
+            _path(job_id, "/retry"), requester_params(requester_id), Subject(job_id), headers
+        )
         return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
     async def failure_groups(self, requester_id: str | None = None, limit: int = 50) -> FailureGroups:
@@ -300,13 +309,13 @@ class HttpStore(LimitedStore):
 
     async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
         """Its dependents are replayed too; the answer does not name them."""
-        said = whose(requester_id) | {"dependents": True}
+        said = requester_params(requester_id) | {"dependents": True}
         reply = await self._session.post(_path(job_id, "/retry"), said, Subject(job_id))
         job = job_of(msgspec.json.decode(reply.body, type=JobReply))
         return Replayed(job if as_stored(job_id) == job.id else _receipt_of(job), [])
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
-        said = msgspec.json.decode((await self._session.get("/stats", whose(requester_id))).body)
+        said = msgspec.json.decode((await self._session.get("/stats", requester_params(requester_id))).body)
         ages = {queue: round(age_s * 1_000_000) for queue, age_s in said["oldest_age_seconds"].items()}
         return StoreStats(said["by_state"], said["by_queue"], said["by_type"], ages, said["per_minute"], said["outbox"])
 

@@ -46,17 +46,17 @@ def rows_of(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> dict[
     return {"rows": msgspec.json.encode(list(zip(*given, strict=True))).decode(), "bytes": bytes(heap)}
 
 
-def fold(columns: str) -> str:
+def pack_columns(columns: str) -> str:
     """These columns of all rows as one value; bytes in hex, for JSON knows none."""
-    folded = (f"CASE WHEN {c} IS NOT NULL THEN hex({c}) END" if _is_blob(c) else c for c in _split(columns))
-    return f"json_group_array(json_array({', '.join(folded)}))"
+    packed = (f"CASE WHEN {c} IS NOT NULL THEN hex({c}) END" if _is_blob(c) else c for c in _split(columns))
+    return f"json_group_array(json_array({', '.join(packed)}))"
 
 
 def blob_positions(columns: str) -> tuple[int, ...]:
     return tuple(at for at, column in enumerate(_split(columns)) if _is_blob(column))
 
 
-def unfold(value: Any, blobs: Sequence[int]) -> list[list[Any]]:
+def unpack_rows(value: Any, blobs: Sequence[int]) -> list[list[Any]]:
     rows = _rows.decode(value)
     for at in blobs:
         for row in rows:

@@ -7,7 +7,7 @@ would read all that wait), and `{{some_columns}}` or `{{claimable}}` (the text o
 
 SQLite's drivers let go of the interpreter's lock at every row that they bind or fetch, and a busy event loop is slow to
 give it back. So texts that run for hundreds of rows take them in one JSON value, `{{rows id result}}`, and give them
-back in one, `{{folded some_columns}}`; see `folding`.
+back in one, `{{packed some_columns}}`; see `json_rows`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, Literal
 
-from euterpe.stores.sql.json_rows import blob_positions, fold, row_source
+from euterpe.stores.sql.json_rows import blob_positions, pack_columns, row_source
 
 Family = Literal["sqlite", "postgres"]
 
@@ -60,7 +60,7 @@ _NOW: Final = {
 }
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 _ROWS: Final = re.compile(r"\{\{rows ([a-z_ ]+)\}\}")
-_FOLDED: Final = re.compile(r"\{\{folded ([a-z_]+)\}\}")
+_PACKED: Final = re.compile(r"\{\{packed ([a-z_]+)\}\}")
 _TABLE: Final = re.compile(rf"\b({'|'.join(TABLES)})\b(?!\.)")
 
 
@@ -74,7 +74,7 @@ class Text:
     """Whether an `Each` of it runs once, with arrays on Postgres and with `:rows` on SQLite."""
     row_names: tuple[str, ...] = ()
     """The columns of `:rows`, in order."""
-    folded: tuple[int, ...] | None = None
+    packed: tuple[int, ...] | None = None
     """All its rows come as one JSON value; these positions are bytes in hex."""
 
 
@@ -93,13 +93,13 @@ def text_of(family: Family, name: str, schema: str | None = None) -> Text:
     names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
     if family == "postgres":
         return Text(sql, names, batched=own.is_file() and "unnest(" in sql)
-    rows, folded = _ROWS.search(raw), _FOLDED.search(raw)
+    rows, packed = _ROWS.search(raw), _PACKED.search(raw)
     return Text(
         sql,
         names,
         batched=rows is not None,
         row_names=tuple(rows.group(1).split()) if rows else (),
-        folded=blob_positions(_read(family, folded.group(1))) if folded else None,
+        packed=blob_positions(_read(family, packed.group(1))) if packed else None,
     )
 
 
@@ -140,8 +140,8 @@ def _expand(sql: str, family: Family) -> str:
                 return "FOR UPDATE SKIP LOCKED" if family == "postgres" else ""
             case ["rows", *names]:
                 return row_source(names)
-            case ["folded", columns]:
-                return fold(_read(family, columns)) if family == "sqlite" else _read(family, columns).strip()
+            case ["packed", columns]:
+                return pack_columns(_read(family, columns)) if family == "sqlite" else _read(family, columns).strip()
             case [part]:
                 return _expand(_read(family, part).strip(), family)
             case unknown:

@@ -15,9 +15,9 @@ from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.claims.exchange import (
     COMPLETED,
     LEASE_TTL_US,
-    Advance,
     ClaimRequest,
     HeartbeatReply,
+    ProgressUpdate,
     Report,
     SettleResult,
 )
@@ -53,34 +53,34 @@ from euterpe.ports import (
 )
 from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.control_plane import SqlControlPlane
 from euterpe.stores.sql.crons import SqlCrons
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs import submit as jobs_submit
-from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndedJob, EndReporter, log_ended
 from euterpe.stores.sql.jobs.exchange import Exchange
-from euterpe.stores.sql.jobs.fast_path import Endings
-from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, advance, heartbeat, heartbeat_of_held, lease_news
+from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, check_leases, heartbeat, heartbeat_of_held, update_progress
 from euterpe.stores.sql.jobs.rates import SqlKeyRates
 from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
-from euterpe.stores.sql.jobs.workable import workable
+from euterpe.stores.sql.jobs.simple_jobs import SettleBatch
+from euterpe.stores.sql.jobs.usable_claims import usable_claims
 from euterpe.stores.sql.maintenance import operator
 from euterpe.stores.sql.maintenance import replay as graph_replay
 from euterpe.stores.sql.maintenance.purge import purge_dead
-from euterpe.stores.sql.maintenance.sweeper import Sweeps
+from euterpe.stores.sql.maintenance.sweeps import SqlSweeps
 from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
 from euterpe.stores.sql.reads.failures import failure_groups
 from euterpe.stores.sql.reads.peek import peek
 from euterpe.stores.sql.reads.why import why
-from euterpe.stores.sql.serving import Serving
-from euterpe.stores.sql.submit_batcher import SubmitBatcher
+from euterpe.stores.sql.submitting import submit as jobs_submit
+from euterpe.stores.sql.submitting.batcher import SubmitBatcher
 from euterpe.stores.sql.workers import SqlWorkers
 
 OUTAGE_WAIT_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
 SHORTEST_OUTAGE_WAIT_S: Final = 0.1
 """For a write that is begun when its time is nearly over: less would cut off what a healthy database can do."""
-ENDED_AT_BIRTH: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED})
+ENDED_AT_SUBMIT: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED})
 
 
 class SqlStore:
@@ -94,18 +94,20 @@ class SqlStore:
         self.rng = rng or Random()
         self.payload_limit = payload_limit
         self.key_window_us = IDEMPOTENCY_WINDOW_US
-        self.ends = EndReports(engine, lambda: self.telemetry)
-        self.operations = Operations(engine, self.ends, payload_limit, lambda: self.telemetry, lambda: self.wakeups)
-        self.sweeps = Sweeps(engine, self.rng, self.ends, self.operations)
+        self.end_reporter = EndReporter(engine, lambda: self.telemetry)
+        self.operations = Operations(
+            engine, self.end_reporter, payload_limit, lambda: self.telemetry, lambda: self.wakeups
+        )
+        self.sweeps = SqlSweeps(engine, self.rng, self.end_reporter, self.operations)
         self.outbox = Outbox(engine)
         self.rates = SqlKeyRates(engine)
         self.crons = SqlCrons(engine)
         self.workers = SqlWorkers(engine)
-        self.serving = Serving(engine, self.rng, self.ends)
+        self.control_plane = SqlControlPlane(engine, self.rng, self.end_reporter)
         self._wakeups: Wakeups | None = None
         self._notifies_before_commit: NotifiesBeforeCommit | None = None
         self.telemetry: Telemetry | None = None
-        self._turns = Exchange(engine, self.ends)
+        self._exchange = Exchange(engine, self.end_reporter)
         self._gate = SubmitBatcher(self._submit_units, lambda: OUTAGE_WAIT_S)
 
     @property
@@ -219,24 +221,24 @@ class SqlStore:
     async def _submit_units(self, units: Sequence[Unit], deadline: float) -> list[jobs_submit.Answer]:
         """Answered by the deadline. A tenth of the time is left to ask again, should an answer get lost."""
         patience_s = max(SHORTEST_OUTAGE_WAIT_S, 0.9 * (deadline - time.monotonic()))
-        plain, family = jobs_submit.is_plain(units), self.engine.family
-        told = self._notify_before_commit(units) if plain else None
-        channel = None if told is None else told.channel
+        simple, family = jobs_submit.are_simple(units), self.engine.family
+        notice = self._notify_before_commit(units) if simple else None
+        channel = None if notice is None else notice.channel
         try:
-            if plain:
+            if simple:
                 answers = await self.engine.write_one(
-                    lambda: jobs_submit.submit_plain(units, family, channel), patience_s=patience_s
+                    lambda: jobs_submit.submit_simple(units, family, channel), patience_s=patience_s
                 )
             else:
-                answers = await self.ends.write(
+                answers = await self.end_reporter.write(
                     lambda: jobs_submit.submit(units, key_window_us=self.key_window_us),
                     EndedBy.WORKER,
                     patience_s=patience_s,
                 )
-                self._tell_of_ends_at_birth(answers)
+                self._report_ended_at_submit(answers)
         except CommitUnknown as unknown:
-            answers, told = await self._resolve_unknown(units, unknown, deadline), None
-        self._tell(answers, told)
+            answers, notice = await self._resolve_unknown(units, unknown, deadline), None
+        self._announce_ready(answers, notice)
         return answers
 
     def _notify_before_commit(self, units: Sequence[Unit]) -> CommitNotice | None:
@@ -247,29 +249,29 @@ class SqlStore:
             return None
         return self._notifies_before_commit.notify_before_commit(drafts[0].submission.queue)
 
-    def _tell(self, answers: Sequence[jobs_submit.Answer], told: CommitNotice | None) -> None:
+    def _announce_ready(self, answers: Sequence[jobs_submit.Answer], notice: CommitNotice | None) -> None:
         """Tell workers of what is ready, once for all that was committed together."""
         fresh = [r for answer in answers if not isinstance(answer, EuterpeError) for r in answer if not r.replayed]
         if self.wakeups is not None and (ready := [r for r in fresh if r.state == State.SCHEDULED]):
-            if told is None:
+            if notice is None:
                 _announce(self.wakeups, ready)
             else:
-                told.announce({receipt.queue for receipt in ready})
+                notice.announce({receipt.queue for receipt in ready})
         if self.telemetry is not None:
             for queue, count in Counter(receipt.queue for receipt in fresh).items():
                 self.telemetry.produced(queue, count)
 
-    def _tell_of_ends_at_birth(self, answers: Sequence[jobs_submit.Answer]) -> None:
+    def _report_ended_at_submit(self, answers: Sequence[jobs_submit.Answer]) -> None:
         """What a job depends on may have ended badly before it came."""
-        ends = [
-            Ended(r.job_id, r.queue, r.type, State(r.state), Category.PERMANENT, "dependency_ended")
+        ended = [
+            EndedJob(r.job_id, r.queue, r.type, State(r.state), Category.PERMANENT, "dependency_ended")
             for answer in answers
             if not isinstance(answer, EuterpeError)
             for r in answer
-            if r.state in ENDED_AT_BIRTH and not r.replayed
+            if r.state in ENDED_AT_SUBMIT and not r.replayed
         ]
-        self.ends.count(ends)
-        log_ends(ends, EndedBy.SWEEP)
+        self.end_reporter.count(ended)
+        log_ended(ended, EndedBy.SWEEP)
 
     async def _resolve_unknown(
         self, units: Sequence[Unit], unknown: CommitUnknown, deadline: float
@@ -301,18 +303,18 @@ class SqlStore:
                 beats[i] = await self.engine.write(lambda lease=lease: heartbeat_of_held(lease, lease_ttl_us))  # type: ignore[misc]
         return beats
 
-    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
-        return await self.engine.read(lambda: lease_news(leases)) if leases else []
+    async def check_leases(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        return await self.engine.read(lambda: check_leases(leases)) if leases else []
 
-    async def advance(self, news: Sequence[Advance]) -> list[bool]:
+    async def update_progress(self, updates: Sequence[ProgressUpdate]) -> list[bool]:
         ordinals = [
             # Which one is next, the row says; the claim may be stages behind.
             None if n.stage is None else stage_ordinal(n.claim.job.stages, n.stage)
-            for n in news
+            for n in updates
         ]
-        if not news:
+        if not updates:
             return []
-        return await self.engine.write(lambda: advance(news, ordinals))
+        return await self.engine.write(lambda: update_progress(updates, ordinals))
 
     async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         """Safe to repeat after CommitUnknown or a timeout: what this outcome already closed is accepted again."""
@@ -322,11 +324,11 @@ class SqlStore:
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         """A settle and the next claim: a busy worker commits once for both."""
-        endings = Endings(finished, self.rng)
-        states, claims = await self._turns.take(endings, request)
+        batch = SettleBatch(finished, self.rng)
+        states, claims = await self._exchange.run(batch, request)
         if claims and request is not None:
             claims = await self._only_readable(claims, request)
-        if endings.have_callbacks or _has_callback(claims):
+        if batch.have_callbacks or _has_callback(claims):
             self._hint_of_events()
         if states.count(State.COMPLETED) == len(states):
             return [COMPLETED] * len(states), claims
@@ -334,24 +336,24 @@ class SqlStore:
             SettleResult(False, locked=state is LOCKED)
             if state is None or state is LOCKED
             else SettleResult(True, state, s.delay_us)
-            for s, state in zip(endings.settlements, states, strict=True)
+            for s, state in zip(batch.settlements, states, strict=True)
         ], claims
 
     async def _only_readable(self, claims: list[Claim], request: ClaimRequest) -> list[Claim]:
-        readable = await workable(self.engine, self.ends, claims)
+        readable = await usable_claims(self.engine, self.end_reporter, claims)
         while len(readable) < len(claims):
             # A short answer would tell the worker that the queue is empty.
-            _, more = await self._turns.take(Endings((), self.rng), request.after(len(readable)))
+            _, more = await self._exchange.run(SettleBatch((), self.rng), request.after(len(readable)))
             if not more:
                 break
-            readable += await workable(self.engine, self.ends, more)
+            readable += await usable_claims(self.engine, self.end_reporter, more)
         return readable
 
     # --- operators and readers ---------------------------------------------------------------------
 
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
         family = self.engine.family
-        state = await self.ends.write(
+        state = await self.end_reporter.write(
             lambda: operator.cancel(job_id, requester_id, family, force=force), EndedBy.OPERATOR
         )
         self._hint_of_events()
@@ -371,23 +373,23 @@ class SqlStore:
         return await self.get(receipt.job_id)
 
     async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
-        replayed = await self.ends.write(
+        replayed = await self.end_reporter.write(
             lambda: graph_replay.replay(job_id, requester_id, self.payload_limit, self.key_window_us), EndedBy.OPERATOR
         )
         first = replayed.first
         if isinstance(first, JobRow):
             if self.wakeups is not None:
                 self.wakeups.announce([first.queue])
-            self._tell([replayed.dependents], None)
+            self._announce_ready([replayed.dependents], None)
         else:
-            self._tell([[first, *replayed.dependents]], None)
+            self._announce_ready([[first, *replayed.dependents]], None)
         return replayed
 
     async def purge(self, job_ids: Sequence[str]) -> list[str]:
         return await self.engine.write(lambda: purge_dead(job_ids))
 
     async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
-        state = await self.ends.write(lambda: operator.dead_letter(job_id, requester_id), EndedBy.OPERATOR)
+        state = await self.end_reporter.write(lambda: operator.dead_letter(job_id, requester_id), EndedBy.OPERATOR)
         self._hint_of_events()
         return state
 

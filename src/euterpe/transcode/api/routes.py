@@ -19,7 +19,7 @@ from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import FieldError, Refusal
 from euterpe.server.http.router import AnyRoute, JsonObject, ReplySpec, Route
 from euterpe.server.quotas import Quotas
-from euterpe.server.routes.jobs import REPLAYED, key_header, whose_jobs
+from euterpe.server.routes.jobs import REPLAYED, key_header, requester_asked_for
 from euterpe.server.routes.submissions import job_id_of
 from euterpe.server.traceparent import traceparent_of, with_parent
 from euterpe.transcode.api import wire
@@ -86,7 +86,7 @@ class TranscodeRoutes:
     async def status(self, request: Request, query: wire.StatusQuery) -> Answer:
         if not query.job_id:
             raise Refusal(422, "invalid_input", "say which: ?job_id=", pointer="/job_id")
-        document = await self._statuses.get(_job_id(query.job_id), whose_jobs(request, query))
+        document = await self._statuses.get(_job_id(query.job_id), requester_asked_for(request, query))
         return Answer(200, msgspec.json.encode(document))
 
     async def update(self, request: Request, body: JsonObject) -> Answer:

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 
 from euterpe.transcode.schema.locations import LocalDestination, LocalSource, S3Destination, S3Source
 from euterpe.transcode.schema.outputs import Output
-from euterpe.wire.jobs import Whose
+from euterpe.wire.jobs import RequesterScope
 
 
 class SignedUrlBody(Struct, kw_only=True, tag_field="type", tag="signed_url"):
@@ -66,7 +66,7 @@ class CredentialsUpdate(Struct, kw_only=True):
     refresh_id: str | None = None
 
 
-class StatusQuery(Whose, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StatusQuery(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_id: str | None = None
 
 

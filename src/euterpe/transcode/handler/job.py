@@ -191,7 +191,7 @@ class _Attempt:
         await self._enter("uploading")
         outputs = await self._upload(made, credentials)
         returned = {"outputs": outputs, "source": source, "warnings": _warnings(made)}
-        await self._tell_others(returned, info.duration_ms, began_s)
+        await self._share_result(returned, info.duration_ms, began_s)
         return returned
 
     async def _made_before(self, source_sha256: str, credentials: JobCredentials) -> dict[str, Any] | None:
@@ -211,7 +211,7 @@ class _Attempt:
             await self._enter(stage)
         return reused
 
-    async def _tell_others(self, returned: dict[str, Any], media_ms: int | None, began_s: float) -> None:
+    async def _share_result(self, returned: dict[str, Any], media_ms: int | None, began_s: float) -> None:
         """For equal requests and for estimates. The outputs are there, whatever becomes of this."""
         run_ms = round((time.monotonic() - began_s) * 1000)
         try:

@@ -163,17 +163,17 @@ class QueueBreakers:
         """The circuit of all jobs that come, where the worker has one queue."""
         self._told: dict[str, BreakerCode] = {}
         self._seen = -1
-        self._tell()
+        self._publish_states()
 
     def narrowed(self, request: ClaimRequest) -> ClaimRequest | None:
         """The request without the queues that must not be claimed; or for one probe; or None when nothing is left."""
         if self._seen != self._shared.changes:
-            self._tell()
+            self._publish_states()
         if not self._shared.tripped:
             return request
         for queue, circuit in self._circuits.items():
             if request.limit and circuit.ask_for_probe(self):
-                self._tell()
+                self._publish_states()
                 circuit.request = msgspec.structs.replace(request, queues=(queue,), limit=1, prefetch=0)
                 return circuit.request
         claimable = tuple(queue for queue in request.queues if self._circuits[queue].is_closed)
@@ -212,7 +212,7 @@ class QueueBreakers:
         else:
             self._record_each(ended, now_us)
         if self._seen != self._shared.changes:
-            self._tell()
+            self._publish_states()
 
     def _record_each(self, ended: Sequence[AttemptRun], now_us: int) -> None:
         circuit_of = self._circuits.get
@@ -273,7 +273,7 @@ class QueueBreakers:
         if circuit.probe is not None and circuit.probe == attempt.claim.lease:
             circuit.end_probe(attempt.outcome)
 
-    def _tell(self) -> None:
+    def _publish_states(self) -> None:
         self._seen = self._shared.changes
         for queue in self._circuits:
             code = self._shared.codes[queue]

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from euterpe.model.claims.attempt_log import LogLine
-from euterpe.model.claims.exchange import Advance
+from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.errors import EuterpeError, Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
@@ -36,11 +36,11 @@ from euterpe.worker.execution.pipe import (
     PipeAnswer,
     PipeRun,
     PipeStop,
+    ProgressMessage,
     Raised,
     Returned,
     Serve,
     Spawn,
-    Told,
     Unable,
     read_to_child,
     to_line,
@@ -75,9 +75,9 @@ class PipeReporter:
             self._stream.write(line)
             self._stream.flush()
 
-    def tell(self, news: Advance) -> Sent[None]:
+    def report_progress(self, update: ProgressUpdate) -> Sent[None]:
         number, future = self._expect()
-        self.send(Told(number, news.stage, news.progress, news.message, news.checkpoint))
+        self.send(ProgressMessage(number, update.stage, update.progress, update.message, update.checkpoint))
         return Sent(future)
 
     def spawn(self, claim: Claim, submission: Submission) -> Sent[str]:  # noqa: ARG002  # the worker knows the claim
@@ -115,7 +115,7 @@ class PipeReporter:
             return self._number, future
 
 
-class Service:
+class HandlerService:
     """One handler, one job at a time."""
 
     def __init__(self, stream: Stream, orders: Serve) -> None:
@@ -182,7 +182,7 @@ def serve(stream: Stream) -> None:
         raise EuterpeError(f"expected orders, got {type(orders).__name__}")
     sys.argv, sys.path = orders.argv, orders.path
     try:
-        service = Service(stream, orders)
+        service = HandlerService(stream, orders)
     except BaseException as error:  # noqa: BLE001  # importing a user's module may raise anything
         failure = failure_of(error)
         why = f"{failure.code}: {failure.message}"

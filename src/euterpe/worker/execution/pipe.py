@@ -51,7 +51,7 @@ class PipeAnswer(msgspec.Struct, frozen=True, tag_field="kind", tag="answer", om
     error: str | None = None
 
 
-class Told(msgspec.Struct, frozen=True, tag_field="kind", tag="told", omit_defaults=True):
+class ProgressMessage(msgspec.Struct, frozen=True, tag_field="kind", tag="told", omit_defaults=True):
     """News of the attempt."""
 
     number: int
@@ -94,7 +94,7 @@ class Unable(msgspec.Struct, frozen=True, tag_field="kind", tag="unable"):
 
 
 ToChild = Serve | PipeRun | PipeStop | PipeAnswer
-FromChild = Told | Logged | Spawn | Returned | Raised | Unable
+FromChild = ProgressMessage | Logged | Spawn | Returned | Raised | Unable
 
 _to_child: Final[msgspec.json.Decoder[ToChild]] = msgspec.json.Decoder(ToChild)
 _from_child: Final[msgspec.json.Decoder[FromChild]] = msgspec.json.Decoder(FromChild)

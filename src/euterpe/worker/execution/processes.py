@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.claims.exchange import Advance
+from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.errors import EuterpeError
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
@@ -30,12 +30,12 @@ from euterpe.worker.execution.pipe import (
     PipeAnswer,
     PipeRun,
     PipeStop,
+    ProgressMessage,
     Raised,
     Returned,
     Serve,
     Spawn,
     ToChild,
-    Told,
     Unable,
     read_from_child,
     to_line,
@@ -100,9 +100,9 @@ class Child:
         while True:
             message = read_from_child(await self._next_line())
             match message:
-                case Told():
-                    news = Advance(claim, message.stage, message.progress, message.message, message.checkpoint)
-                    self._answer(message.number, reporter.tell(news))
+                case ProgressMessage():
+                    update = ProgressUpdate(claim, message.stage, message.progress, message.message, message.checkpoint)
+                    self._answer(message.number, reporter.report_progress(update))
                 case Logged():
                     context.keep_line(message.line)
                 case Spawn():

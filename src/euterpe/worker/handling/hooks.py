@@ -1,4 +1,4 @@
-"""What a user hangs around the attempts of a worker: a lifespan, middleware, and who is told of errors.
+"""The user's hooks around the attempts of a worker: lifespan, middleware, error hooks.
 
 A queue without any of it pays nothing: `AttemptHooks.around` is None, and an attempt calls its handler itself.
 """
@@ -15,7 +15,7 @@ from typing import Any, Final, get_origin
 
 from euterpe.model.claims.outcome import Failed, Outcome
 from euterpe.model.errors import EuterpeError, InvalidInput
-from euterpe.worker.attempt import Around, AttemptRun, HandlerInterruption, Means, is_ctrl_c
+from euterpe.worker.attempt import Around, AttemptRun, AttemptServices, HandlerInterruption, is_ctrl_c
 from euterpe.worker.context import NO_STATE, Context
 from euterpe.worker.failures import BadPayload
 from euterpe.worker.handling.handlers import Handler, Handlers
@@ -68,8 +68,8 @@ class AttemptHooks:
             call = partial(_step, middleware, context, call)
         return await call()
 
-    async def tell(self, context: Context, error: BaseException) -> None:
-        """Whoever wants to know of errors. None of them can change what the error means for the job."""
+    async def report_error(self, context: Context, error: BaseException) -> None:
+        """Calls the error hooks. None of them can change what the error means for the job."""
         for hook in self._on_error:
             try:
                 await hook(context, error)
@@ -78,18 +78,18 @@ class AttemptHooks:
             except Exception as worse:
                 log.error("an on_error hook failed", extra={"job_id": context.job_id}, exc_info=worse)
 
-    async def _run(self, attempt: AttemptRun, means: Means) -> Outcome | None:
+    async def _run(self, attempt: AttemptRun, services: AttemptServices) -> Outcome | None:
         try:
-            call = partial(attempt.call, means, self.injected(attempt.handler))
-            outcome = attempt.outcome_of(await self.through(attempt.context, call), means.result_limit)
+            call = partial(attempt.call, services, self.injected(attempt.handler))
+            outcome = attempt.outcome_of(await self.through(attempt.context, call), services.result_limit)
         except GeneratorExit:
             raise  # Nobody runs this coroutine any more; it must not await.
         except BaseException as error:
-            if (told := _failure_in(attempt, error)) is not None:
-                await self.tell(attempt.context, told)
+            if (reported := _failure_in(attempt, error)) is not None:
+                await self.report_error(attempt.context, reported)
             raise
         if isinstance(outcome, Failed):
-            await self.tell(attempt.context, TimeoutError(outcome.failure.message))
+            await self.report_error(attempt.context, TimeoutError(outcome.failure.message))
         return outcome
 
 
@@ -134,9 +134,9 @@ def _failure_in(attempt: AttemptRun, error: BaseException) -> BaseException | No
     """What an on_error hook is told: the error itself, a TimeoutError for the execution timeout, and nothing when the
     attempt was stopped for a reason that is no failure, or its arguments are of another version."""
     if attempt.interruption is HandlerInterruption.TIMEOUT:
-        told = TimeoutError(f"the execution timeout of {attempt.stops_at - attempt.started:g} s is over")
-        told.__cause__ = error
-        return told
+        reported = TimeoutError(f"the execution timeout of {attempt.stops_at - attempt.started:g} s is over")
+        reported.__cause__ = error
+        return reported
     if attempt.interruption is not None or is_ctrl_c(error) or isinstance(error, BadPayload):
         extra = job_keys(attempt.claim.job)
         log.debug("an attempt ended without a failure; no on_error hook is told", extra=extra)

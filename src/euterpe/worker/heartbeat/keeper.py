@@ -22,8 +22,8 @@ import msgspec
 from euterpe.ports import Claims
 from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.execution.environment import for_a_lease_keeper
-from euterpe.worker.heartbeat.lease_table import FAREWELL, KeeperOrders, LeaseTable
-from euterpe.worker.heartbeat.renew import LeaseNews, beat_forever
+from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, KeeperConfig, LeaseTable
+from euterpe.worker.heartbeat.renew import LeaseChanges, renew_forever
 
 log = logging.getLogger("euterpe.worker")
 
@@ -41,13 +41,13 @@ class Reports(msgspec.Struct, frozen=True):
     lost: Report
     cancel: Report
 
-    def pass_on(self, news: LeaseNews) -> None:
-        for job_id, version in news.lost:
+    def pass_on(self, changes: LeaseChanges) -> None:
+        for job_id, version in changes.lost:
             self.lost(job_id, version)
-        for job_id, version in news.cancelled:
+        for job_id, version in changes.cancelled:
             self.cancel(job_id, version)
-        if news.trouble is not None:
-            log.warning("leases cannot be renewed just now", extra={"error_code": news.trouble})
+        if changes.trouble is not None:
+            log.warning("leases cannot be renewed just now", extra={"error_code": changes.trouble})
 
 
 class KeeperProcess(NamedTuple):
@@ -71,7 +71,7 @@ class LeaseKeeper:
         self._worker_id = worker_id
         self._lease_ttl_us = lease_ttl_us
         self._reports = reports
-        self._on_loop = LoopBeats(claims, self.table, lease_ttl_us, reports)
+        self._on_loop = LoopHeartbeats(claims, self.table, lease_ttl_us, reports)
         self._child: asyncio.subprocess.Process | None = None
         self._starting: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
@@ -124,7 +124,7 @@ class LeaseKeeper:
             env=for_a_lease_keeper(os.environ),
             start_new_session=True,
         )  # fmt: skip
-        orders = KeeperOrders(
+        config = KeeperConfig(
             self._process.url,
             self.table.descriptor,
             self.table.slots,
@@ -133,12 +133,12 @@ class LeaseKeeper:
             self._worker_id,
         )
         assert child.stdin is not None
-        child.stdin.write(msgspec.json.encode(orders) + b"\n")
+        child.stdin.write(msgspec.json.encode(config) + b"\n")
         return child
 
     async def wait_until_ready(self) -> None:
         """Until leases are renewed: one that is shorter than a process takes to start must not begin before."""
-        if self._on_loop.beating:
+        if self._on_loop.is_running:
             return
         try:
             await asyncio.wait_for(self._ready.wait(), READY_PATIENCE_S)
@@ -149,11 +149,11 @@ class LeaseKeeper:
         assert child.stdout is not None
         try:
             while line := await child.stdout.readline():
-                news = msgspec.json.decode(line, type=LeaseNews)
-                if news.trouble is None:
+                changes = msgspec.json.decode(line, type=LeaseChanges)
+                if changes.trouble is None:
                     self._ready.set()
                     self._on_loop.end()  # It renews from now on.
-                self._reports.pass_on(news)
+                self._reports.pass_on(changes)
         except Exception as error:  # a keeper that cannot be understood is of no use
             log.error("the lease keeper cannot be understood and is ended", exc_info=error)
             _kill(child)
@@ -164,14 +164,14 @@ class LeaseKeeper:
         self._closed = True
         child: asyncio.subprocess.Process | None = None
         try:
-            if (beats := self._on_loop.end()) is not None:
-                await asyncio.wait({beats}, timeout=shutdown.left_s(END_PATIENCE_S))
+            if (heartbeats := self._on_loop.end()) is not None:
+                await asyncio.wait({heartbeats}, timeout=shutdown.left_s(END_PATIENCE_S))
             if self._starting is not None:
                 await asyncio.wait({self._starting}, timeout=shutdown.left_s(END_PATIENCE_S))
             child, self._child = self._child, None
             if child is not None:
                 assert child.stdin is not None
-                child.stdin.write(FAREWELL)
+                child.stdin.write(CLEAN_EXIT)
                 child.stdin.close()  # The keeper ends when its orders' pipe does.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(child.wait(), shutdown.left_s(END_PATIENCE_S))
@@ -189,7 +189,7 @@ def _kill(child: asyncio.subprocess.Process) -> None:
         child.kill()
 
 
-class LoopBeats:
+class LoopHeartbeats:
     """Heartbeats from the worker's own loop, begun and ended at will."""
 
     def __init__(self, claims: Claims, table: LeaseTable, lease_ttl_us: int, reports: Reports) -> None:
@@ -200,13 +200,13 @@ class LoopBeats:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def beating(self) -> bool:
+    def is_running(self) -> bool:
         return self._task is not None and not self._task.done()
 
     def begin(self) -> None:
-        if not self.beating:
-            beats = beat_forever(self._claims, self._table, self._lease_ttl_us, self._hear)
-            self._task = asyncio.get_running_loop().create_task(beats)
+        if not self.is_running:
+            heartbeats = renew_forever(self._claims, self._table, self._lease_ttl_us, self._hear)
+            self._task = asyncio.get_running_loop().create_task(heartbeats)
 
     def end(self) -> asyncio.Task[None] | None:
         """Returns the task that is ending, if there is one."""
@@ -215,8 +215,8 @@ class LoopBeats:
             task.cancel()
         return task
 
-    def _hear(self, news: LeaseNews) -> bool:
-        self._reports.pass_on(news)
+    def _hear(self, changes: LeaseChanges) -> bool:
+        self._reports.pass_on(changes)
         return True
 
 
@@ -225,17 +225,17 @@ class LoopKeeper:
 
     def __init__(self, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports) -> None:
         self.table = LeaseTable(slots)
-        self._beats = LoopBeats(claims, self.table, lease_ttl_us, reports)
+        self._heartbeats = LoopHeartbeats(claims, self.table, lease_ttl_us, reports)
 
     async def ensure_running(self) -> None:
-        self._beats.begin()
+        self._heartbeats.begin()
 
     async def wait_until_ready(self) -> None:
         return None
 
     async def close(self, shutdown: ShutdownDeadline) -> None:
         try:
-            if (task := self._beats.end()) is not None:
+            if (task := self._heartbeats.end()) is not None:
                 await asyncio.wait({task}, timeout=shutdown.left_s(END_PATIENCE_S))
         finally:
             self.table.close()

@@ -20,7 +20,7 @@ from euterpe.model.job import Lease
 
 SHORT_LEASE_US: Final = 10_000_000
 """A lease below this may run out while the keeper's process starts."""
-FAREWELL: Final = b"end\n"
+CLEAN_EXIT: Final = b"end\n"
 """What a worker that ends by intent tells its keeper; one that died has told nothing."""
 _SLOT: Final = struct.Struct("<B3x36sqdq64s")
 _KEEP_UNTIL: Final = struct.Struct("<d")
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     begun: bool
 
 
-class KeeperOrders(msgspec.Struct, frozen=True):
+class KeeperConfig(msgspec.Struct, frozen=True):
     """What a keeper process is told at its start, over its standard input: no secret goes on a command line."""
 
     url: str

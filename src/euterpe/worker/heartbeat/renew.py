@@ -31,7 +31,7 @@ Name = tuple[str, int]
 """(job_id, claim_version)"""
 
 
-class LeaseNews(msgspec.Struct, frozen=True, omit_defaults=True):
+class LeaseChanges(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the heartbeats found: claims that are lost, claims that are asked to stop, and the kind of error that keeps
     leases from being renewed at all."""
 
@@ -40,15 +40,15 @@ class LeaseNews(msgspec.Struct, frozen=True, omit_defaults=True):
     trouble: str | None = None
 
 
-Hear = Callable[[LeaseNews], bool]
+Hear = Callable[[LeaseChanges], bool]
 """Told what is new; says whether it took it."""
 
 
-async def beat_forever(
+async def renew_forever(
     claims: Claims, table: LeaseTable, lease_ttl_us: int, hear: Hear, worker_pid: int | None = None
 ) -> None:
     """Renew all of them whenever a third of the shortest lease is over."""
-    told: set[Name] = set()
+    reported: set[Name] = set()
     in_trouble = False
     renewed_at = -math.inf  # Whatever was claimed while the keeper started has waited long enough.
     while True:
@@ -60,28 +60,30 @@ async def beat_forever(
             renewed_at = now
         elif now - renewed_at >= interval_s - TABLE_CHECK_S / 2:
             try:
-                beats = await claims.heartbeat([entry.lease for entry in entries], lease_ttl_us)
+                replies = await claims.heartbeat([entry.lease for entry in entries], lease_ttl_us)
             except Exception as error:  # noqa: BLE001  # whatever one beat meets, the next one must come
-                in_trouble = in_trouble or hear(LeaseNews(trouble=type(error).__name__))
+                in_trouble = in_trouble or hear(LeaseChanges(trouble=type(error).__name__))
             else:
                 in_trouble = False
                 renewed_at = now
-                lost = [_name(b.lease) for b in beats if not b.alive]
-                cancelled = [_name(b.lease) for b in beats if b.cancel_requested]
-                told = _tell(lost, cancelled, told, hear)
+                lost = [_name(b.lease) for b in replies if not b.alive]
+                cancelled = [_name(b.lease) for b in replies if b.cancel_requested]
+                reported = _report_changes(lost, cancelled, reported, hear)
         # The table is memory: looking often costs little, and finds a job with a short lease in time.
         await asyncio.sleep(min(TABLE_CHECK_S, interval_s / 2))
 
 
-def _tell(lost: list[Name], cancelled: list[Name], told: set[Name], hear: Hear) -> set[Name]:
+def _report_changes(lost: list[Name], cancelled: list[Name], reported: set[Name], hear: Hear) -> set[Name]:
     """Tell what was not told before; returns what has been told of what still holds."""
-    now_told = told & {*lost, *cancelled}
-    fresh = [(name, True) for name in lost if name not in told]
-    fresh += [(name, False) for name in cancelled if name not in told]
+    now_told = reported & {*lost, *cancelled}
+    fresh = [(name, True) for name in lost if name not in reported]
+    fresh += [(name, False) for name in cancelled if name not in reported]
     for start in range(0, len(fresh), NEWS_LIMIT):
         part = fresh[start : start + NEWS_LIMIT]
-        news = LeaseNews([name for name, is_lost in part if is_lost], [name for name, is_lost in part if not is_lost])
-        if hear(news):
+        changes = LeaseChanges(
+            [name for name, is_lost in part if is_lost], [name for name, is_lost in part if not is_lost]
+        )
+        if hear(changes):
             now_told |= {name for name, _ in part}
     return now_told
 

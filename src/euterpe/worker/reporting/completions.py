@@ -14,9 +14,9 @@ from typing import Any, Final
 from euterpe.model.claims.exchange import (
     COMPLETED,
     LEASE_TTL_US,
-    Advance,
     ClaimRequest,
     HeartbeatReply,
+    ProgressUpdate,
     Report,
     SettleResult,
 )
@@ -135,11 +135,11 @@ class HandlerCompletions:
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         return await self._claims.heartbeat(leases, lease_ttl_us)
 
-    async def lease_news(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
-        return await self._claims.lease_news(leases)
+    async def check_leases(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
+        return await self._claims.check_leases(leases)
 
-    async def advance(self, news: Sequence[Advance]) -> list[bool]:
-        return await self._claims.advance(news)
+    async def update_progress(self, updates: Sequence[ProgressUpdate]) -> list[bool]:
+        return await self._claims.update_progress(updates)
 
     async def settle(self, finished: Sequence[Report]) -> list[SettleResult]:
         if not self._committed:

@@ -1,4 +1,4 @@
-"""What a running attempt tells (stage, progress, checkpoint), written in order and one write at a time.
+"""Writes the progress of a running attempt (stage, progress, checkpoint), in order and one write at a time.
 
 A handler may report far more often than a database should be written to: what comes while a write is under way is
 merged into the next one. Stages are never merged, since each of them is a status that others are told about.
@@ -12,29 +12,29 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from euterpe.model.claims.exchange import Advance
+from euterpe.model.claims.exchange import ProgressUpdate
 
-Write = Callable[[Advance], Awaitable[None]]
+Write = Callable[[ProgressUpdate], Awaitable[None]]
 
 
-class NewsLine:
-    """The news of one attempt. Lives on the worker's loop."""
+class ProgressWriter:
+    """The progress of one attempt. Lives on the worker's loop."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
-        self._waiting: deque[tuple[Advance, list[asyncio.Future[None]]]] = deque()
+        self._waiting: deque[tuple[ProgressUpdate, list[asyncio.Future[None]]]] = deque()
         self._writer: asyncio.Task[None] | None = None
 
-    def tell(self, news: Advance) -> asyncio.Future[None]:
+    def report_progress(self, update: ProgressUpdate) -> asyncio.Future[None]:
         """Resolved when it is written; an error of the write is raised there."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[None] = loop.create_future()
-        written.add_done_callback(_looked_at)
-        if self._waiting and (merged := _merge(self._waiting[-1][0], news)) is not None:
+        written.add_done_callback(_retrieve_error)
+        if self._waiting and (merged := _merge(self._waiting[-1][0], update)) is not None:
             _, futures = self._waiting.pop()
             self._waiting.append((merged, [*futures, written]))
         else:
-            self._waiting.append((news, [written]))
+            self._waiting.append((update, [written]))
         if self._writer is None:
             self._writer = loop.create_task(self._write_all())
         return written
@@ -56,10 +56,10 @@ class NewsLine:
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                news, futures = self._waiting.popleft()
+                update, futures = self._waiting.popleft()
                 error: Exception | None = None
                 try:
-                    await self._write(news)
+                    await self._write(update)
                 except Exception as refused:  # noqa: BLE001  # whatever it was, who waits must hear of it
                     error = refused
                 except BaseException:
@@ -72,7 +72,7 @@ class NewsLine:
                 _let_go(futures)
 
 
-def _merge(earlier: Advance, later: Advance) -> Advance | None:
+def _merge(earlier: ProgressUpdate, later: ProgressUpdate) -> ProgressUpdate | None:
     """Both in one write; None when that would hide a stage."""
     if earlier.stage is not None and later.stage is not None:
         return None
@@ -99,7 +99,7 @@ def _resolve(futures: list[asyncio.Future[None]], error: Exception | None) -> No
             future.set_exception(error)
 
 
-def _looked_at(future: asyncio.Future[None]) -> None:
+def _retrieve_error(future: asyncio.Future[None]) -> None:
     # News may be let go without awaiting it; its error is then nobody's, and not worth asyncio's complaint.
     if not future.cancelled():
         future.exception()

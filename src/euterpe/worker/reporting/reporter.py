@@ -1,4 +1,4 @@
-"""The worker's reporter: where the contexts of its attempts hand in their news, from the loop or from a thread."""
+"""The worker's reporter: takes the progress of its attempts from their contexts, on the loop or from a thread."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from contextlib import suppress
 from typing import Any, Final
 
 from euterpe.model.claims.attempt_log import LINES_KEPT, LogBuffer, LogLine
-from euterpe.model.claims.exchange import Advance
+from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.claims.outcome import Outcome
 from euterpe.model.errors import EuterpeError, InvalidInput, Unsupported
 from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
 from euterpe.worker.context import NO_STATE, Context, Sent
 from euterpe.worker.reporting.completions import HandlerCompletion, HandlerCompletions
-from euterpe.worker.reporting.progress import NewsLine
+from euterpe.worker.reporting.progress import ProgressWriter
 from euterpe.worker.reporting.spawning import Spawns
 
 Spawn = Callable[[Claim, Sequence[Submission]], Awaitable[list[str]]]
 MakeSubmission = Callable[..., Submission]
 Charge = Callable[[Claim, int], Coroutine[Any, Any, None]]
 """Takes tokens from the rate of a claim's key."""
-LAST_NEWS_S: Final = 1.0
+LAST_PROGRESS_S: Final = 1.0
 
 
 class WorkerReporter:
-    """One for all attempts of a worker; a news line for each attempt that has something to say."""
+    """One for all attempts of a worker; a progress writer for each attempt that reports something."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        advance: Callable[[Advance], Awaitable[None]],
+        write_progress: Callable[[ProgressUpdate], Awaitable[None]],
         spawn: Spawn | None,
         make_submission: MakeSubmission | None,
         completions: HandlerCompletions | None = None,
@@ -41,7 +41,7 @@ class WorkerReporter:
         log_lines: int = LINES_KEPT,
     ) -> None:
         self._loop = loop
-        self._advance = advance
+        self._write_progress = write_progress
         self._spawn = spawn
         self._make_submission = make_submission
         self._completions = completions
@@ -50,17 +50,17 @@ class WorkerReporter:
         self._completing: Collection[str] = () if completions is None else completions.begun
         self.state = state
         self.log_lines = log_lines
-        self._lines: dict[str, NewsLine] = {}
+        self._lines: dict[str, ProgressWriter] = {}
         self._spawns: dict[str, Spawns] = {}
 
-    def tell(self, news: Advance) -> Sent[None]:
+    def report_progress(self, update: ProgressUpdate) -> Sent[None]:
         if self._on_loop():
-            return Sent(self._line_of(news.claim).tell(news))
+            return Sent(self._line_of(update.claim).report_progress(update))
 
-        async def tell() -> None:
-            await self._line_of(news.claim).tell(news)
+        async def report_progress() -> None:
+            await self._line_of(update.claim).report_progress(update)
 
-        return Sent(asyncio.run_coroutine_threadsafe(tell(), self._loop))
+        return Sent(asyncio.run_coroutine_threadsafe(report_progress(), self._loop))
 
     def spawn(self, claim: Claim, submission: Submission) -> Sent[str]:
         if self._spawn is None:
@@ -88,21 +88,21 @@ class WorkerReporter:
             raise Unsupported("this worker cannot complete jobs in a handler's own transaction")
 
         async def before() -> None:
-            await self._last_news(claim)
+            await self._last_progress(claim)
 
         if self._on_loop():
             return self._completions.begin(claim, connection, result, before, log)
-        if self.has_news(claim):
+        if self.has_progress(claim):
             asyncio.run_coroutine_threadsafe(before(), self._loop).result()
         return self._completions.run(claim, connection, result, log)
 
-    async def _last_news(self, claim: Claim) -> None:
+    async def _last_progress(self, claim: Claim) -> None:
         """What was told and spawned is written before the job ends. On SQLite the handler's own transaction keeps
         everybody else from writing, so the wait is short, and a child must be awaited before."""
-        if not self.has_news(claim):
+        if not self.has_progress(claim):
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_NEWS_S):
+            async with asyncio.timeout(LAST_PROGRESS_S):
                 await self.delivered(claim)
         if self.is_spawning(claim):
             raise InvalidInput("spawn", "is still under way; await ctx.spawn(...) before you begin the transaction")
@@ -129,7 +129,7 @@ class WorkerReporter:
         """What came of it, when the handler may have committed its job's end by itself."""
         return outcome if self._completions is None else await self._completions.outcome_of(claim, outcome)
 
-    def has_news(self, claim: Claim) -> bool:
+    def has_progress(self, claim: Claim) -> bool:
         """Whether something is left to be known before the attempt's outcome is."""
         if not (self._lines or self._spawns or self._completing):
             return False
@@ -155,11 +155,11 @@ class WorkerReporter:
         if self._spawns and (spawns := self._spawns.pop(claim.lease.attempt_id, None)) is not None:
             spawns.drop()
 
-    def _line_of(self, claim: Claim) -> NewsLine:
+    def _line_of(self, claim: Claim) -> ProgressWriter:
         name = claim.lease.attempt_id
         line = self._lines.get(name)
         if line is None:
-            line = self._lines[name] = NewsLine(self._advance)
+            line = self._lines[name] = ProgressWriter(self._write_progress)
         return line
 
     def _spawns_of(self, claim: Claim) -> Spawns:

@@ -1,4 +1,4 @@
-"""Telling what happened, a turn at a time: one call for all jobs of a queue and state."""
+"""Records the metrics of an exchange: one call for all jobs of a queue and state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Silent:
     def breaker_state(self, queue: str, code: int) -> None: ...
 
 
-def tell_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
+def record_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
     if isinstance(telemetry, Silent):
         return
     for queue in {claim.job.queue for claim in claims}:
@@ -40,7 +40,7 @@ def tell_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
         telemetry.claimed(queue, waits)
 
 
-def tell_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
+def record_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
     """All of them: the common turn."""
     if isinstance(telemetry, Silent):
         return
@@ -49,7 +49,7 @@ def tell_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
         telemetry.settled(queue, State.COMPLETED, len(took_s), took_s)
 
 
-def tell_settled(telemetry: Telemetry, finished: Sequence[Report], verdicts: Sequence[SettleResult]) -> int:
+def record_settled(telemetry: Telemetry, finished: Sequence[Report], verdicts: Sequence[SettleResult]) -> int:
     """Returns how many were stale."""
     ended: dict[tuple[str, str, str], list[float]] = {}
     stale = 0

@@ -71,7 +71,7 @@ def act_on_matching(
     if not yes:
         again = action is not Action.CANCEL
         counted = session.ask(lambda backend: backend.store.operations.count(search, dependents=again))
-        confirm(f"{action.capitalize()} {told_count(counted)} that match {query}{told_dependents(counted)}?", yes=False)
+        confirm(f"{action.capitalize()} {count_text(counted)} that match {query}{told_dependents(counted)}?", yes=False)
 
     async def run(backend: Backend) -> BulkOperation:
         operation = await _ordered(backend, order)
@@ -80,7 +80,7 @@ def act_on_matching(
     show_operation(session.ask(run), as_json=as_json)
 
 
-def told_count(counted: JobCount) -> str:
+def count_text(counted: JobCount) -> str:
     number = f"{counted.count:,} job{'' if counted.count == 1 else 's'}"
     return number if counted.exact else f"more than {number}"
 
@@ -145,7 +145,7 @@ class _Bar:
 
     def __enter__(self) -> Show:
         self._bars.start()
-        return lambda operation: self._bars.update(self._task, completed=operation.looked_at)
+        return lambda operation: self._bars.update(self._task, completed=operation.examined)
 
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
@@ -156,7 +156,7 @@ def show_operation(operation: BulkOperation, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(operation_document(operation)))
     else:
-        say(f"{operation.id}  {told_operation(operation)}")
+        say(f"{operation.id}  {operation_text(operation)}")
         if operation.error is not None:
             note(f"euterpe: {operation.failed:,} could not be acted on; the last one: {operation.error}")
         if operation.state is OperationState.RUNNING:
@@ -165,8 +165,8 @@ def show_operation(operation: BulkOperation, *, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def told_operation(operation: BulkOperation) -> str:
-    counted = told_count(JobCount(operation.total, operation.total_exact))
+def operation_text(operation: BulkOperation) -> str:
+    counted = count_text(JobCount(operation.total, operation.total_exact))
     parts = [f"{operation.action} {operation.state}: {operation.done:,} of {counted} done"]
     if operation.dependents:
         parts.append(f"{operation.dependents:,} that ended because of them")

@@ -6,7 +6,7 @@ from typing import Final
 
 from euterpe.model.diagnosis.facts import AccountFacts
 from euterpe.model.diagnosis.finding import Check, Complaint, error, warning
-from euterpe.service.doctor.wording import DAY_US, listed, told
+from euterpe.service.doctor.wording import DAY_US, age_text, listed
 
 SOON_US: Final = 14 * DAY_US
 
@@ -15,7 +15,7 @@ def expiring_keys(facts: AccountFacts) -> Complaint | None:
     soon = sorted((k for k in facts.expiring if k.expires_in_us < SOON_US), key=lambda key: key.expires_in_us)
     if not soon:
         return None
-    names = listed([f"{key.prefix} of {key.requester} (in {told(key.expires_in_us)})" for key in soon])
+    names = listed([f"{key.prefix} of {key.requester} (in {age_text(key.expires_in_us)})" for key in soon])
     return warning(f"API keys expire soon: {names}", f"euterpe keys rotate {soon[0].prefix}")
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from euterpe.model.diagnosis.facts import JobFacts, WaitingType
 from euterpe.model.diagnosis.finding import Check, Complaint, error, warning
-from euterpe.service.doctor.wording import DAY_US, HOUR_US, MINUTE_US, listed, told
+from euterpe.service.doctor.wording import DAY_US, HOUR_US, MINUTE_US, age_text, listed
 
 IDLE_US: Final = 2 * MINUTE_US
 """Longer than a worker takes to start, and to notice a job."""
@@ -19,7 +19,7 @@ BAD_RATE: Final = 0.2
 def expired_leases(facts: JobFacts) -> Complaint | None:
     if not facts.expired_leases:
         return None
-    age = told(facts.oldest_expired_us)
+    age = age_text(facts.oldest_expired_us)
     return error(
         f"{facts.expired_leases:,} running jobs lost their worker, the first {age} ago, and nobody takes them back",
         "start a worker, or `euterpe --role=outbox`: every such process sweeps",
@@ -29,7 +29,7 @@ def expired_leases(facts: JobFacts) -> Complaint | None:
 def overdue(facts: JobFacts) -> Complaint | None:
     if not facts.overdue:
         return None
-    age = told(facts.oldest_overdue_us)
+    age = age_text(facts.oldest_overdue_us)
     return error(
         f"{facts.overdue:,} delayed or retrying jobs are due, the first for {age}, and nobody schedules them",
         "start a worker, or `euterpe --role=outbox`: every such process sweeps",
@@ -41,7 +41,7 @@ def workers(facts: JobFacts) -> Complaint | None:
     if oldest < IDLE_US or facts.workers or any(not worker.facts.stopping for worker in facts.alive):
         return None
     return error(
-        f"jobs have waited for {told(oldest)}, and no worker is alive", "start one: euterpe worker myapp:queue"
+        f"jobs have waited for {age_text(oldest)}, and no worker is alive", "start one: euterpe worker myapp:queue"
     )
 
 
@@ -86,7 +86,7 @@ def queue_age(facts: JobFacts) -> Complaint | None:
     if not late:
         return None
     return warning(
-        f"jobs at the front of {listed(late)} have waited for more than {told(OLD_US)}: more comes than is done",
+        f"jobs at the front of {listed(late)} have waited for more than {age_text(OLD_US)}: more comes than is done",
         "add workers or --concurrency; `euterpe stats` shows rates, `euterpe jobs why ID` one job's reason",
     )
 
@@ -94,7 +94,7 @@ def queue_age(facts: JobFacts) -> Complaint | None:
 def parked(facts: JobFacts) -> Complaint | None:
     if facts.oldest_parked_us < HOUR_US:
         return None
-    age = told(facts.oldest_parked_us)
+    age = age_text(facts.oldest_parked_us)
     return warning(
         f"{facts.parked:,} jobs wait for a slot of their concurrency key, the first for {age}",
         "`euterpe jobs why ID` names who holds the key; raise concurrency_limit if it is too low",
@@ -105,7 +105,7 @@ def pauses(facts: JobFacts) -> Complaint | None:
     held = [p for p in facts.pauses if p.waiting or p.age_us > DAY_US]
     if not held:
         return None
-    names = listed([f"{p.kind} {p.name} (for {told(p.age_us)}, {p.waiting:,} jobs wait)" for p in held])
+    names = listed([f"{p.kind} {p.name} (for {age_text(p.age_us)}, {p.waiting:,} jobs wait)" for p in held])
     return warning(f"paused: {names}", f"if that is over: euterpe resume --{held[0].kind} {held[0].name}")
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from euterpe.model.diagnosis.facts import PostgresFacts
 from euterpe.model.diagnosis.finding import Check, Complaint, error, warning
-from euterpe.service.doctor.wording import HOUR_US, MINUTE_US, listed, told
+from euterpe.service.doctor.wording import HOUR_US, MINUTE_US, age_text, listed
 
 OLDEST: Final = 140000
 LONG_US: Final = 5 * MINUTE_US
@@ -72,7 +72,7 @@ def long_transactions(facts: PostgresFacts) -> Complaint | None:
     if facts.longest_transaction_us < LONG_US:
         return None
     complain = error if facts.longest_transaction_us > HOUR_US else warning
-    age = told(facts.longest_transaction_us)
+    age = age_text(facts.longest_transaction_us)
     return complain(
         f"a transaction is open for {age} (backend {facts.longest_transaction}): it holds "
         "rows, and keeps vacuum from removing what the queue leaves behind",

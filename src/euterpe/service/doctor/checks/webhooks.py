@@ -6,7 +6,7 @@ from typing import Final
 
 from euterpe.model.diagnosis.facts import OutboxFacts
 from euterpe.model.diagnosis.finding import Check, Complaint, warning
-from euterpe.service.doctor.wording import MINUTE_US, listed, told
+from euterpe.service.doctor.wording import MINUTE_US, age_text, listed
 
 LATE_US: Final = 15 * MINUTE_US
 SEVERAL: Final = 5
@@ -35,7 +35,7 @@ def backlog(facts: OutboxFacts) -> Complaint | None:
     if facts.oldest_waiting_us < LATE_US:
         return None
     return warning(
-        f"the oldest webhook event has waited for {told(facts.oldest_waiting_us)}",
+        f"the oldest webhook event has waited for {age_text(facts.oldest_waiting_us)}",
         "start a process that delivers (`euterpe --role=outbox`), or raise outbox.concurrency",
     )
 

@@ -1,6 +1,6 @@
 -- Renew leases up to their deadline, and say that their workers live. ARGV: now, ttl, its milliseconds, defaults, leases.
 local now = time_us(ARGV[1])
-local ttl, beat_ms = tonumber(ARGV[2]), ARGV[3]
+local ttl, heartbeat_key_ms = tonumber(ARGV[2]), ARGV[3]
 local VISIBILITY, TIMEOUT, OVERRUN = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local answers, workers = {}, {}
 for i = 7, #ARGV, 2 do
@@ -19,5 +19,5 @@ for i = 7, #ARGV, 2 do
   end
   table.insert(answers, answer)
 end
-for worker in pairs(workers) do redis.call('SET', heartbeat_of(worker), whole(now + ttl), 'PX', beat_ms) end
+for worker in pairs(workers) do redis.call('SET', heartbeat_of(worker), whole(now + ttl), 'PX', heartbeat_key_ms) end
 return answers

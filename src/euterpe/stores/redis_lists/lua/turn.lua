@@ -154,7 +154,7 @@ end
 if worker == '' or is_refused then return finish() end
 total = limit + tonumber(take())
 
-local ttl, beat_ms = tonumber(take()), take()
+local ttl, heartbeat_key_ms = tonumber(take()), take()
 local VISIBILITY, TIMEOUT, OVERRUN = tonumber(take()), tonumber(take()), tonumber(take())
 local foreign_type, foreign_lifetime = take(), tonumber(take())
 local wanted, any_type, short = {}, true, {}
@@ -309,7 +309,7 @@ for _ = 1, tonumber(take()) do
   end
 end
 if #claims > 0 then
-  redis.call('SET', heartbeat_of(worker), whole(now + ttl), 'PX', beat_ms)
+  redis.call('SET', heartbeat_of(worker), whole(now + ttl), 'PX', heartbeat_key_ms)
   redis.call('SADD', PREFIX .. ':workers', worker)
 end
 return finish()

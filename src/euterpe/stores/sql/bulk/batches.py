@@ -21,7 +21,6 @@ from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.replay import replay_of
 from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, Submission, check
 from euterpe.stores.sql.jobs import settle
-from euterpe.stores.sql.jobs import submit as jobs_submit
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST
 from euterpe.stores.sql.maintenance.replay import ended_by_another, replay_held
@@ -29,6 +28,7 @@ from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.reads.matching import Matching, matching
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
+from euterpe.stores.sql.submitting import submit as jobs_submit
 
 LOCK_WAIT_MS = 1000
 """For jobs that somebody holds: then the batch is left for the next time."""

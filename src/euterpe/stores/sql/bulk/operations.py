@@ -14,7 +14,7 @@ from euterpe.model.reading.views import Search
 from euterpe.ports import OPERATIONS_CHANNEL, Telemetry, Wakeups
 from euterpe.stores.sql.bulk import batches, orders
 from euterpe.stores.sql.engine import Engine, LockTimeout
-from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.reads.matching import Matching, count, count_with_dependents
 
@@ -36,10 +36,10 @@ class Operations:
     batch: ClassVar[int] = BATCH
 
     def __init__(
-        self, engine: Engine, ends: EndReports, payload_limit: int, telemetry: Reporting, wakeups: Waking
+        self, engine: Engine, end_reporter: EndReporter, payload_limit: int, telemetry: Reporting, wakeups: Waking
     ) -> None:
         self._engine = engine
-        self._ends = ends
+        self._end_reporter = end_reporter
         self._payload_limit = payload_limit
         self._telemetry = telemetry
         self._wakeups = wakeups
@@ -108,7 +108,7 @@ class Operations:
 
     async def _act(self, operation: BulkOperation, found: Matching) -> BulkProgress | None:
         family = self._engine.family
-        progress = await self._ends.write(
+        progress = await self._end_reporter.write(
             lambda: batches.act(operation, found, family, self._payload_limit), EndedBy.OPERATOR
         )
         telemetry = self._telemetry()

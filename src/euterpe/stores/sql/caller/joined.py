@@ -18,7 +18,7 @@ from euterpe.model.errors import InvalidInput, SchemaMismatch, StaleLease
 from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, to_the_end
 from euterpe.stores.sql.caller.target import Target
-from euterpe.stores.sql.json_rows import rows_of, unfold
+from euterpe.stores.sql.json_rows import rows_of, unpack_rows
 from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
 from euterpe.stores.sql.statements import Family, Text, text_of
 
@@ -166,8 +166,8 @@ class Joined(ABC):
                 rows: list[Row] = []
                 for call in self.bind(statement, home):
                     rows += yield call
-                if self.family == "sqlite" and (folded := text_of("sqlite", statement.name).folded) is not None:
-                    rows = unfold(rows[0][0], folded)
+                if self.family == "sqlite" and (packed := text_of("sqlite", statement.name).packed) is not None:
+                    rows = unpack_rows(rows[0][0], packed)
                 statement = program.send(rows)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any

@@ -15,7 +15,7 @@ from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import URGENCY, jobs_from, limit_key_of
 from euterpe.stores.sql.statements import Family
 
-FOLDED_LIMIT: Final = 8_000_000
+PACKED_LIMIT: Final = 8_000_000
 """Jobs with more bytes than this in all are fetched row by row: SQLite has a limit for one value."""
 
 
@@ -78,7 +78,7 @@ def _take_in_steps(request: ClaimRequest, queue: str) -> Program[list[Row]]:
     if seqs == "[]":
         return []
     yield one("take", seqs=seqs, worker_id=request.worker_id, lease_ttl_us=request.lease_ttl_us)
-    rows = yield one("taken" if size < FOLDED_LIMIT else "taken_large", seqs=seqs)
+    rows = yield one("taken" if size < PACKED_LIMIT else "taken_large", seqs=seqs)
     return rows
 
 

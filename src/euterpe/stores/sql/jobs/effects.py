@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest
+from euterpe.model.events.callback_events import has_event_in
 from euterpe.model.events.event import event_of, has_event
-from euterpe.model.events.names import has_event_in
 from euterpe.model.failures.failure import Category, Failure, unprocessable
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move

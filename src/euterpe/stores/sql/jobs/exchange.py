@@ -1,7 +1,7 @@
-"""A busy worker's turn: settle what is over and claim the next, with one commit for both.
+"""A worker's exchange with the store: settle the attempts that ended and claim the next jobs, in one commit.
 
-The common turn, plain jobs that completed, is one statement on Postgres, one round trip instead of four, and a short
-way of few statements on SQLite. Whatever these leave undone goes the general way.
+The fast path, for simple jobs that completed, is one statement on Postgres (one round trip instead of four) and few
+statements on SQLite. What it leaves undone goes by the full path.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine, LockTimeout
 from euterpe.stores.sql.jobs.claim import claim
-from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
-from euterpe.stores.sql.jobs.fast_path import Endings, PlainCompletions, PlainLines
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
 from euterpe.stores.sql.jobs.settle import (
     HELD_WAIT_MS,
     LOCKED,
@@ -31,10 +30,11 @@ from euterpe.stores.sql.jobs.settle import (
     settle_held,
     settle_or_confirm,
 )
+from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import URGENCY, taken_from
 
-Turn = tuple[list[SettledAs], list[Claim]]
+ExchangeResult = tuple[list[SettledAs], list[Claim]]
 """What each settlement made of its job, and what was claimed."""
 NOTHING: Final = ClaimRequest(worker_id="", limit=0)
 FRONT: Final = 4
@@ -49,19 +49,19 @@ many for long, and each try would cost LOCK_WAIT_MS for nothing."""
 
 
 class Exchange:
-    """Takes turns on one engine; remembers which queues lately had jobs that need more than the one statement."""
+    """Exchanges on one engine; remembers which queues lately had jobs that need more than the one statement."""
 
-    def __init__(self, engine: Engine, ends: EndReports) -> None:
+    def __init__(self, engine: Engine, end_reporter: EndReporter) -> None:
         self._engine = engine
-        self._ends = ends
-        self._lines = PlainLines()
+        self._end_reporter = end_reporter
+        self._fast_path = FastPathQueues()
         self._rows_are_held_until = 0.0
 
-    async def take(self, endings: Endings, request: ClaimRequest | None) -> Turn:
+    async def run(self, batch: SettleBatch, request: ClaimRequest | None) -> ExchangeResult:
         """A turn that claims waits for no row that somebody holds; one that only settles waits a moment."""
-        states, claims = await self._take(endings, request)
+        states, claims = await self._run(batch, request)
         if request is None and LOCKED in states:
-            await self._settle_held(endings.settlements, states)
+            await self._settle_held(batch.settlements, states)
         return states, claims
 
     async def _settle_held(self, settlements: Sequence[Settlement], states: list[SettledAs]) -> None:
@@ -84,89 +84,91 @@ class Exchange:
         family = self._engine.family
         if wait_ms > 0:
             with suppress(LockTimeout):
-                return await self._ends.write(lambda: settle_held(held, family, wait_ms), EndedBy.WORKER)
+                return await self._end_reporter.write(lambda: settle_held(held, family, wait_ms), EndedBy.WORKER)
         # The first was held for all that time; the others may have been let go.
-        return await self._ends.write(lambda: settle_or_confirm(held, family), EndedBy.WORKER)
+        return await self._end_reporter.write(lambda: settle_or_confirm(held, family), EndedBy.WORKER)
 
-    async def _take(self, endings: Endings, request: ClaimRequest | None) -> Turn:
-        plain = endings.plain
-        if plain is None or self._engine.family != "postgres" or not self._may_claim_briefly(request):
-            return await self._take_all(endings, request, plain)
-        if plain and monotonic() < self._rows_are_held_until:
-            return await self._take_all(endings, request, None)
+    async def _run(self, batch: SettleBatch, request: ClaimRequest | None) -> ExchangeResult:
+        simple = batch.simple
+        if simple is None or self._engine.family != "postgres" or not self._may_claim_fast(request):
+            return await self._run_full_path(batch, request, simple)
+        if simple and monotonic() < self._rows_are_held_until:
+            return await self._run_full_path(batch, request, None)
         try:
-            done = await self._engine.write_one(lambda: brief(plain, request or NOTHING))
+            done = await self._engine.write_one(lambda: fast_exchange(simple, request or NOTHING))
         except LockTimeout:
-            states, claims = await self._take_all(endings, request, None)
+            states, claims = await self._run_full_path(batch, request, None)
             if LOCKED in states:
                 self._rows_are_held_until = monotonic() + FULL_PATH_S
             return states, claims
-        if done.settled is None and done.line_was_plain:
-            return [State.COMPLETED] * len(endings), done.claims
-        return await self._take_rest(endings, done, request)
+        if done.settled is None and done.was_simple:
+            return [State.COMPLETED] * len(batch), done.claims
+        return await self._run_rest(batch, done, request)
 
-    async def _take_rest(self, endings: Endings, done: Brief, request: ClaimRequest | None) -> Turn:
+    async def _run_rest(self, batch: SettleBatch, done: FastPathResult, request: ClaimRequest | None) -> ExchangeResult:
         """What the one statement left goes the full path."""
         if request is not None:
-            if not done.line_was_plain:
-                self._lines.was_not(request)
+            if not done.was_simple:
+                self._fast_path.exclude(request)
             # What is settled now may release what this worker can take at once.
             rest = request.after(len(done.claims))
             request = rest if rest.total else None
-        states: list[SettledAs] = [State.COMPLETED] * len(endings)
+        states: list[SettledAs] = [State.COMPLETED] * len(batch)
         left: list[int] = []
         if done.settled is not None:
-            settlements = endings.settlements
+            settlements = batch.settlements
             left = [i for i, s in enumerate(settlements) if (s.job_id, s.claim_version) not in done.settled]
-        found, claims = await self._write([endings.settlements[i] for i in left] if left else [], request)
+        found, claims = await self._write([batch.settlements[i] for i in left] if left else [], request)
         for i, state in zip(left, found, strict=True):
             states[i] = state
         return states, done.claims + claims
 
-    async def _take_all(self, endings: Endings, request: ClaimRequest | None, plain: PlainCompletions | None) -> Turn:
-        if plain is None or self._engine.family == "postgres":
-            return await self._write(endings.settlements, request, keyed=endings.have_keys)
+    async def _run_full_path(
+        self, batch: SettleBatch, request: ClaimRequest | None, simple: SimpleCompletions | None
+    ) -> ExchangeResult:
+        if simple is None or self._engine.family == "postgres":
+            return await self._write(batch.settlements, request, keyed=batch.have_keys)
 
-        def program() -> Program[Turn]:
-            states: list[SettledAs] = [State.COMPLETED] * len(endings)
-            if not (yield from complete_plain(plain)):
-                states = yield from settle_or_confirm(endings.settlements, "sqlite")
+        def program() -> Program[ExchangeResult]:
+            states: list[SettledAs] = [State.COMPLETED] * len(batch)
+            if not (yield from complete_simple(simple)):
+                states = yield from settle_or_confirm(batch.settlements, "sqlite")
             claims = (yield from claim(request, "sqlite")) if request is not None else []
             return states, claims
 
-        return self._saw(request, await self._ends.write(program, EndedBy.WORKER))
+        return self._observe(request, await self._end_reporter.write(program, EndedBy.WORKER))
 
     async def _write(
         self, settlements: Sequence[Settlement], request: ClaimRequest | None, *, keyed: bool = False
-    ) -> Turn:
+    ) -> ExchangeResult:
         family = self._engine.family
 
-        def program() -> Program[Turn]:
+        def program() -> Program[ExchangeResult]:
             states = yield from settle_or_confirm(settlements, family)
             claims = (yield from claim(request, family, may_wait=not keyed)) if request is not None else []
             return states, claims
 
-        return self._saw(request, await self._ends.write(program, EndedBy.WORKER))
+        return self._observe(request, await self._end_reporter.write(program, EndedBy.WORKER))
 
-    def _saw(self, request: ClaimRequest | None, turn: Turn) -> Turn:
+    def _observe(self, request: ClaimRequest | None, exchanged: ExchangeResult) -> ExchangeResult:
         if request is not None:
-            self._lines.saw(request, turn[1])
-        return turn
+            self._fast_path.observe(request, exchanged[1])
+        return exchanged
 
-    def _may_claim_briefly(self, request: ClaimRequest | None) -> bool:
-        return request is None or self._lines.may_be(request)
+    def _may_claim_fast(self, request: ClaimRequest | None) -> bool:
+        return request is None or self._fast_path.allows(request)
 
 
-class Brief(msgspec.Struct, frozen=True):
+class FastPathResult(msgspec.Struct, frozen=True):
     """What the one statement did, and what it left."""
 
     claims: list[Claim]
     settled: set[ClaimKey] | None
     """Which were settled; None: all."""
-    line_was_plain: bool
+    was_simple: bool
 
 
-def brief(completions: PlainCompletions, request: ClaimRequest) -> Program[Brief]:
+def fast_exchange(completions: SimpleCompletions, request: ClaimRequest) -> Program[FastPathResult]:
     # Lists as one text each: the driver looks at every element of an array three times, in Python.
     results = list(completions.results)
     alike = bool(results) and results.count(results[0]) == len(results)
@@ -186,16 +188,16 @@ def brief(completions: PlainCompletions, request: ClaimRequest) -> Program[Brief
         lease_ttl_us=request.lease_ttl_us,
         wait_ms=LOCK_WAIT_MS,
     )
-    count, ids, versions, line_was_plain = rows[0][:FRONT]
+    count, ids, versions, was_simple = rows[0][:FRONT]
     settled = set(zip(ids or (), versions or (), strict=True)) if count < len(completions) else None
     worker_id, ttl_us = request.worker_id, request.lease_ttl_us
     jobs = [taken_from(row[FRONT:], worker_id, ttl_us) for row in rows if row[FRONT] is not None]
     jobs.sort(key=URGENCY)
     claims = [Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0)) for job in jobs]
-    return Brief(claims, settled, line_was_plain is not False)
+    return FastPathResult(claims, settled, was_simple is not False)
 
 
-def complete_plain(completions: PlainCompletions) -> Program[bool]:
+def complete_simple(completions: SimpleCompletions) -> Program[bool]:
     """End plain jobs on SQLite; whether that was all of them. What it left, `settle_or_confirm` finds and confirms."""
     if not completions:
         return True
@@ -204,7 +206,7 @@ def complete_plain(completions: PlainCompletions) -> Program[bool]:
         id=completions.ids,
         claim_version=completions.claim_versions,
         result=completions.results,
-        plain=[True] * len(completions),
+        simple=[True] * len(completions),
     )
     ((written,),) = yield one("changes")
     return bool(written == len(completions))

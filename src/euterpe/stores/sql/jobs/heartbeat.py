@@ -1,4 +1,4 @@
-"""Keeping a claim alive and telling how far it got."""
+"""Heartbeats of claims, and their progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from euterpe.model.claims.exchange import Advance, HeartbeatReply
+from euterpe.model.claims.exchange import HeartbeatReply, ProgressUpdate
 from euterpe.model.job import JobRow, Lease
 from euterpe.model.reading.readable import unreadable_columns
 from euterpe.model.state import State, check_advance
@@ -45,9 +45,9 @@ def heartbeat_of_held(lease: Lease, lease_ttl_us: int) -> Program[HeartbeatReply
     return beat
 
 
-def lease_news(leases: Sequence[Lease]) -> Program[list[HeartbeatReply]]:
+def check_leases(leases: Sequence[Lease]) -> Program[list[HeartbeatReply]]:
     """As a heartbeat answers, but nothing is renewed."""
-    rows = yield one("lease_news", ids=[lease.job_id for lease in leases])
+    rows = yield one("check_leases", ids=[lease.job_id for lease in leases])
     held = {(row[0], row[1]): (row[2], bool(row[3]), False) for row in rows}
     return [
         HeartbeatReply(lease, False) if found is None else HeartbeatReply(lease, True, *found)
@@ -56,15 +56,15 @@ def lease_news(leases: Sequence[Lease]) -> Program[list[HeartbeatReply]]:
     ]
 
 
-def advance(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[list[bool]]:
+def update_progress(updates: Sequence[ProgressUpdate], ordinals: Sequence[int | None]) -> Program[list[bool]]:
     """Write news in order. A stage that would move back raises, and then nothing of the batch is written."""
-    transitions = yield from _check_stages([n for n in news if n.stage is not None])
-    written = [False] * len(news)
-    for turn in _turns(news):
-        jobs = yield from _write_news([news[i] for i in turn], [ordinals[i] for i in turn])
+    transitions = yield from _check_stages([n for n in updates if n.stage is not None])
+    written = [False] * len(updates)
+    for turn in _turns(updates):
+        jobs = yield from _write_updates([updates[i] for i in turn], [ordinals[i] for i in turn])
         moved = []
         for i in turn:
-            job = jobs.get(_key(news[i]))
+            job = jobs.get(_key(updates[i]))
             written[i] = job is not None
             if job is not None and job.transitions > transitions.get(job.id, job.transitions):
                 # A stage move is a status of its own at the edge; mere progress is not worth an event.
@@ -74,15 +74,15 @@ def advance(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[
     return written
 
 
-def _key(n: Advance) -> tuple[str, int]:
+def _key(n: ProgressUpdate) -> tuple[str, int]:
     return n.claim.job.id, n.claim.job.claim_version
 
 
-def _turns(news: Sequence[Advance]) -> list[list[int]]:
+def _turns(updates: Sequence[ProgressUpdate]) -> list[list[int]]:
     """One statement changes a row once, so several news of one claim take several turns."""
     turns: list[list[int]] = []
     seen: Counter[tuple[str, int]] = Counter()
-    for i, n in enumerate(news):
+    for i, n in enumerate(updates):
         turn = seen[_key(n)]
         seen[_key(n)] += 1
         if turn == len(turns):
@@ -91,7 +91,7 @@ def _turns(news: Sequence[Advance]) -> list[list[int]]:
     return turns
 
 
-def _check_stages(staged: Sequence[Advance]) -> Program[dict[str, int]]:
+def _check_stages(staged: Sequence[ProgressUpdate]) -> Program[dict[str, int]]:
     """Check stage moves against the rows and not against what the worker saw at its claim; returns how many
     transitions each job has had."""
     if not staged:
@@ -108,15 +108,17 @@ def _check_stages(staged: Sequence[Advance]) -> Program[dict[str, int]]:
     return {job.id: job.transitions for job in jobs.values()}
 
 
-def _write_news(news: Sequence[Advance], ordinals: Sequence[int | None]) -> Program[dict[tuple[str, int], JobRow]]:
+def _write_updates(
+    updates: Sequence[ProgressUpdate], ordinals: Sequence[int | None]
+) -> Program[dict[tuple[str, int], JobRow]]:
     rows = yield each(
         "advance",
-        id=[n.claim.job.id for n in news],
-        claim_version=[n.claim.job.claim_version for n in news],
-        stage=[n.stage for n in news],
+        id=[n.claim.job.id for n in updates],
+        claim_version=[n.claim.job.claim_version for n in updates],
+        stage=[n.stage for n in updates],
         stage_ordinal=list(ordinals),
-        progress=[n.progress for n in news],
-        progress_message=[n.message for n in news],
-        checkpoint=[n.checkpoint for n in news],
+        progress=[n.progress for n in updates],
+        progress_message=[n.message for n in updates],
+        checkpoint=[n.checkpoint for n in updates],
     )
     return {(job.id, job.claim_version): job for job in jobs_from(rows)}

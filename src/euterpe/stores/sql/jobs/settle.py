@@ -81,7 +81,7 @@ def _complete(settlements: Sequence[Settlement]) -> Each:
         id=[s.job_id for s in settlements],
         claim_version=[s.claim_version for s in settlements],
         result=[s.result for s in settlements],
-        plain=[False] * len(settlements),
+        simple=[False] * len(settlements),
     )
 
 

@@ -14,14 +14,14 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Claim
 from euterpe.model.reading.readable import columns_not_json, unreadable_columns
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
 from euterpe.stores.sql.jobs.settle import settle
 
 log = logging.getLogger("euterpe.store")
 
 
 async def without_unreadable(
-    engine: Engine, reports: EndReports, claims: list[Claim], *, sent_as_json: bool = False
+    engine: Engine, reports: EndReporter, claims: list[Claim], *, sent_as_json: bool = False
 ) -> list[Claim]:
     """The claims that can be worked on. The others are dead-lettered, fenced by their claim."""
     suspects = [
@@ -39,7 +39,7 @@ async def without_unreadable(
     return [c for c in claims if id(c) not in unreadable]
 
 
-async def _end(unreadable: Sequence[tuple[Claim, list[str]]], engine: Engine, reports: EndReports) -> None:
+async def _end(unreadable: Sequence[tuple[Claim, list[str]]], engine: Engine, reports: EndReporter) -> None:
     for claim, _ in unreadable:
         said = {"job_id": claim.job.id, "claim_version": claim.job.claim_version, "queue": claim.job.queue}
         log.error("the stored row of a job cannot be read; it goes to the dead letter", extra=said)

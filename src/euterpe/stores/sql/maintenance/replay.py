@@ -21,10 +21,10 @@ from euterpe.model.submitting.replay import replay_of
 from euterpe.model.submitting.replayed import REPLAY_KEY, Replayed
 from euterpe.model.submitting.submission import Submission, check, idempotency_scope
 from euterpe.stores.sql.jobs.effects import insert_events
-from euterpe.stores.sql.jobs.submit import submit
 from euterpe.stores.sql.maintenance.operator import hold
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import job_from, jobs_from
+from euterpe.stores.sql.submitting.submit import submit
 
 DEPENDENCY_ENDED: Final = "dependency_ended"
 

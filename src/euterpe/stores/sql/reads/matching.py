@@ -11,7 +11,7 @@ from euterpe.model.reading.job_query import SCAN_LIMIT
 from euterpe.model.reading.views import PAGE_BYTES, Search
 from euterpe.model.state import TERMINAL, State
 from euterpe.stores.sql.program import Program, Row, one
-from euterpe.stores.sql.reads.scan import NEWEST, Stretch, places_of_id, stretch_of
+from euterpe.stores.sql.reads.scan import NEWEST, ScanRange, places_of_id, scan_range_of
 from euterpe.stores.sql.reads.search import check_search, criteria
 
 
@@ -29,10 +29,12 @@ def matching(query: Search, before: int, limit: int) -> Program[Matching]:
         rows: list[Row] = []
         for place in (yield from places_of_id(query.text)):
             if place < before:
-                rows += yield one(_statement(query), **criteria(query, Stretch(place + 1, place, more=False)), limit=1)
+                rows += yield one(
+                    _statement(query), **criteria(query, ScanRange(place + 1, place, more=False)), limit=1
+                )
         if rows:
             return Matching([row[1] for row in rows], [row[0] for row in rows], None)
-    stretch = yield from stretch_of(query, before)
+    stretch = yield from scan_range_of(query, before)
     rows = yield one(_statement(query), **criteria(query, stretch, query.text), limit=limit)
     cut = _of_bearable_size(rows)
     if cut and (len(cut) < len(rows) or len(rows) == limit):
@@ -64,7 +66,7 @@ def count(query: Search) -> Program[JobCount]:
             return JobCount(len(found.ids), exact=True)
     total, before = 0, NEWEST
     for _ in range(LOOKED_AT // SCAN_LIMIT):
-        stretch = yield from stretch_of(query, before)
+        stretch = yield from scan_range_of(query, before)
         ((more,),) = yield one(
             f"count_{_statement(query)}", **criteria(query, stretch, query.text), limit=COUNTED + 1 - total
         )

@@ -21,7 +21,7 @@ ALIKE: Final = 20
 _BEGINNING: Final = re.compile(r"[0-9a-f]{8,32}", re.ASCII)
 
 
-class Stretch(NamedTuple):
+class ScanRange(NamedTuple):
     """Places to look at: below `before`, down to and with `down_to`. `more`: there may be others below."""
 
     before: int
@@ -29,12 +29,12 @@ class Stretch(NamedTuple):
     more: bool
 
 
-def stretch_of(query: Search, before: int) -> Program[Stretch]:
+def scan_range_of(query: Search, before: int) -> Program[ScanRange]:
     down_to, before = yield from _created_between(query, before)
     if query.fingerprint is not None:
-        return Stretch(before, down_to, more=False)  # Failures of one cause have an index of their own.
+        return ScanRange(before, down_to, more=False)  # Failures of one cause have an index of their own.
     if query.scan_limit is None:
-        return Stretch(before, down_to, more=False)
+        return ScanRange(before, down_to, more=False)
     edge: int | None
     if query.state is None:
         newest = yield from _newest_below(before)
@@ -44,7 +44,7 @@ def stretch_of(query: Search, before: int) -> Program[Stretch]:
     else:
         rows = yield one("scan_edge", state=query.state, before=before, skip=query.scan_limit)
         edge = rows[0][0] if rows and rows[0][0] >= down_to else None
-    return Stretch(before, down_to, more=False) if edge is None else Stretch(before, edge + 1, more=True)
+    return ScanRange(before, down_to, more=False) if edge is None else ScanRange(before, edge + 1, more=True)
 
 
 def _created_between(query: Search, before: int) -> Program[tuple[int, int]]:

@@ -16,7 +16,7 @@ from euterpe.model.state import State
 from euterpe.model.submitting.submission import KEY_LIMIT, NAME_LIMIT, check_text
 from euterpe.stores.sql.maintenance.operator import found, possible_id
 from euterpe.stores.sql.program import One, Program, one
-from euterpe.stores.sql.reads.scan import ALL_STATES, NEWEST, Stretch, places_of_id, stretch_of
+from euterpe.stores.sql.reads.scan import ALL_STATES, NEWEST, ScanRange, places_of_id, scan_range_of
 from euterpe.stores.sql.rows import jobs_from
 
 LOOKED_AT: Final = 1000
@@ -81,10 +81,10 @@ def search(query: Search) -> Program[SearchPage]:
         found: list[JobRow] = []
         for place in places:
             if place < before:
-                found += (yield from _page(query, Stretch(place + 1, place, more=False))).jobs
+                found += (yield from _page(query, ScanRange(place + 1, place, more=False))).jobs
         if found:
             return SearchPage(found, None)
-    return (yield from _page(query, (yield from stretch_of(query, before)), correlation_id=query.text))
+    return (yield from _page(query, (yield from scan_range_of(query, before)), correlation_id=query.text))
 
 
 def check_search(query: Search) -> None:
@@ -102,7 +102,7 @@ def check_search(query: Search) -> None:
     _parse_cursor(query.cursor)
 
 
-def _page(query: Search, stretch: Stretch, correlation_id: str | None = None) -> Program[SearchPage]:
+def _page(query: Search, stretch: ScanRange, correlation_id: str | None = None) -> Program[SearchPage]:
     rows = yield one(
         "search" if query.fingerprint is None else "search_group",
         **criteria(query, stretch, correlation_id),
@@ -115,7 +115,7 @@ def _page(query: Search, stretch: Stretch, correlation_id: str | None = None) ->
     return SearchPage(page, str(stretch.down_to) if stretch.more else None)
 
 
-def criteria(query: Search, stretch: Stretch, correlation_id: str | None = None) -> dict[str, object]:
+def criteria(query: Search, stretch: ScanRange, correlation_id: str | None = None) -> dict[str, object]:
     """What every statement that finds jobs by a query asks for."""
     asked: dict[str, object] = {
         "states": ALL_STATES if query.state is None else [query.state],

@@ -14,7 +14,7 @@ from typing import Final
 import apsw
 
 from euterpe.ports import Clock
-from euterpe.stores.sql.json_rows import unfold
+from euterpe.stores.sql.json_rows import unpack_rows
 from euterpe.stores.sql.program import Each, Row, Statement
 from euterpe.stores.sql.sqlite import one_library
 from euterpe.stores.sql.sqlite.library import (
@@ -51,7 +51,7 @@ class SqliteEngine(GroupCommitEngine):
 
     def _settle_library(self) -> None:
         if not self.is_open and one_library.is_watched(self) and one_library.is_open_by_python(self.path):
-            one_library.hand_over(self)
+            one_library.switch_library(self)
 
 
 def library_version() -> str:
@@ -151,4 +151,4 @@ def execute(connection: apsw.Connection, statement: Statement, now: Clock) -> li
         ]
         return connection.cursor().executemany(text.sql, zip(*columns, strict=True)).fetchall()
     rows = connection.cursor().execute(text.sql, bound(statement, text, now)).fetchall()
-    return rows if text.folded is None else unfold(rows[0][0], text.folded)
+    return rows if text.packed is None else unpack_rows(rows[0][0], text.packed)

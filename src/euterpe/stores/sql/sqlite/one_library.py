@@ -99,10 +99,10 @@ def _on_audit_event(event: str, args: tuple[Any, ...]) -> None:
         _seen.add(file)
         engines = [engine for engine in _watched if os.path.realpath(engine.path) == file]
     for engine in engines:
-        hand_over(engine)
+        switch_library(engine)
 
 
-def hand_over(engine: GroupCommitEngine) -> None:
+def switch_library(engine: GroupCommitEngine) -> None:
     """Let the engine close the file and go on with Python's library."""
     from euterpe.stores.sql.sqlite.python_sqlite import PYTHON
 

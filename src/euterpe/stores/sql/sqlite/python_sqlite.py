@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from euterpe.model.errors import Unsupported
 from euterpe.ports import Clock
-from euterpe.stores.sql.json_rows import unfold
+from euterpe.stores.sql.json_rows import unpack_rows
 from euterpe.stores.sql.program import Each, Row, Statement
 from euterpe.stores.sql.sqlite.library import Library, bound, patiently
 from euterpe.stores.sql.statements import numbered
@@ -91,7 +91,7 @@ def execute(statement: Statement, now: Clock, fetch: Callable[[str, Sequence[Any
             rows += fetch(text.sql, values)
         return rows
     rows = fetch(text.sql, bound(statement, text, now))
-    return rows if text.folded is None else unfold(rows[0][0], text.folded)
+    return rows if text.packed is None else unpack_rows(rows[0][0], text.packed)
 
 
 def statements(script: str) -> Iterator[str]:

@@ -32,7 +32,7 @@ class StopTicket:
 Tickets = queue.SimpleQueue[Ticket | StopTicket]
 
 
-def hand_back(group: list[Ticket]) -> None:
+def deliver_answers(group: list[Ticket]) -> None:
     """Resolve the futures on their loops, one wake-up a loop."""
     for loop, tickets in itertools.groupby(group, key=lambda ticket: ticket.loop):
         answered = list(tickets)

@@ -23,7 +23,6 @@ from euterpe.model.errors import EuterpeError, OpenedBeforeFork, StoreUnavailabl
 from euterpe.ports import Clock
 from euterpe.stores.sql.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing
 from euterpe.stores.sql.program import MakeProgram, Row, Statement, run_sync
-from euterpe.stores.sql.sqlite.handover import sooner
 from euterpe.stores.sql.sqlite.library import (
     LOCK_PATIENCE_S,
     UNBINDABLE,
@@ -33,7 +32,8 @@ from euterpe.stores.sql.sqlite.library import (
     system_clock,
     unbindable,
 )
-from euterpe.stores.sql.sqlite.tickets import StopTicket, Ticket, Tickets, hand_back
+from euterpe.stores.sql.sqlite.switch_interval import short_switch_interval
+from euterpe.stores.sql.sqlite.tickets import StopTicket, Ticket, Tickets, deliver_answers
 from euterpe.stores.sql.statements import Family
 
 T = TypeVar("T")
@@ -265,9 +265,9 @@ class GroupCommitEngine:
         while not isinstance(item := tickets.get(), StopTicket):
             group = [item]
             stop = self._gather(group, tickets)
-            with slot.lock, sooner:
+            with slot.lock, short_switch_interval:
                 stop = self._commit_together(slot, group, tickets) or stop
-            hand_back(group)
+            deliver_answers(group)
             if stop:
                 break
         with slot.lock:

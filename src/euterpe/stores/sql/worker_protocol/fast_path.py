@@ -1,7 +1,7 @@
-"""The common traffic of HTTP workers on Postgres, one statement each: plain jobs that completed, plain jobs to run.
+"""The fast path of HTTP workers on Postgres: one statement completes simple jobs, one claims simple jobs.
 
-Whatever needs more (dependents, callbacks, concurrency keys, failures, replays) is left for the general programs of
-`wire`. Where brief statements lately did nothing, the general way is taken at once.
+What needs more (dependents, callbacks, concurrency keys, failures, replays) is left to the full path in `store.py`.
+Where the fast path lately did nothing, the full path is taken at once.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.worker_reports import Settled, TokenReply, TokenReport
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs.fast_path import PlainLines
+from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import URGENCY, job_from
 
 
 class WorkerProtocolFastPath:
-    """The brief statements, and where they pay."""
+    """The two statements, and whether they are worth a try."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._can = engine.family == "postgres"
-        self._completions_are_plain = True
-        self._lines = PlainLines()
+        self._completions_are_simple = True
+        self._queues = FastPathQueues()
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim] | None:
-        """None: the general way has to be taken."""
-        if not self._can or not self._lines.may_be(request):
+        """None: the full path has to be taken."""
+        if not self._can or not self._queues.allows(request):
             return None
-        claims = await self._engine.write_one(lambda: claim_plain(request, worker_ids))
+        claims = await self._engine.write_one(lambda: claim_simple(request, worker_ids))
         if claims is None:
-            self._lines.was_not(request)
+            self._queues.exclude(request)
         return claims
 
-    def saw_claims(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
-        """The general way brought these."""
-        self._lines.saw(request, claims)
+    def observe_claims(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
+        """The full path brought these."""
+        self._queues.observe(request, claims)
 
     async def complete(self, reports: Sequence[TokenReport]) -> dict[int, Settled]:
-        """What could be written briefly, by its place among the reports."""
-        if not self._can or not self._completions_are_plain:
+        """What the fast path wrote, by its place among the reports."""
+        if not self._can or not self._completions_are_simple:
             return {}
         first: dict[str, int] = {}
         for place, report in enumerate(reports):
             if isinstance(report.outcome, Success) and report.log is None:
-                # Of two reports on one job the statement would take any; the other one is a matter for the general way.
+                # Of two reports on one job the statement would take any; the other one goes by the full path.
                 first.setdefault(report.job_id, place)
         if not first:
             return {}
         places = [first[job_id] for job_id in sorted(first)]
-        settled = await self._engine.write_one(lambda: complete_plain([reports[place] for place in places]))
-        self._completions_are_plain = bool(settled)
+        settled = await self._engine.write_one(lambda: complete_simple([reports[place] for place in places]))
+        self._completions_are_simple = bool(settled)
         return {first[job_id]: job for job_id, job in settled.items()}
 
-    def saw_ends(self, replies: Sequence[TokenReply]) -> None:
-        """The general way brought these."""
-        if any(reply.settled is not None and reply.settled.is_plain for reply in replies):
-            self._completions_are_plain = True
+    def observe_replies(self, replies: Sequence[TokenReply]) -> None:
+        """The full path brought these."""
+        if any(reply.settled is not None and reply.settled.is_simple for reply in replies):
+            self._completions_are_simple = True
 
 
-def claim_plain(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[list[Claim] | None]:
-    """None: the line was not plain, and nothing was taken."""
+def claim_simple(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[list[Claim] | None]:
+    """None: not all jobs that are next were simple, and nothing was taken."""
     secret = secrets.token_bytes(32)
     rows = yield one(
         "claim_for",
@@ -92,7 +92,7 @@ def token_of(secret: bytes, job: JobRow) -> str:
     return hashlib.sha256(secret + named).hexdigest()
 
 
-def complete_plain(reports: Sequence[TokenReport]) -> Program[dict[str, Settled]]:
+def complete_simple(reports: Sequence[TokenReport]) -> Program[dict[str, Settled]]:
     """Those that were written, by job; in the order of ids, as every statement that locks many jobs."""
     rows = yield each(
         "complete_by_token",

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from euterpe.model.claims.exchange import Advance, ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate
 from euterpe.model.claims.outcome import Released, Settlement, Success, settle_logged
 from euterpe.model.claims.worker_reports import (
     LOCKED,
     REFUSED,
-    News,
+    ProgressFields,
     Renewed,
     Settled,
     TokenHeartbeat,
@@ -33,9 +33,9 @@ from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import heartbeat, settle
 from euterpe.stores.sql.jobs.claim import take_jobs
 from euterpe.stores.sql.jobs.effects import insert_events
-from euterpe.stores.sql.jobs.ends import EndedBy, EndReports
-from euterpe.stores.sql.jobs.fast_path import is_plain
-from euterpe.stores.sql.jobs.workable import workable
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
+from euterpe.stores.sql.jobs.simple_jobs import is_simple
+from euterpe.stores.sql.jobs.usable_claims import usable_claims
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
@@ -45,28 +45,30 @@ CONFIRM_TRIES: Final = 3
 
 
 class WorkerProtocolStore:
-    """Claims, beats and reports of HTTP workers, each in batches of one transaction."""
+    """Claims, heartbeats and reports of HTTP workers, each in batches of one transaction."""
 
-    def __init__(self, engine: Engine, rng: Random, ends: EndReports | None = None) -> None:
+    def __init__(self, engine: Engine, rng: Random, end_reporter: EndReporter | None = None) -> None:
         self._engine = engine
         self._rng = rng
-        self._ends = ends or EndReports(engine)
-        self._brief = WorkerProtocolFastPath(engine)
+        self._end_reporter = end_reporter or EndReporter(engine)
+        self._fast_path = WorkerProtocolFastPath(engine)
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
         """At most one job for each of these workers (a worker may stand there several times), in their order."""
-        claims = await self._brief.claim_for(request, worker_ids)
+        claims = await self._fast_path.claim_for(request, worker_ids)
         if claims is None:
             claims = await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
-            self._brief.saw_claims(request, claims)
-        return await workable(self._engine, self._ends, claims, sent_as_json=True)
+            self._fast_path.observe_claims(request, claims)
+        return await usable_claims(self._engine, self._end_reporter, claims, sent_as_json=True)
 
-    async def beat(self, beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
+    async def renew_leases(self, heartbeats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""
-        return await self._engine.write_one(lambda: beat(beats, lease_ttl_us))
+        return await self._engine.write_one(lambda: renew_leases(heartbeats, lease_ttl_us))
 
-    async def beat_with_news(self, one_beat: TokenHeartbeat, news: News, lease_ttl_us: int) -> Renewed | None:
-        return await self._engine.write(lambda: beat_with_news(one_beat, news, lease_ttl_us))
+    async def renew_with_progress(
+        self, token_heartbeat: TokenHeartbeat, fields: ProgressFields, lease_ttl_us: int
+    ) -> Renewed | None:
+        return await self._engine.write(lambda: renew_with_progress(token_heartbeat, fields, lease_ttl_us))
 
     async def finish(self, reports: Sequence[TokenReport]) -> list[TokenReply]:
         """A commit whose answer was lost is simply reported again: it finds its own closed attempts."""
@@ -78,24 +80,26 @@ class WorkerProtocolStore:
         return await self._finish(reports)
 
     async def _finish(self, reports: Sequence[TokenReport]) -> list[TokenReply]:
-        brief = await self._brief.complete(reports)
-        left = [report for place, report in enumerate(reports) if place not in brief]
+        settled_fast = await self._fast_path.complete(reports)
+        left = [report for place, report in enumerate(reports) if place not in settled_fast]
         rest: list[TokenReply] = []
         if left:
-            rest = await self._ends.write(lambda: finish(left, self._engine.family, self._rng), EndedBy.WORKER)
+            rest = await self._end_reporter.write(lambda: finish(left, self._engine.family, self._rng), EndedBy.WORKER)
             for place, reply in enumerate(rest):
                 if reply is LOCKED:
                     rest[place] = await self._finish_locked(left[place])
-            self._brief.saw_ends(rest)
+            self._fast_path.observe_replies(rest)
         replies = iter(rest)
         return [
-            TokenReply(State.COMPLETED, brief[place]) if place in brief else next(replies)
+            TokenReply(State.COMPLETED, settled_fast[place]) if place in settled_fast else next(replies)
             for place in range(len(reports))
         ]
 
     async def _finish_locked(self, report: TokenReport) -> TokenReply:
         """Wait a moment for a row that somebody holds. What cannot be written then may be reported again."""
-        reply = await self._ends.write(lambda: finish_locked(report, self._engine.family, self._rng), EndedBy.WORKER)
+        reply = await self._end_reporter.write(
+            lambda: finish_locked(report, self._engine.family, self._rng), EndedBy.WORKER
+        )
         if reply is LOCKED:
             raise StoreUnavailable(f"job {report.job_id} is locked by another transaction; report again")
         return reply
@@ -109,7 +113,7 @@ def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) 
     owners = worker_ids[: len(jobs)]
     tokens = [secrets.token_urlsafe(32) for _ in jobs]
     yield each(
-        "hand_over",
+        "assign_claims",
         id=[job.id for job in jobs],
         claim_version=[job.claim_version for job in jobs],
         worker_id=list(owners),
@@ -129,9 +133,9 @@ def _handed_over(job: JobRow, owner: str, token: str) -> Claim:
     )
 
 
-def beat(beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:
+def renew_leases(heartbeats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> Program[list[Renewed | None]]:
     # In the order of ids, as every statement that locks many jobs: else two of them could wait for each other.
-    ordered = sorted(beats, key=lambda b: b.job_id)
+    ordered = sorted(heartbeats, key=lambda b: b.job_id)
     rows = yield each(
         "heartbeat_by_token",
         id=[b.job_id for b in ordered],
@@ -140,27 +144,29 @@ def beat(beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> Program[list[Ren
         lease_ttl_us=[lease_ttl_us] * len(ordered),
     )
     alive = {(row[0], bytes(row[4])): Renewed(row[1], row[2], bool(row[3])) for row in rows}
-    renewed = [alive.get((b.job_id, b.token_hash)) for b in beats]
+    renewed = [alive.get((b.job_id, b.token_hash)) for b in heartbeats]
     return [
         r if r is None or b.claim_version in (None, r.claim_version) else None
-        for b, r in zip(beats, renewed, strict=True)
+        for b, r in zip(heartbeats, renewed, strict=True)
     ]
 
 
-def beat_with_news(one_beat: TokenHeartbeat, news: News, lease_ttl_us: int) -> Program[Renewed | None]:
+def renew_with_progress(
+    token_heartbeat: TokenHeartbeat, fields: ProgressFields, lease_ttl_us: int
+) -> Program[Renewed | None]:
     """Renew the lease and tell how far the attempt got, both or neither."""
-    renewed = (yield from beat([one_beat], lease_ttl_us))[0]
+    renewed = (yield from renew_leases([token_heartbeat], lease_ttl_us))[0]
     if renewed is None:
         return None
-    running = yield from _running([(one_beat.job_id, one_beat.token_hash)])
-    held = running.get((one_beat.job_id, one_beat.token_hash))
+    running = yield from _running([(token_heartbeat.job_id, token_heartbeat.token_hash)])
+    held = running.get((token_heartbeat.job_id, token_heartbeat.token_hash))
     if held is None:
         return None  # Somebody was just ending it: the heartbeat had not waited for them.
     job = held.job
-    ordinal = None if news.stage is None else check_advance(job.stages, job.current_stage, news.stage)
+    ordinal = None if fields.stage is None else check_advance(job.stages, job.current_stage, fields.stage)
     claim = Claim(job, Lease(job.id, job.claim_version, renewed.expires_at))
-    advance = Advance(claim, news.stage, news.progress, news.message, news.checkpoint)
-    yield from heartbeat.advance([advance], [ordinal])
+    update = ProgressUpdate(claim, fields.stage, fields.progress, fields.message, fields.checkpoint)
+    yield from heartbeat.update_progress([update], [ordinal])
     return renewed
 
 
@@ -191,17 +197,17 @@ def finish(reports: Sequence[TokenReport], family: Family, rng: Random) -> Progr
     )
     for row in moved:
         i, settlement = chosen[row[0]]
-        stirs = bool(row[2]) or row[5] is not None
+        wakes_others = bool(row[2]) or row[5] is not None
         job = running[(reports[i].job_id, reports[i].token_hash)].job
         settled = Settled(
             queue=job.queue,
             started_at=job.started_at,
             has_callback=job.callback_url is not None,
-            is_plain=is_plain(job) and not stirs,
+            is_simple=is_simple(job) and not wakes_others,
             job=job,
             delay_us=settlement.delay_us,
         )
-        replies[i] = TokenReply(State(row[1]), settled, stirs)
+        replies[i] = TokenReply(State(row[1]), settled, wakes_others)
     locked = yield from _locked([s for i, s in ordered if i not in replies], family)
     for i, report in enumerate(reports):
         if i not in replies:

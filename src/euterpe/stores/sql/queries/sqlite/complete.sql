@@ -3,6 +3,6 @@
 UPDATE inbox_jobs AS j
 SET state = 'completed', result = i.result, error = NULL, completed_at = :now, lease_expires_at = NULL,
     updated_at = :now, transitions = j.transitions + 1
-FROM {{rows id claim_version result plain}} AS i
+FROM {{rows id claim_version result simple}} AS i
 WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
-  AND NOT (i.plain AND (j.has_dependents OR j.callback_url IS NOT NULL))
+  AND NOT (i.simple AND (j.has_dependents OR j.callback_url IS NOT NULL))

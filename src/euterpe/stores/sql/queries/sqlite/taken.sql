@@ -1,2 +1,2 @@
 -- The jobs that were just claimed.
-SELECT {{folded job_columns}} FROM inbox_jobs AS j WHERE j.seq IN (SELECT value FROM json_each(:seqs))
+SELECT {{packed job_columns}} FROM inbox_jobs AS j WHERE j.seq IN (SELECT value FROM json_each(:seqs))

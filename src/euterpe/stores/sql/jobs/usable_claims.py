@@ -21,7 +21,7 @@ from euterpe.model.job import Claim, JobRow
 from euterpe.model.submitting.references import has_references, resolved
 from euterpe.model.submitting.submission import PAYLOAD_CEILING
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs.ends import EndedBy, EndReports, log_ends
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter, log_ended
 from euterpe.stores.sql.jobs.settle import settle
 from euterpe.stores.sql.jobs.unreadable import without_unreadable
 from euterpe.stores.sql.program import Program, one
@@ -38,8 +38,8 @@ class Dependencies(msgspec.Struct, frozen=True):
     said: dict[int, str]
 
 
-async def workable(
-    engine: Engine, reports: EndReports, claims: list[Claim], *, sent_as_json: bool = False
+async def usable_claims(
+    engine: Engine, reports: EndReporter, claims: list[Claim], *, sent_as_json: bool = False
 ) -> list[Claim]:
     """The claims that can be worked on. The others are ended, fenced by their claim."""
     readable = await without_unreadable(engine, reports, claims, sent_as_json=sent_as_json)
@@ -111,7 +111,7 @@ def _with_results(job: JobRow, known: Dependencies | None, results: Mapping[str,
     return msgspec.structs.replace(job, payload=payload, depends_on=ids)
 
 
-async def _end(gone: Sequence[tuple[JobRow, str]], engine: Engine, reports: EndReports) -> None:
+async def _end(gone: Sequence[tuple[JobRow, str]], engine: Engine, reports: EndReporter) -> None:
     """Another try would find the same."""
     if not gone:
         return
@@ -122,6 +122,6 @@ async def _end(gone: Sequence[tuple[JobRow, str]], engine: Engine, reports: EndR
     )
     try:
         _, ended = await reports.write_quietly(lambda: settle(ends, engine.family), EndedBy.SWEEP)
-        log_ends(ended, EndedBy.SWEEP)
+        log_ended(ended, EndedBy.SWEEP)
     except EuterpeError as error:
         log.warning("jobs whose dependencies' results are gone could not be ended yet", exc_info=error)

@@ -13,7 +13,7 @@ RUNNING_LIMIT: Final = 10_000
 """Messages of running jobs; what is read past that stays pending in Redis until somebody takes it over."""
 
 
-class MessageBook:
+class MessageRegistry:
     """Messages of jobs that wait, of jobs that run, and the last known address of a job's message."""
 
     def __init__(self) -> None:

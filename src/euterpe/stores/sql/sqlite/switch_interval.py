@@ -1,4 +1,4 @@
-"""While a writer thread works, the interpreter's lock changes hands sooner.
+"""A shorter switch interval between threads while SQLite's writer thread works.
 
 Every call into SQLite lets the lock go, and to have it back from a busy event loop takes one switch interval, five
 milliseconds by default: more than a whole batch takes SQLite. The interval belongs to the process, so it is
@@ -16,7 +16,7 @@ ROUNDING_S: Final = 5e-7
 """The interpreter cuts off to whole microseconds: what it told, told back to it, could be one less every time."""
 
 
-class HandOver:
+class ShortSwitchInterval:
     """A context for any number of threads at once; the last one out puts the interval back."""
 
     def __init__(self) -> None:
@@ -39,4 +39,4 @@ class HandOver:
                 sys.setswitchinterval(self._usual_s + ROUNDING_S)
 
 
-sooner: Final = HandOver()
+short_switch_interval: Final = ShortSwitchInterval()

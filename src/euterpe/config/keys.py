@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from euterpe.config.declaration import Section, setting
 from euterpe.config.kinds import (
     address,
     choice,
@@ -27,7 +28,6 @@ from euterpe.config.kinds import (
     url,
     whole,
 )
-from euterpe.config.settings import Section, setting
 from euterpe.model.claims.attempt_log import LINES_CEILING, LINES_KEPT
 from euterpe.model.duration import SECOND_US
 from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, PAYLOAD_CEILING, PAYLOAD_LIMIT

@@ -1,4 +1,4 @@
-"""When Redis does not answer, or has lost what we made there."""
+"""Errors of Redis: those that are waited out, and those that say what it has lost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 
 from redis.exceptions import RedisError, ResponseError
 
-TROUBLE: Final = (RedisError, OSError, TimeoutError)
+REDIS_ERRORS: Final = (RedisError, OSError, TimeoutError)
 
 
-def heed_cancellation() -> None:
+def raise_if_cancelled() -> None:
     """A cancellation in the middle of a command may get lost inside the driver; the task still knows of it."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():

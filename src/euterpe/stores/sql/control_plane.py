@@ -10,7 +10,7 @@ from euterpe.stores.sql.reads.usage import usage
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 
 
-class Serving(WorkerProtocolStore):
+class SqlControlPlane(WorkerProtocolStore):
     """The worker protocol's side of the store, with the reads that a requester's feed and quotas need."""
 
     async def changes(self, requesters: Sequence[str], since: int, followed: Sequence[str]) -> list[Change]:

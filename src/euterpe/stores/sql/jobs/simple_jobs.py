@@ -1,7 +1,7 @@
-"""Plain jobs, from whose claim or end nothing else follows, and the queues in which they are worth a try.
+"""Simple jobs (no callback, no concurrency key), and the queues in which the fast path is worth a try.
 
-A brief statement claims only if all that is next in line is plain, else the general way has to be taken after it. So
-where the line was not plain, the general way is taken at once until it brings plain jobs only.
+The statement of the fast path claims only if all jobs that are next are simple; else the full path has to run after it.
+So a queue that had other jobs goes by the full path at once, until that brings simple jobs only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from euterpe.model.claims.outcome import Settlement, Success, settle_logged
 from euterpe.model.job import Claim, JobRow
 
 
-class PlainCompletions(msgspec.Struct, frozen=True):
+class SimpleCompletions(msgspec.Struct, frozen=True):
     """Jobs that completed, and nothing follows from it as far as their claims could tell: dependents may come at any
     time. In the order of ids, as heartbeats: two statements that lock the same rows in two orders would wait for each
     other."""
@@ -31,7 +31,7 @@ class PlainCompletions(msgspec.Struct, frozen=True):
         return len(self.ids)
 
 
-def plain_completions(finished: Sequence[Report]) -> PlainCompletions | None:
+def simple_completions(finished: Sequence[Report]) -> SimpleCompletions | None:
     """None if something may follow from the end of one of them."""
     rows: list[tuple[str, int, bytes | None]] = []
     for report in finished:
@@ -47,17 +47,17 @@ def plain_completions(finished: Sequence[Report]) -> PlainCompletions | None:
             return None
         rows.append((job.id, job.claim_version, outcome.result))
     rows.sort(key=itemgetter(0))
-    return PlainCompletions(*zip(*rows, strict=True)) if rows else PlainCompletions()
+    return SimpleCompletions(*zip(*rows, strict=True)) if rows else SimpleCompletions()
 
 
-class Endings:
+class SettleBatch:
     """What a turn is to settle: three lists while all are plain completions, a settlement each only when one is asked
     for. A busy worker ends thousands a second."""
 
     def __init__(self, finished: Sequence[Report], rng: Random) -> None:
         self._finished = finished
         self._rng = rng
-        self.plain = plain_completions(finished)
+        self.simple = simple_completions(finished)
 
     def __len__(self) -> int:
         return len(self._finished)
@@ -72,27 +72,27 @@ class Endings:
 
     @property
     def have_callbacks(self) -> bool:
-        return self.plain is None and any(report.claim.job.callback_url is not None for report in self._finished)
+        return self.simple is None and any(report.claim.job.callback_url is not None for report in self._finished)
 
 
-def is_plain(job: JobRow) -> bool:
+def is_simple(job: JobRow) -> bool:
     """No event to write, no concurrency key to hold."""
     return job.callback_url is None and job.concurrency_key is None
 
 
-class PlainLines:
-    """What one claimer lately saw."""
+class FastPathQueues:
+    """The queues of one claimer, without those that lately had other jobs."""
 
     def __init__(self) -> None:
-        self._not_plain: set[str] = set()
+        self._excluded: set[str] = set()
 
-    def may_be(self, request: ClaimRequest) -> bool:
-        return len(request.queues) == 1 and request.queues[0] not in self._not_plain
+    def allows(self, request: ClaimRequest) -> bool:
+        return len(request.queues) == 1 and request.queues[0] not in self._excluded
 
-    def was_not(self, request: ClaimRequest) -> None:
-        self._not_plain.update(request.queues)
+    def exclude(self, request: ClaimRequest) -> None:
+        self._excluded.update(request.queues)
 
-    def saw(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
-        """The general way brought these."""
-        if all(is_plain(claim.job) for claim in claims):
-            self._not_plain.difference_update(request.queues)
+    def observe(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
+        """The full path brought these."""
+        if all(is_simple(claim.job) for claim in claims):
+            self._excluded.difference_update(request.queues)

@@ -14,9 +14,9 @@ from euterpe.model.dependency import Dependency, end_of_dependent, gravest, wait
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.stores.sql.jobs.effects import apply_effects, dependency_error
-from euterpe.stores.sql.jobs.plan import hold
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from
+from euterpe.stores.sql.submitting.plan import hold
 
 
 def watch_dependencies(limit: int) -> Program[int]:

@@ -14,24 +14,25 @@ from euterpe.model.state import State
 from euterpe.model.submitting.submission import KEY_KEPT_AFTER_END_US
 from euterpe.stores.sql.bulk.operations import Operations
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs import late_dependencies, rates
-from euterpe.stores.sql.jobs.ends import Ended, EndedBy, EndReports, log_ends
-from euterpe.stores.sql.jobs.unique import forget_unique
+from euterpe.stores.sql.jobs import rates
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndedJob, EndReporter, log_ended
 from euterpe.stores.sql.maintenance import sweep
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.submitting import late_dependencies
+from euterpe.stores.sql.submitting.unique import forget_unique
 from euterpe.stores.sql.workers import forget_silent
 
 BATCH: Final = 500
 
 
-class Sweeps:
+class SqlSweeps:
     """Any process may run any of these at any time."""
 
-    def __init__(self, engine: Engine, rng: Random, ends: EndReports, operations: Operations) -> None:
+    def __init__(self, engine: Engine, rng: Random, end_reporter: EndReporter, operations: Operations) -> None:
         self._engine = engine
         self._rng = rng
-        self._ends = ends
+        self._end_reporter = end_reporter
         self._operations = operations
         self.retention = KEEP
 
@@ -54,7 +55,7 @@ class Sweeps:
 
     async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
         family = self._engine.family
-        return await self._ends.write(
+        return await self._end_reporter.write(
             lambda: sweep.release_unbegun(worker_id, begun, family, self._rng), EndedBy.WORKER
         )
 
@@ -129,17 +130,17 @@ class Sweeps:
 
     async def _all_told(self, make: Callable[[], Program[int]]) -> int:
         """For sweeps that end jobs. However many batches it takes, the log gets a few lines and a number."""
-        ended: list[Ended] = []
+        ended: list[EndedJob] = []
         total = 0
         try:
             while True:
-                count, ends = await self._ends.write_quietly(make, EndedBy.SWEEP)
-                ended += ends
+                count, found = await self._end_reporter.write_quietly(make, EndedBy.SWEEP)
+                ended += found
                 total += count
                 if count < BATCH:
                     return total
         finally:
-            log_ends(ended, EndedBy.SWEEP)
+            log_ended(ended, EndedBy.SWEEP)
 
     async def _all(self, make: Callable[[], Program[int]]) -> int:
         total = 0

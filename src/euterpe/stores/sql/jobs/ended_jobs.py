@@ -1,7 +1,7 @@
-"""Telling of ends that no worker reported: lost workers, lifetimes, spent budgets, operators, dependencies.
+"""Counts and logs jobs that ended without a report: lost workers, lifetimes, spent budgets, operators, dependencies.
 
 A worker's process counts and logs the attempts that it reports. Everything else that ends a job happens inside some
-transaction of the store, so the rows of that transaction are read on their way, and told once it is committed.
+transaction of the store, so the rows of that transaction are read on their way, and reported once it is committed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EndedBy(Enum):
     """Its own attempts are told by whoever took its report; only the dependents that end with them are told here."""
 
 
-class Ended(msgspec.Struct, frozen=True, gc=False):
+class EndedJob(msgspec.Struct, frozen=True, gc=False):
     """A job that ended, or lost an attempt, without a worker's report."""
 
     job_id: str
@@ -60,7 +60,7 @@ class _Error(msgspec.Struct):
 _read_error: Final = msgspec.json.Decoder(_Error).decode
 
 
-class EndReports:
+class EndReporter:
     """Runs programs, and tells metrics and log what ended in them, once that is committed."""
 
     def __init__(self, engine: Engine, telemetry: Callable[[], Telemetry | None] = lambda: None) -> None:
@@ -69,48 +69,50 @@ class EndReports:
 
     async def write(self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0) -> T:
         """`Engine.write`, told."""
-        result, ends = await self.write_quietly(make, by, patience_s=patience_s)
-        log_ends(ends, by)
+        result, ended_jobs = await self.write_quietly(make, by, patience_s=patience_s)
+        log_ended(ended_jobs, by)
         return result
 
-    async def write_quietly(self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0) -> tuple[T, list[Ended]]:
+    async def write_quietly(
+        self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0
+    ) -> tuple[T, list[EndedJob]]:
         """Counted, and returned for a line in the log."""
-        result, ends = await self._engine.write(lambda: with_ends(make(), by), patience_s=patience_s)
-        self.count(ends)
-        return result, ends
+        result, ended_jobs = await self._engine.write(lambda: collect_ended(make(), by), patience_s=patience_s)
+        self.count(ended_jobs)
+        return result, ended_jobs
 
-    def count(self, ends: Sequence[Ended]) -> None:
+    def count(self, ended_jobs: Sequence[EndedJob]) -> None:
         telemetry = self._telemetry()
-        if telemetry is None or not ends:
+        if telemetry is None or not ended_jobs:
             return
-        told = Counter((e.queue, e.state, e.category, e.had_failed) for e in ends)
-        for (queue, state, category, had_failed), count in told.items():
+        counted = Counter((e.queue, e.state, e.category, e.had_failed) for e in ended_jobs)
+        for (queue, state, category, had_failed), count in counted.items():
             if had_failed:
                 telemetry.dead_lettered(queue, count)
             else:
                 telemetry.settled(queue, state, count, (), category)
 
 
-def with_ends(program: Program[T], by: EndedBy) -> Program[tuple[T, list[Ended]]]:
+def collect_ended(program: Program[T], by: EndedBy) -> Program[tuple[T, list[EndedJob]]]:
     """The same program; its result, and what ended in it."""
-    ends: list[Ended] = []
+    ended_jobs: list[EndedJob] = []
     watched = _BESIDE_REPORTS if by is EndedBy.WORKER else _ALL
     try:
         statement = next(program)
         while True:
             rows = yield statement
             if rows and statement.name in watched:
-                ends += _ends_in(statement, rows)
+                ended_jobs += _ended_in(statement, rows)
             statement = program.send(rows)
     except StopIteration as stop:
-        return stop.value, ends
+        return stop.value, ended_jobs
 
 
 _BESIDE_REPORTS: Final = frozenset({"resolve_dependent"})
 _ALL: Final = _BESIDE_REPORTS | {"settle", "end_waiting", "dead_letter_failed"}
 
 
-def _ends_in(statement: Statement, rows: Sequence[Row]) -> Iterator[Ended]:
+def _ended_in(statement: Statement, rows: Sequence[Row]) -> Iterator[EndedJob]:
     errors: dict[str, str | None] = {}
     if isinstance(statement, Each):
         errors = dict(zip(statement.columns["id"], statement.columns["error"], strict=True))
@@ -120,12 +122,12 @@ def _ends_in(statement: Statement, rows: Sequence[Row]) -> Iterator[Ended]:
             error = errors.get(row[0])
             why = _read_error(error) if error else _Error()
             had_failed = statement.name == "dead_letter_failed"
-            yield Ended(row[0], row[_QUEUE], row[_TYPE], state, why.category, why.code, had_failed)
+            yield EndedJob(row[0], row[_QUEUE], row[_TYPE], state, why.category, why.code, had_failed)
 
 
-def log_ends(ends: Sequence[Ended], by: EndedBy) -> None:
+def log_ended(ended_jobs: Sequence[EndedJob], by: EndedBy) -> None:
     """A line each, while they are few."""
-    for ended in ends[:LINES_AT_ONCE]:
+    for ended in ended_jobs[:LINES_AT_ONCE]:
         keys = {
             "job_id": ended.job_id,
             "queue": ended.queue,
@@ -141,5 +143,5 @@ def log_ends(ends: Sequence[Ended], by: EndedBy) -> None:
             log.info("a job was cancelled without its worker", extra=keys)
         else:
             log.error("a job was ended without its worker, and is not tried again", extra=keys)
-    if len(ends) > LINES_AT_ONCE:
-        log.warning("%d more jobs were ended without their workers", len(ends) - LINES_AT_ONCE)
+    if len(ended_jobs) > LINES_AT_ONCE:
+        log.warning("%d more jobs were ended without their workers", len(ended_jobs) - LINES_AT_ONCE)

@@ -70,7 +70,7 @@ def job_maker(config: Config, tree: Tree) -> Callable[[FoundFile], Submission]:
         queue_of: Callable[[str], str] = lists.__getitem__ if config.uses_redis_lists else lambda _priority: said.queue
         make_file_job = file_jobs(tree.root, said.job_type, priority, ranking, queue_of)
         return _with_configured_retries(config, make_file_job) if config.uses_redis_lists else make_file_job
-    from euterpe.transcode.files import FileTranscodes
+    from euterpe.transcode.file_jobs import FileTranscodes
 
     scanned = tree.root.relative_to(Path(config.transcode.local_root).resolve()).as_posix()
     transcodes = FileTranscodes(

@@ -1,4 +1,4 @@
-"""For files of this machine's own, which nothing has to open: no credentials, no uploads in parts."""
+"""Stand-ins for jobs on local files: no credentials, and no multipart uploads to keep track of."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ from euterpe.model.submitting.submission import (
     request_hash,
 )
 from euterpe.stores.sql.jobs.effects import apply_effects
-from euterpe.stores.sql.jobs.plan import PlannedJob, plan_units
-from euterpe.stores.sql.jobs.uniform_batch import AS_SAID, insert_uniform, uniform_statement
-from euterpe.stores.sql.jobs.unique import find_unique, unique_keys
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.statements import Family
+from euterpe.stores.sql.submitting.plan import PlannedJob, plan_units
+from euterpe.stores.sql.submitting.uniform_batch import AS_SAID, insert_uniform, uniform_statement
+from euterpe.stores.sql.submitting.unique import find_unique, unique_keys
 
 Key = tuple[str, str]
 Answer = list[Receipt] | EuterpeError
@@ -47,7 +47,7 @@ class KeyClaim(msgspec.Struct, frozen=True):
     window_us: int
 
 
-def is_plain(units: Iterable[Unit]) -> bool:
+def are_simple(units: Iterable[Unit]) -> bool:
     """No key, dependency, parent or time of day to look at: the whole transaction is one insert."""
     return all(unit.key is None and unit.parent is None and all(map(_stands_alone, unit.drafts)) for unit in units)
 
@@ -57,7 +57,7 @@ def _stands_alone(draft: Draft) -> bool:
     return not s.depends_on and s.idempotency_key is None and s.run_at is None and s.unique_key is None
 
 
-def submit_plain(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:
+def submit_simple(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:
     """The one-statement case, without a transaction around it. With a channel, the commit of a lone job notifies."""
     drafts = [draft for unit in units for draft in unit.drafts]
     statement = uniform_statement(drafts, family, channel)
@@ -105,8 +105,8 @@ def submit_joined(
     """One unit in a transaction that others will end: a rejection is raised, so that its traces are rolled back."""
     # SQLite has one writer: as long as the caller's transaction is open, nobody else can end a job.
     may_hold = family == "sqlite"
-    if is_plain([unit]):
-        (answer,) = yield from submit_plain([unit], family)
+    if are_simple([unit]):
+        (answer,) = yield from submit_simple([unit], family)
     else:
         (answer,) = yield from submit([unit], may_hold=may_hold, key_window_us=key_window_us)
     if isinstance(answer, EuterpeError):

@@ -1,4 +1,4 @@
-"""The operating system's word that something changed in a tree, where it has one and `watchfiles` is installed.
+"""Watches a folder for changes, where the operating system can tell and `watchfiles` is installed.
 
 It is only a hint where to look: the periodic scan finds what no hint came for.
 """

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from euterpe.model.errors import CommitUnknown, DataRejected, SchemaMismatch, StoreUnavailable
 from euterpe.model.submitting.batch import Unit
-from euterpe.stores.sql.jobs.submit import Answer
+from euterpe.stores.sql.submitting.submit import Answer
 
 GROUP_LIMIT: Final = 1000
 LONG_S: Final = 1.0

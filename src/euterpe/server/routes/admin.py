@@ -10,14 +10,14 @@ from euterpe.ports import Store, Wakeups
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.http.problems import Refusal
 from euterpe.server.http.router import AnyRoute, ReplySpec, Route
+from euterpe.wire.admin import PauseBody, PausedDocument, PausesDocument, PurgeAnswer, PurgeBody
 from euterpe.wire.jobs import NoInput
-from euterpe.wire.operating import PauseBody, PausedDocument, PausesDocument, PurgeAnswer, PurgeBody
 from euterpe.wire.workers import WORKERS_EXAMPLE, WorkersDocument, WorkersQuery, worker_document
 
 PAUSED_EXAMPLE = {"paused": [{"kind": "queue", "name": "mail"}]}
 
 
-class OperatingRoutes:
+class AdminRoutes:
     """Handlers over the operator's side of a store."""
 
     def __init__(self, store: Store, wakeups: Wakeups) -> None:
@@ -60,7 +60,7 @@ def _kind_and_name(body: PauseBody) -> tuple[str, str]:
     raise Refusal(422, "invalid_input", "name a queue or a type, one of the two", pointer="/queue")
 
 
-def operating_routes(operating: OperatingRoutes) -> list[AnyRoute]:
+def admin_routes(admin: AdminRoutes) -> list[AnyRoute]:
     tag, paused = "Operations", ReplySpec("What is paused then.", PausesDocument, example=PAUSED_EXAMPLE)
     purged = ReplySpec("Those that were there.", PurgeAnswer, example={"purged": []})
     alive = ReplySpec("Idle ones too.", WorkersDocument, example=WORKERS_EXAMPLE)
@@ -68,7 +68,7 @@ def operating_routes(operating: OperatingRoutes) -> list[AnyRoute]:
         Route(
             "GET",
             "/workers",
-            operating.workers,
+            admin.workers,
             WorkersQuery,
             "Which workers are alive",
             {200: alive},
@@ -77,11 +77,11 @@ def operating_routes(operating: OperatingRoutes) -> list[AnyRoute]:
             says="Every worker that was heard of in the last minute: what it listens to, knows and runs, and its "
             "circuit breakers that are not closed.",
         ),
-        Route("GET", "/pauses", operating.paused, NoInput, "What is paused", {200: paused}, Scope.READ, tag),
+        Route("GET", "/pauses", admin.paused, NoInput, "What is paused", {200: paused}, Scope.READ, tag),
         Route(
             "POST",
             "/pauses",
-            operating.pause,
+            admin.pause,
             PauseBody,
             "Pause a queue or a job type",
             {200: paused},
@@ -93,7 +93,7 @@ def operating_routes(operating: OperatingRoutes) -> list[AnyRoute]:
         Route(
             "POST",
             "/pauses/resume",
-            operating.resume,
+            admin.resume,
             PauseBody,
             "Resume a queue or a job type",
             {200: paused},
@@ -104,7 +104,7 @@ def operating_routes(operating: OperatingRoutes) -> list[AnyRoute]:
         Route(
             "POST",
             "/dead-letters/purge",
-            operating.purge,
+            admin.purge,
             PurgeBody,
             "Throw dead letters away for good",
             {200: purged},

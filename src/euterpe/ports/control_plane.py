@@ -6,23 +6,25 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from euterpe.model.claims.exchange import ClaimRequest
-from euterpe.model.claims.worker_reports import News, Renewed, TokenHeartbeat, TokenReply, TokenReport
+from euterpe.model.claims.worker_reports import ProgressFields, Renewed, TokenHeartbeat, TokenReply, TokenReport
 from euterpe.model.job import Claim
 from euterpe.model.reading.views import Change, Usage
 
 
-class ServingStore(Protocol):
+class ControlPlaneStore(Protocol):
     """Leases known by their tokens, for workers over HTTP; changes and usage, for requesters."""
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
         """At most one job for each of these workers (a worker may stand there several times), in their order."""
         ...
 
-    async def beat(self, beats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
+    async def renew_leases(self, heartbeats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
         """Renew leases; None: the lease is gone."""
         ...
 
-    async def beat_with_news(self, one_beat: TokenHeartbeat, news: News, lease_ttl_us: int) -> Renewed | None:
+    async def renew_with_progress(
+        self, token_heartbeat: TokenHeartbeat, fields: ProgressFields, lease_ttl_us: int
+    ) -> Renewed | None:
         """Renew one lease and write how far its attempt got, in one transaction."""
         ...
 

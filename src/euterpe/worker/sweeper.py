@@ -8,7 +8,7 @@ import random
 import time
 from typing import Final
 
-from euterpe.ports import OPERATIONS_CHANNEL, OUTBOX_CHANNEL, Maintenance, Telemetry, Wakeups
+from euterpe.ports import OPERATIONS_CHANNEL, OUTBOX_CHANNEL, Sweeps, Telemetry, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
 
@@ -25,7 +25,7 @@ class Sweeper:
     to be cut off in the middle of a transaction would cost a connection."""
 
     def __init__(
-        self, sweeps: Maintenance, wakeups: Wakeups, telemetry: Telemetry | None = None, interval_s: float = PROMOTE_S
+        self, sweeps: Sweeps, wakeups: Wakeups, telemetry: Telemetry | None = None, interval_s: float = PROMOTE_S
     ) -> None:
         """`interval_s`: between two looks for due jobs; lost and over-age ones are looked for every third time."""
         self._sweeps = sweeps
@@ -106,7 +106,7 @@ class Sweeper:
                 self._telemetry.reclaimed(recovered.reclaimed)
         if recovered.events_reclaimed and self._telemetry is not None:
             self._telemetry.outbox_attempts("lost", recovered.events_reclaimed)
-        if recovered.reclaimed or recovered.buried or recovered.lifetimes or recovered.events_reclaimed:
+        if recovered.reclaimed or recovered.dead_lettered or recovered.lifetimes or recovered.events_reclaimed:
             self._wakeups.announce([OUTBOX_CHANNEL])  # what a sweep ends may have a callback
 
     async def _work_operations(self) -> None:
@@ -124,7 +124,7 @@ class Sweeper:
 
 
 async def sweep_forever(
-    sweeps: Maintenance, wakeups: Wakeups, telemetry: Telemetry | None = None, interval_s: float = PROMOTE_S
+    sweeps: Sweeps, wakeups: Wakeups, telemetry: Telemetry | None = None, interval_s: float = PROMOTE_S
 ) -> None:
     """The sweeps alone, for a process that runs no jobs."""
     await Sweeper(sweeps, wakeups, telemetry, interval_s).run()

@@ -1,4 +1,4 @@
-"""The one way every page goes: who is there, the page, and whatever goes wrong said on a page.
+"""Serves every page: checks who is signed in, makes the page, and shows what went wrong.
 
 A live page is the same page again: its body is made anew every moment, and sent when it has changed.
 """
@@ -52,17 +52,17 @@ class NoQuery(msgspec.Struct, frozen=True):
 class LivePage(Generic[Input]):
     """A page with an address, and the stream of its body."""
 
-    def __init__(self, serving: PageServing, path: str, takes: type[Input], make: MakePage[Input]) -> None:
-        self._serving = serving
+    def __init__(self, server: PageServer, path: str, takes: type[Input], make: MakePage[Input]) -> None:
+        self._server = server
         self._make = make
         self.path = path
         self.takes = takes
 
     async def show(self, request: Request, said: Input) -> Answer:
-        return await self._serving.show(request, lambda visitor: self._made(visitor, said, request))
+        return await self._server.show(request, lambda visitor: self._made(visitor, said, request))
 
     async def stream(self, request: Request, said: Input) -> Stream:
-        return await self._serving.stream(request, lambda visitor: self._made(visitor, said, request))
+        return await self._server.stream(request, lambda visitor: self._made(visitor, said, request))
 
     async def _made(self, visitor: Visitor, said: Input, request: Request) -> PageFrame:
         page = await self._make(visitor, said, request)
@@ -86,7 +86,7 @@ def page_route(method: str, path: str, handler: Any, takes: type[msgspec.Struct]
     return Route(method, path, handler, takes, "A page of the dashboard", page, None, TAG, is_page=True)
 
 
-class PageServing:
+class PageServer:
     """Signs visitors in, shows pages, does what forms ask, and pours live pages."""
 
     def __init__(self, sign_in: SignIn, draining: asyncio.Event) -> None:

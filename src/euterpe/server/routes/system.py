@@ -35,7 +35,7 @@ class Description(NamedTuple):
     docs: bytes
 
 
-class OperationsRoutes:
+class SystemRoutes:
     """Open to everybody, so nothing here tells more than it must."""
 
     def __init__(self, checks: Mapping[str, Check], timeout_s: float, metrics_render: MetricsRender | None) -> None:

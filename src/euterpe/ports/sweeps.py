@@ -1,4 +1,4 @@
-"""What keeps a store right without a worker's word."""
+"""The sweeps of a store: promote due jobs, recover lost ones, prune old ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from euterpe.model.bulk import BulkProgress
 from euterpe.model.retention import Retention, Swept
 
 
-class Maintenance(Protocol):
+class Sweeps(Protocol):
     """Sweeps. Any process may run any of them at any time: each is a compare-and-set, so two at once do no harm."""
 
     retention: Retention

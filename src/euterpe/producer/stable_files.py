@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from euterpe.producer.tree import FoundFile
 
 
-class SettlingFiles:
+class ChangingFiles:
     """Files that were seen and are not known to be whole yet. The clock counts seconds and is never set back."""
 
     def __init__(self, settle_s: float, clock_s: Callable[[], float]) -> None:

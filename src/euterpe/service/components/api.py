@@ -14,13 +14,13 @@ from euterpe.queue.queue import Queue, core_of
 from euterpe.server.app import ControlPlane, create_app
 from euterpe.server.http.connections import ConnectionLimits, OpenConnections
 from euterpe.server.http.limits import Limits
-from euterpe.server.http.serving import serve
+from euterpe.server.http.uvicorn_server import serve
 from euterpe.server.quotas import Quota
 from euterpe.service.bootstrap import FirstKey
-from euterpe.service.dashboard import dashboard_of, one_time_link
-from euterpe.service.parts import CannotStart, Parts, port_taken
+from euterpe.service.components.dashboard import dashboard_of, one_time_link
+from euterpe.service.components.tasks import CannotStart, Parts, port_taken
+from euterpe.service.components.transcoding import TranscodingPart
 from euterpe.service.signals import Stop
-from euterpe.service.transcoding import TranscodingPart
 
 LONGEST_GRACE_S: Final = 10.0
 

@@ -1,0 +1,1 @@
+"""The parts of a role, each from the configuration to its end: API, dashboard, outbox, producer, transcoding."""

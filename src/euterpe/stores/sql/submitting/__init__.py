@@ -1,0 +1,1 @@
+"""Storing jobs: plans, idempotency and unique keys, uniform batches, group commit."""
