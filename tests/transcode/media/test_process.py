@@ -173,7 +173,9 @@ asyncio.run(encode(source, outputs, workdir, tools=find_tools(), limits=MediaLim
         (child,) = [each for each in psutil.Process(parent.pid).children() if each.name().startswith("ffmpeg")]
         parent.kill()
         parent.wait()
-        gone, alive = psutil.wait_procs([child], timeout=10)
+        gone, alive = psutil.wait_procs([child], timeout=30)
+        for each in alive:
+            each.kill()  # It would encode for ever, and take a core from every test after this one.
     assert not alive
     assert gone
 
