@@ -288,7 +288,7 @@ async def test_operations_that_ended_long_ago_are_forgotten(store: SqlStore, clo
 
 @needs(Capability.ANY_REQUESTER)
 async def test_a_requester_has_so_many_under_way_and_no_more(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("euterpe.stores.sql.bulk.orders.RUNNING_LIMIT", 2)
+    monkeypatch.setattr("euterpe.stores.sql.bulk.operation_rows.RUNNING_LIMIT", 2)
     await submit(store)
     for _ in range(2):
         await order(store, Action.CANCEL, "state:scheduled")

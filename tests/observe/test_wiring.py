@@ -11,7 +11,7 @@ from pathlib import Path
 
 import euterpe
 from euterpe.config.declaration import Section, Setting, Subsection, declared_in
-from euterpe.config.keys import Config
+from euterpe.config.settings import Config
 from euterpe.observe.logs import _SET_BY_THE_FORMATTER, ALLOWED_KEYS
 from euterpe.observe.metrics import Metrics
 

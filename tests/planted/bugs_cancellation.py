@@ -54,7 +54,13 @@ CANCELLATION_BUGS = (
     ),
     Bug(
         "a_statement_that_is_never_answered_keeps_a_worker_that_leaves",
-        (Edit("worker/worker.py", "            self._last_call = self._loop.call_later(WRITE_S, self._leave)\n", ""),),
+        (
+            Edit(
+                "worker/loop.py",
+                "            self._force_exit_timer = self._loop.call_later(WRITE_S, self._force_exit)\n",
+                "",
+            ),
+        ),
         "tests/worker/test_stopping_without_network.py"
         "::test_sigterm_in_a_dead_network_ends_the_worker_soon_after_its_grace_time[once]",
         ("the dead network kept it", "the worker ends"),

@@ -162,7 +162,7 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_worker_drops_what_it_cannot_settle_because_somebody_holds_the_row",
-        (Edit("worker/worker.py", "if any(verdict.locked for verdict in verdicts):", "if False:"),),
+        (Edit("worker/loop.py", "if any(verdict.locked for verdict in verdicts):", "if False:"),),
         "tests/worker/test_held_rows.py"
         "::test_a_worker_settles_and_renews_the_neighbours_of_a_held_row_and_that_one_when_it_is_let_go",
         ("assert 2 == 1", "TimeoutError", "Timeout"),

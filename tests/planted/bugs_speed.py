@@ -48,7 +48,7 @@ SPEED_BUGS = (
         "what_waits_is_kept_at_the_order_to_stop",
         (
             Edit(
-                "worker/worker.py",
+                "worker/loop.py",
                 "self._attempts.release_ready()\n            self._grace",
                 "self._grace",
             ),

@@ -84,7 +84,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_dead_letter_leaves_no_line",
-        (Edit("worker/worker.py", "report_end(f, verdict)", "pass"),),
+        (Edit("worker/loop.py", "report_end(f, verdict)", "pass"),),
         f"{TELLING}::test_a_failed_attempt_is_a_warning_with_the_next_try_and_the_dead_letter_an_error[sqlite]",
         "2 lines about the job",
     ),

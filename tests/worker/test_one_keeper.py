@@ -211,16 +211,16 @@ async def test_the_watch_over_running_jobs_survives_an_error(
 ) -> None:
     """Timeouts longer than ten seconds are kept by the watch alone."""
     looks = 0
-    look_after = RunningAttempts.look_after
+    check_timeouts = RunningAttempts.check_timeouts
 
     def failing_once(attempts: RunningAttempts) -> None:
         nonlocal looks
         looks += 1
         if looks == 1:
             raise MemoryError
-        look_after(attempts)
+        check_timeouts(attempts)
 
-    monkeypatch.setattr(RunningAttempts, "look_after", failing_once)
+    monkeypatch.setattr(RunningAttempts, "check_timeouts", failing_once)
     queue = plain_queue(sqlite_url)
     async with queue:
         stop = asyncio.Event()

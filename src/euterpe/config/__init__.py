@@ -1,7 +1,9 @@
 """The configuration: a YAML file, overridden by the environment, checked whole before anything starts."""
 
 from euterpe.config.declaration import redact_url
-from euterpe.config.keys import (
+from euterpe.config.loading import environment_name, load_config
+from euterpe.config.problems import ConfigError, ConfigProblem
+from euterpe.config.settings import (
     ApiConfig,
     BackoffConfig,
     CircuitBreakerConfig,
@@ -18,8 +20,6 @@ from euterpe.config.keys import (
     TransportConfig,
     WorkerConfig,
 )
-from euterpe.config.loading import environment_name, load_config
-from euterpe.config.problems import ConfigError, ConfigProblem
 
 __all__ = [
     "ApiConfig",

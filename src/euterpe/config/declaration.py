@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Final, TypeVar, cast
 
-from euterpe.config.kinds import Kind
+from euterpe.config.value_types import Kind
 
 T = TypeVar("T")
 _ABOUT: Final = "euterpe.setting"

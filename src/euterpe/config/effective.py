@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from euterpe.config.declaration import HIDDEN, Section, Setting, Subsection, declared_in, redact_url
-from euterpe.config.keys import Config
 from euterpe.config.loading import DEFAULT, LoadedConfig
+from euterpe.config.settings import Config
 
 
 class EffectiveSetting(NamedTuple):

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from euterpe.config.declaration import HIDDEN, Section, Setting, Subsection, declared_in
-from euterpe.config.keys import Config
-from euterpe.config.kinds import RefusedValue
 from euterpe.config.problems import ConfigError, ConfigProblem
 from euterpe.config.rules import broken_rules
+from euterpe.config.settings import Config
+from euterpe.config.value_types import RefusedValue
 from euterpe.config.yaml_file import read_file
 
 PREFIX: Final = "EUTERPE_"

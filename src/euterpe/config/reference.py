@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from euterpe.config.declaration import Section, Subsection, declared_in
-from euterpe.config.keys import Config
-from euterpe.config.kinds import written
 from euterpe.config.loading import all_settings, environment_name
+from euterpe.config.settings import Config
+from euterpe.config.value_types import written
 
 EXAMPLE_HEAD: Final = """\
 # A configuration of Euterpe: euterpe --role=all --config=euterpe.yaml

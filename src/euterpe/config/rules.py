@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from euterpe.config.keys import Config
+from euterpe.config.settings import Config
 from euterpe.model.duration import format_duration
 
 MAX_QUEUE_LABELS: Final = 49

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS
+from euterpe.dashboard.layout import JOBS
 from euterpe.dashboard.page_server import Form, PageServer
 from euterpe.dashboard.parts.masking import edited_payload
 from euterpe.dashboard.sign_in import Visitor

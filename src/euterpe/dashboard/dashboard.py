@@ -8,16 +8,16 @@ from typing import Any
 
 from euterpe.dashboard.acts import CancelForm, JobActs, ReplayForm
 from euterpe.dashboard.assets import assets
-from euterpe.dashboard.frame import FAILURES, HOME, JOBS, OPERATIONS, SIGN_IN, SIGN_OUT, TRANSCODES
+from euterpe.dashboard.layout import FAILURES, HOME, JOBS, OPERATIONS, SIGN_IN, SIGN_OUT, TRANSCODES
 from euterpe.dashboard.page_server import Form, LivePage, NoQuery, PageServer, page_route
 from euterpe.dashboard.pages.bulk import BULK, BulkForm, BulkPages, BulkQuery, OperationPageQuery
-from euterpe.dashboard.pages.entrance import Entrance, SignInForm, SignInQuery
 from euterpe.dashboard.pages.failures import ExportQuery, FailurePages
 from euterpe.dashboard.pages.job import JobPageQuery, JobPageView
 from euterpe.dashboard.pages.jobs import JobsPage, JobsQuery
 from euterpe.dashboard.pages.outputs import LocalOutputs, OpenLocal
 from euterpe.dashboard.pages.overview import OverviewPage
 from euterpe.dashboard.pages.queues import QUEUES, Crons, PauseForm, QueuesPage, QueuesQuery
+from euterpe.dashboard.pages.sign_in import Entrance, SignInForm, SignInQuery
 from euterpe.dashboard.pages.transcodes import TranscodesPage, TranscodesQuery
 from euterpe.dashboard.pages.webhooks import WEBHOOKS, WebhookPages, WebhooksQuery
 from euterpe.dashboard.sign_in import SignIn

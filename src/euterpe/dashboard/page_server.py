@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from euterpe.dashboard.frame import HOME, SIGN_IN, PageFrame, empty, heading, page_answer
+from euterpe.dashboard.layout import HOME, SIGN_IN, PageFrame, empty, heading, page_answer
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Html, joined
 from euterpe.dashboard.sign_in import SignIn, Visitor, is_own_form

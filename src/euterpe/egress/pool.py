@@ -26,7 +26,7 @@ class PoolKey(NamedTuple):
 
 
 class IdlePool:
-    """Last in, first out per route; the oldest goes when there are too many."""
+    """Last in, first out per route. When it is full, a connection that comes back is closed."""
 
     def __init__(self, *, idle_s: float, max_idle: int) -> None:
         self._idle_s = idle_s

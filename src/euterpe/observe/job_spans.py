@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from euterpe.config import load_config
-from euterpe.config.keys import TracingConfig
+from euterpe.config.settings import TracingConfig
 from euterpe.model.job import Claim
 from euterpe.observe.otlp import OtlpExporter
 from euterpe.observe.tracing import Tracer

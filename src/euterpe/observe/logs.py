@@ -47,7 +47,7 @@ CANONICAL_KEYS: Final = frozenset(
         *("claim_version", "event_id"),
     }
 )
-"""The union of the two documents' lists."""
+"""The keys that the specification names (001 and 004)."""
 
 ADDED_KEYS: Final = frozenset(
     {

@@ -29,8 +29,8 @@ from euterpe.worker.handling.lifespan import opened
 from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.heartbeat.registration import WorkerRegistration, registered
 from euterpe.worker.identity import worker_id
+from euterpe.worker.loop import WorkerLoop, WorkerSettings
 from euterpe.worker.sweeper import PROMOTE_S, Sweeper
-from euterpe.worker.worker import WorkerLoop, WorkerSettings
 
 log = logging.getLogger("euterpe.worker")
 

@@ -20,7 +20,7 @@ from euterpe.queue.run import Controls, ServiceOptions, run_worker
 from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions, breaker_policy_of
 from euterpe.queue.submitting.submitter import Submitter
 from euterpe.worker.identity import next_worker_id
-from euterpe.worker.worker import WorkerSettings
+from euterpe.worker.loop import WorkerSettings
 
 SHORTEST_LEASE_US: Final = 1_000_000
 USUAL: Final = ServiceOptions()

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from euterpe.model.errors import InvalidInput
 from euterpe.model.state import TRANSCODE_STAGES
 from euterpe.model.submitting.submission import Submission
-from euterpe.transcode.batch import BatchProblem, outputs_for
+from euterpe.transcode.local_run import BatchProblem, outputs_for
 from euterpe.transcode.schema.locations import LocalDestination, LocalSource
 from euterpe.transcode.schema.outputs import Output
 from euterpe.transcode.schema.request import DEFAULT_MAX_ATTEMPTS, DEFAULT_TIMEOUT_S, JOB_TYPE, TranscodePayload

@@ -41,7 +41,7 @@ HELD_LIMIT: Final = 1_000
 """Messages in hand; whoever has so many is busy, and leaves the rest to others."""
 UNSENT_LIMIT: Final = 10_000
 PUBLISH_BATCH: Final = 500
-EMPTY_STREAM_WAIT_S: Final = (0.01, 0.5)
+TIDY_WAIT_S: Final = (0.01, 0.5)
 """How soon, and at the latest, to look whether the jobs of the messages in hand were taken."""
 HAND_ON_S: Final = 0.25
 MAX_HOPS: Final = 4
@@ -300,7 +300,7 @@ class StreamWakeups:
     # --- tidy -----------------------------------------------------------------------------------------
 
     async def _tidy_forever(self) -> None:
-        soonest_s, latest_s = EMPTY_STREAM_WAIT_S
+        soonest_s, latest_s = TIDY_WAIT_S
         look_s = soonest_s
         idle_s = min(1.0, self._republish_s / 4, self._visibility_s / 4)
         while True:

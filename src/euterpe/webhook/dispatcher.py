@@ -161,11 +161,11 @@ class Dispatcher:
                 await self._claim(want)
         except Exception as error:  # noqa: BLE001  # no refused statement ends the dispatcher
             self._should_claim = True
-            await self._sit_out(error)
+            await self._back_off(error)
         else:
             self._outage.over()
 
-    async def _sit_out(self, error: Exception) -> None:
+    async def _back_off(self, error: Exception) -> None:
         await asyncio.sleep(self._outage.pause_after(error, len(self._done)))
 
     async def _wait(self) -> None:
@@ -282,9 +282,9 @@ class Dispatcher:
             raise
         except Exception:  # noqa: BLE001  # the single ones tell which it is
             for _ in range(len(self._done)):
-                await self._settle_alone()
+                await self._settle_single()
 
-    async def _settle_alone(self) -> None:
+    async def _settle_single(self) -> None:
         try:
             await self._settle_first(1)
         except StoreUnavailable:

@@ -286,7 +286,7 @@ class RunningAttempts:
         """Of what runs and of what waits for a slot."""
         return [attempt.claim.lease for attempt in self.running] + [ready.claim.lease for ready in self.ready]
 
-    def look_after(self) -> None:
+    def check_timeouts(self) -> None:
         """Deadlines and uncancellable handlers, in one pass for all: most jobs end long before theirs."""
         now = time.monotonic()
         for attempt in tuple(self.running):

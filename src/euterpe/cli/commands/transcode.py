@@ -34,7 +34,7 @@ def transcode(files: tuple[Path, ...], presets: tuple[str, ...], out: Path, at_o
     aac_96, opus_160, opus_96, opus_48_speech, ogg_q5, flac, flac_24, alac, wav_16, wav_24.
     Video: h264_1080p, h264_720p, h264_480p.
     """
-    from euterpe.transcode.batch import Batch, BatchProblem, transcode_files
+    from euterpe.transcode.local_run import Batch, BatchProblem, transcode_files
 
     documents: list[dict[str, Any]] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from euterpe.dashboard.frame import empty, panel
+from euterpe.dashboard.layout import empty, panel
 from euterpe.dashboard.pages.jobs import due_at
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import ChartSpan, timeline

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, OPERATIONS, PageFrame, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.layout import JOBS, OPERATIONS, PageFrame, act, csrf, empty, grid, heading, notice, panel
 from euterpe.dashboard.page_server import Form, NoQuery, PageServer
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.formatting import counted, duration, moment, number

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.frame import FAILURES, JOBS, PageFrame, empty, grid, heading
+from euterpe.dashboard.layout import FAILURES, JOBS, PageFrame, empty, grid, heading
 from euterpe.dashboard.page_server import NoQuery, PageServer, to_sign_in
 from euterpe.dashboard.pages.bulk import bulk_address
 from euterpe.dashboard.parts import html as h

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, PageFrame, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.layout import JOBS, PageFrame, act, csrf, empty, grid, heading, notice, panel
 from euterpe.dashboard.pages.attempts import attempts_panel
 from euterpe.dashboard.pages.outputs import LocalOutputs
 from euterpe.dashboard.parts import html as h

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, PageFrame, empty, grid, heading
+from euterpe.dashboard.layout import JOBS, PageFrame, empty, grid, heading
 from euterpe.dashboard.pages.bulk import bulk_links
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.formatting import GLYPHS, duration, moment, short_id, state_mark, state_words

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from euterpe.dashboard.frame import TRANSCODES, empty, grid, panel
+from euterpe.dashboard.layout import TRANSCODES, empty, grid, panel
 from euterpe.dashboard.page_server import NoQuery, PageServer
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import waveform

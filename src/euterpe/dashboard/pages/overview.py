@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode
 
-from euterpe.dashboard.frame import FAILURES, HOME, JOBS, PageFrame, empty, grid, heading, panel
+from euterpe.dashboard.layout import FAILURES, HOME, JOBS, PageFrame, empty, grid, heading, panel
 from euterpe.dashboard.page_server import NoQuery
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.charts import Throughput, percentiles, throughput, throughput_chart

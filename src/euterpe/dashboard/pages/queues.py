@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, PageFrame, act, csrf, empty, grid, heading, notice, panel
+from euterpe.dashboard.layout import JOBS, PageFrame, act, csrf, empty, grid, heading, notice, panel
 from euterpe.dashboard.page_server import Form, PageServer
 from euterpe.dashboard.pages.overview import depth_of, oldest_of, queue_condition, search_link
 from euterpe.dashboard.parts import html as h

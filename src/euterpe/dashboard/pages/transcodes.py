@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, TRANSCODES, PageFrame, empty, grid, heading
+from euterpe.dashboard.layout import JOBS, TRANSCODES, PageFrame, empty, grid, heading
 from euterpe.dashboard.pages.jobs import LOOKED_AT
 from euterpe.dashboard.pages.outputs import JOB_TYPE, LocalOutputs, facts_of, outputs_of, player, source_name
 from euterpe.dashboard.parts import html as h

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.frame import JOBS, PageFrame, act, empty, grid, heading, notice, panel
+from euterpe.dashboard.layout import JOBS, PageFrame, act, empty, grid, heading, notice, panel
 from euterpe.dashboard.page_server import Form, PageServer
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.formatting import duration, moment, number, short_id, shown_url

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.dashboard.frame import empty
+from euterpe.dashboard.layout import empty
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.formatting import duration, number
 from euterpe.dashboard.parts.html import Html, joined

@@ -1,1 +1,1 @@
-"""Jobs in Redis lists: the store for files that wait in line, by the fifth specification document."""
+"""Jobs in Redis lists: the store for files that wait in line, as the specification's file pipeline (004) has them."""

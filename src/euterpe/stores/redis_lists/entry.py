@@ -1,4 +1,4 @@
-"""A job as it stands in a list: the JSON of the fifth specification document, with fields of our own behind its own."""
+"""A job as it stands in a list: the JSON of the specification (004), with fields of our own behind its own."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, Jo
 from euterpe.model.errors import DataRejected, InvalidInput
 from euterpe.model.reading.views import Search
 from euterpe.ports import OPERATIONS_CHANNEL, Telemetry, Wakeups
-from euterpe.stores.sql.bulk import batches, orders
+from euterpe.stores.sql.bulk import batches, operation_rows
 from euterpe.stores.sql.engine import Engine, LockTimeout
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
 from euterpe.stores.sql.program import Program, one
@@ -50,20 +50,20 @@ class Operations:
     async def order(self, order: BulkOrder) -> tuple[BulkOperation, bool]:
         check_order(order)
         counted = await self.count(order.search)  # Not inside the transaction: it may take a while.
-        operation, known = await self._engine.write(lambda: orders.order(order, counted))
+        operation, known = await self._engine.write(lambda: operation_rows.order(order, counted))
         wakeups = self._wakeups()
         if wakeups is not None and operation.state is OperationState.RUNNING:
             wakeups.announce([OPERATIONS_CHANNEL])
         return operation, known
 
     async def get(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
-        return await self._engine.read(lambda: orders.get(operation_id, ordered_by))
+        return await self._engine.read(lambda: operation_rows.get(operation_id, ordered_by))
 
     async def list(self, ordered_by: str | None = None, limit: int = 50) -> list[BulkOperation]:
-        return await self._engine.read(lambda: orders.listed(ordered_by, limit))
+        return await self._engine.read(lambda: operation_rows.listed(ordered_by, limit))
 
     async def cancel(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
-        return await self._engine.write(lambda: orders.cancel(operation_id, ordered_by))
+        return await self._engine.write(lambda: operation_rows.cancel(operation_id, ordered_by))
 
     async def work(self) -> BulkProgress:
         """A batch of each running operation in turn, until nothing is left or the time of a pass is over."""
@@ -129,4 +129,4 @@ def _first_of(found: Matching) -> Matching:
 
 def _running() -> Program[list[BulkOperation]]:
     rows = yield one("running_operations", limit=AT_A_TIME)
-    return [orders.operation_from(row) for row in rows]
+    return [operation_rows.operation_from(row) for row in rows]

@@ -125,7 +125,7 @@ def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) 
 
 
 def _handed_over(job: JobRow, owner: str, token: str) -> Claim:
-    """As `hand_over.sql` left it."""
+    """As `assign_claims.sql` left it."""
     expires_at = min(job.lease_expires_at or 0, (job.started_at or 0) + job.execution_timeout_us)
     return Claim(
         msgspec.structs.replace(job, worker_id=owner, lease_expires_at=expires_at),

@@ -1,7 +1,7 @@
 """How one configured value is read: from YAML, from the environment's text, and back into what people write.
 
 A `Kind` is three functions and a sentence that says what it expects; a value that does not fit raises
-`Refused`, and the loader turns that into a problem which names the key.
+`RefusedValue`, and the loader turns that into a problem which names the key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every key of the configuration with its default and its meaning.
 
-The sections `redis` to `observability` are the YAML of the fifth specification document, key for key; the
+The sections `redis` to `observability` are the YAML of the file pipeline's specification (004), key for key; the
 others are the house's own. Durations are kept in microseconds, which is why their attributes end in `_us`.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from euterpe.config.declaration import Section, setting
-from euterpe.config.kinds import (
+from euterpe.config.value_types import (
     address,
     choice,
     duration,

@@ -109,7 +109,7 @@ class WorkerLoop:
         )
         state, around = (NO_STATE, None) if hooks is None else (hooks.state, hooks.around)
         reporter = WorkerReporter(
-            self._loop, self._advance, spawn, make_submission, joined, state, charge, settings.log_lines
+            self._loop, self._write_progress, spawn, make_submission, joined, state, charge, settings.log_lines
         )
         self._attempts = RunningAttempts(
             handlers, reporter, settings.concurrency, settings.result_limit, self._wake, self._breakers, trace, around
@@ -135,7 +135,7 @@ class WorkerLoop:
         self._refusals: dict[Lease, int] = {}
         self._stopping = False
         self._grace: asyncio.TimerHandle | None = None
-        self._last_call: asyncio.TimerHandle | None = None
+        self._force_exit_timer: asyncio.TimerHandle | None = None
         self._lanes: list[asyncio.Task[None]] = []
         self._asleep: list[asyncio.Event] = []
         self._locked: set[asyncio.Task[None]] = set()
@@ -183,7 +183,7 @@ class WorkerLoop:
             await self._keeper.close(self._shutdown)
 
     async def _run_lanes(self) -> None:
-        unsubscribe = self._wakeups.subscribe(self._hear_of_jobs, self._settings.queues)
+        unsubscribe = self._wakeups.subscribe(self._on_wakeup, self._settings.queues)
         self._cancels.begin(self._wakeups)
         watcher = self._loop.create_task(self._watch())
         lanes = self._lanes = [self._loop.create_task(self._lane()) for _ in range(LANES)]
@@ -196,7 +196,7 @@ class WorkerLoop:
         finally:
             unsubscribe()
             self._cancels.end()
-            for timer in (self._grace, self._last_call):
+            for timer in (self._grace, self._force_exit_timer):
                 if timer is not None:
                     timer.cancel()
             tasks = (watcher, *lanes, *self._locked)
@@ -224,21 +224,21 @@ class WorkerLoop:
     def stop_at_once(self) -> None:
         """Claim nothing more and give back what runs."""
         self._stopping = True
-        if self._last_call is None:
+        if self._force_exit_timer is None:
             self._shutdown.set_in(CLOSE_S)
-            self._last_call = self._loop.call_later(WRITE_S, self._leave)
+            self._force_exit_timer = self._loop.call_later(WRITE_S, self._force_exit)
         self._attempts.release_ready()
         if self._attempts.running:
             log.warning("shutting down: %d unfinished jobs are given back", len(self._attempts.running))
             self._attempts.release_all()
         self._wake()
 
-    def _leave(self) -> None:
+    def _force_exit(self) -> None:
         """A statement that is never answered does not keep the process. Handlers that do not stop have had their own
         time, and may still be having it."""
         if self._attempts.running:
             self._shutdown.set_in(CLOSE_S)
-            self._last_call = self._loop.call_later(WATCH_S, self._leave)
+            self._force_exit_timer = self._loop.call_later(WATCH_S, self._force_exit)
             return
         if self._attempts.unwritten:
             log.error(
@@ -252,7 +252,7 @@ class WorkerLoop:
         while True:
             await asyncio.sleep(WATCH_S)
             try:
-                self._attempts.look_after()
+                self._attempts.check_timeouts()
                 if self._attempts.running or self._attempts.unwritten or self._attempts.ready:
                     await self._keeper.ensure_running()
             except Exception as error:  # without this watch there are no timeouts
@@ -297,9 +297,9 @@ class WorkerLoop:
             self._give_back(request)
             if isinstance(error, StoreUnavailable) or not ended:
                 self._attempts.give_back_ended(ended)
-                await self._sit_out(error)
+                await self._back_off(error)
             else:
-                await self._settle_apart(ended, error)
+                await self._settle_one_by_one(ended, error)
             return
         self._outage.over()
         if request is not None:
@@ -315,7 +315,7 @@ class WorkerLoop:
                 record_claims(self._telemetry, claims)
             if self._plan.brought(request, len(claims)):
                 self._should_claim = True
-        self._written(ended, finished, verdicts)
+        self._after_settle(ended, finished, verdicts)
 
     def _give_back(self, request: ClaimRequest | None) -> None:
         """The slots that a claim was to fill are filled, or free again."""
@@ -344,7 +344,7 @@ class WorkerLoop:
             attempts.start_ready(SLICE)
             await asyncio.sleep(0)
 
-    def _written(self, ended: list[AttemptRun], finished: list[Report], verdicts: Sequence[SettleResult]) -> None:
+    def _after_settle(self, ended: list[AttemptRun], finished: list[Report], verdicts: Sequence[SettleResult]) -> None:
         tell_all = log.isEnabledFor(logging.DEBUG)
         if verdicts.count(COMPLETED) == len(verdicts) and not tell_all:
             self._all_completed(ended, finished)
@@ -389,17 +389,17 @@ class WorkerLoop:
             log.info("locked jobs could not be settled yet")
             self._attempts.give_back_ended(locked)
         else:
-            self._written(locked, finished, verdicts)
+            self._after_settle(locked, finished, verdicts)
         self._wake()
 
-    async def _settle_apart(self, ended: list[AttemptRun], error: Exception) -> None:
+    async def _settle_one_by_one(self, ended: list[AttemptRun], error: Exception) -> None:
         """Something in a batch cannot be written: find it, so that the others are."""
-        kept = [attempt for attempt in ended if not await self._settle_alone(attempt)]
+        kept = [attempt for attempt in ended if not await self._settle_single(attempt)]
         self._attempts.give_back_ended(kept)
         if kept:
-            await self._sit_out(error)
+            await self._back_off(error)
 
-    async def _settle_alone(self, attempt: AttemptRun) -> bool:
+    async def _settle_single(self, attempt: AttemptRun) -> bool:
         """Whether it is done with. Only an outcome that is itself refused is replaced, by a failure that says so;
         everything else passes, and what the handler did is kept for another try."""
         finished = attempt.finished()
@@ -410,7 +410,7 @@ class WorkerLoop:
         except Exception as error:  # noqa: BLE001  # whatever it is, it may not cost the others their outcomes
             if isinstance(error, EuterpeError) or isinstance(finished.outcome, Failed):
                 return await self._settle_as_refused(attempt, error)
-            return self._given_up(attempt, error)
+            return self._give_up_after_tries(attempt, error)
         return True
 
     async def _settle_as_refused(self, attempt: AttemptRun, refused: Exception) -> bool:
@@ -422,7 +422,7 @@ class WorkerLoop:
         except StoreUnavailable:
             return False
         except Exception as error:  # noqa: BLE001  # then it is not the outcome that is wrong
-            return self._given_up(attempt, error)
+            return self._give_up_after_tries(attempt, error)
         code = type(refused).__name__
         log.error("an outcome cannot be written", extra={**job_keys(attempt.claim.job), "error_code": code})
         return True
@@ -430,9 +430,9 @@ class WorkerLoop:
     async def _write_one(self, attempt: AttemptRun, finished: Report) -> None:
         verdicts = await self._claims.settle([finished])
         self._refusals.pop(attempt.claim.lease, None)
-        self._written([attempt], [finished], verdicts)
+        self._after_settle([attempt], [finished], verdicts)
 
-    def _given_up(self, attempt: AttemptRun, error: Exception) -> bool:
+    def _give_up_after_tries(self, attempt: AttemptRun, error: Exception) -> bool:
         """A few tries; then its lease is let go, and a sweep has the job run again."""
         lease = attempt.claim.lease
         tries = self._refusals.pop(lease, 0) + 1
@@ -445,42 +445,42 @@ class WorkerLoop:
         self._attempts.give_up(attempt, self._settings.lease_ttl_us)
         return True
 
-    async def _sit_out(self, error: Exception) -> None:
+    async def _back_off(self, error: Exception) -> None:
         await asyncio.sleep(self._outage.pause_after(error, self._attempts.unwritten))
         self._wake()
 
     async def _wait(self) -> None:
         """Until something happens, or a jittered while: polling is the fallback for every kind of wake-up."""
-        news = asyncio.Event()
-        self._asleep.append(news)
+        woken = asyncio.Event()
+        self._asleep.append(woken)
         wait_s = self._breakers.wait_s(self._settings.poll_s * random.uniform(0.75, 1.25))
         alarm = self._loop.call_later(wait_s, self._wake)
         try:
-            await news.wait()
+            await woken.wait()
         finally:
             alarm.cancel()
 
-    def _hear_of_jobs(self) -> None:
+    def _on_wakeup(self) -> None:
         self._plan.jobs_came()
         self._wake()
 
     def _wake(self) -> None:
         self._should_claim = True
         if self._asleep:
-            woken, self._asleep = self._asleep, []
-            for news in woken:
-                news.set()
+            sleepers, self._asleep = self._asleep, []
+            for woken in sleepers:
+                woken.set()
 
-    async def _advance(self, news: ProgressUpdate) -> None:
-        """Write news. While the database is away it waits: a handler's work is worth more than its punctuality."""
+    async def _write_progress(self, update: ProgressUpdate) -> None:
+        """Write what a handler reports. It waits while the database is away: the work is worth more than its punctuality."""
         while True:
             try:
-                (alive,) = await self._claims.update_progress([news])
+                (alive,) = await self._claims.update_progress([update])
                 break
             except StoreUnavailable as error:
                 await asyncio.sleep(self._outage.pause_after(error, self._attempts.unwritten))
         self._outage.over()
         if not alive:
-            lease = news.claim.lease
+            lease = update.claim.lease
             self._attempts.lose(lease.job_id, lease.claim_version)
             raise StaleLease(lease.job_id, lease.claim_version)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from euterpe.dashboard.frame import HOME, SIGN_IN, PageFrame, empty, page_answer
+from euterpe.dashboard.layout import HOME, SIGN_IN, PageFrame, empty, page_answer
 from euterpe.dashboard.page_server import Form, PageServer, foreign_form, see, trouble
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Html, joined
