@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from tests.cli.commands import EUTERPE, Shell
 
 
+@pytest.mark.timeout(240)
 def test_the_demo_proves_what_it_says_and_leaves_nothing_behind(bare_shell: Shell) -> None:
     (bare_shell.folder / "tmp").mkdir()
     done = subprocess.run(
@@ -15,7 +18,7 @@ def test_the_demo_proves_what_it_says_and_leaves_nothing_behind(bare_shell: Shel
         env=bare_shell.environ | {"TMPDIR": str(bare_shell.folder / "tmp")},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=220,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
