@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from tests.faults.proxy import Proxy, proxied
 from tests.faults.recorder import schema_of
 from tests.faults.stores import SQLITE, sqlite_path
 from tests.servers import PostgresServer, RedisServer
+from tests.servers.process import free_port
 
 SCHEMA = "campaign"
 PATIENCE_S = 10.0
@@ -29,7 +29,7 @@ class Place:
     def __init__(self, engine: Engine, url: str) -> None:
         self.engine: Engine = engine
         self.url = self.proxied_url = url
-        self.api_port = _free_port()
+        self.api_port = free_port()
         key = base64.b64encode(os.urandom(32)).decode()
         self.environ = {**os.environ, "EUTERPE_KEKS": f"campaign:{key}"}
         self.server: PostgresServer
@@ -148,10 +148,3 @@ async def _database(engine: Engine, folder: Path) -> AsyncIterator[Place]:
             place = Place(engine, url)
             place.server, place.proxy, place.proxied_url = server, proxy, through
             yield place
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port

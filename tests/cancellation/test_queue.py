@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import psutil
@@ -170,13 +171,13 @@ async def test_work_that_is_cut_off_as_it_starts_leaves_nothing_behind(url: str)
                 break
             # A connection that was cut off is asked and rolled back in a task of its own, which ends.
             await until(lambda n=tasks: _are_left(n), within_s=30)  # type: ignore[misc]
-            assert _children() == before
+            assert _children() <= before
             worker = asyncio.ensure_future(queue.work(concurrency=2, lease="5s"))
             assert await job.result("20s") == "done"
             worker.cancel()
             await asyncio.wait({worker})
     assert at > 0
-    assert _children() == before
+    assert _children() <= before
     check(url)
 
 
@@ -189,7 +190,13 @@ async def _cut(running: Coroutine[Any, Any, Any], at: int) -> None:
 
 
 def _children() -> set[int]:
-    return {child.pid for child in psutil.Process().children() if "euterpe" in " ".join(child.cmdline())}
+    """Those of an earlier test may be about to end."""
+    found = set()
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if "euterpe" in " ".join(child.cmdline()):
+                found.add(child.pid)
+    return found
 
 
 async def _nobody_is_in_a_transaction(url: str, name: str) -> bool:

@@ -19,6 +19,7 @@ from euterpe.stores.redis_lists.store import RedisListStore
 from tests.conformance.acts import complete, fail, submit, take, take_one
 from tests.redis_lists.foreign import HIGH, foreign
 from tests.redis_lists.private_server import ConfiguredRedis
+from tests.servers import RedisServer
 
 DEAD, NORMAL = "jobqueue:dead_letter", "jobqueue:normal_priority"
 
@@ -138,10 +139,12 @@ async def test_a_processing_list_that_is_a_string_takes_no_job(store: RedisListS
     assert raw.llen(NORMAL) == 1
 
 
-async def test_scripts_that_redis_has_forgotten_are_sent_again(store: RedisListStore, raw: redis.Redis) -> None:
-    await submit(store)
-    raw.script_flush()
-    assert (await complete(store, await take_one(store))).accepted
+async def test_scripts_that_redis_has_forgotten_are_sent_again() -> None:
+    with RedisServer() as server, redis.Redis.from_url(server.url) as raw:
+        async with opened(server.url) as store:
+            await submit(store)
+            raw.script_flush()
+            assert (await complete(store, await take_one(store))).accepted
 
 
 async def test_a_redis_that_is_full_or_read_only_refuses_whole_writes(caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,8 @@ import uvloop
 from euterpe.redis.pipelined import PipelinedRedis
 from euterpe.redis.settings import DEFAULT_TUNING
 
-ONCE = msgspec.structs.replace(DEFAULT_TUNING, max_retries=0, read_timeout_s=0.2)
+ONCE = msgspec.structs.replace(DEFAULT_TUNING, max_retries=0, read_timeout_s=30)
+IMPATIENT = msgspec.structs.replace(ONCE, read_timeout_s=2)
 
 
 @pytest.fixture
@@ -57,12 +58,14 @@ async def test_a_cancelled_caller_shifts_nobodys_answer(hot: PipelinedRedis) -> 
 
 
 async def test_an_answer_that_does_not_come_in_time_ends_the_connection_and_the_next_command_has_a_new_one(
-    hot: PipelinedRedis,
+    redis_url: str,
 ) -> None:
-    late = asyncio.create_task(hot.execute("BLPOP", "nothing", "5"))
+    client = PipelinedRedis(redis_url, IMPATIENT)
+    late = asyncio.create_task(client.execute("BLPOP", "nothing", "60"))
     with pytest.raises(redis.TimeoutError):
         await late
-    assert await hot.execute("ECHO", "new") == b"new"
+    assert await client.execute("ECHO", "new") == b"new"
+    await client.close()
 
 
 async def test_a_lost_connection_is_told_or_tried_again(redis_url: str, hot: PipelinedRedis) -> None:
@@ -70,8 +73,8 @@ async def test_a_lost_connection_is_told_or_tried_again(redis_url: str, hot: Pip
     with redis.Redis.from_url(redis_url) as raw:
         for client in (hot, patient):
             await client.execute("PING")
-        waiting = asyncio.create_task(hot.execute("BLPOP", "nothing", "5", wait_s=5))
-        again = asyncio.create_task(patient.execute("BLPOP", "later", "5", wait_s=5))
+        waiting = asyncio.create_task(hot.execute("BLPOP", "nothing", "60", wait_s=60))
+        again = asyncio.create_task(patient.execute("BLPOP", "later", "60", wait_s=60))
         async with asyncio.timeout(30):
             while len(blocked(raw)) < 2:  # noqa: ASYNC110  # Redis says when they wait
                 await asyncio.sleep(0.005)
@@ -85,7 +88,9 @@ async def test_a_lost_connection_is_told_or_tried_again(redis_url: str, hot: Pip
 
 
 def blocked(raw: redis.Redis) -> list[str]:
-    return [str(client["id"]) for client in raw.client_list() if client["cmd"] == "blpop"]
+    """Those of this test: other tests have other databases of this server, and wait there, too."""
+    mine = str(raw.connection_pool.connection_kwargs["db"])
+    return [str(c["id"]) for c in raw.client_list() if (c["cmd"], c["db"]) == ("blpop", mine)]
 
 
 async def test_a_wrong_password_is_told_at_once(redis_url: str) -> None:

@@ -21,6 +21,7 @@ from euterpe.model.state import State
 from euterpe.queue.queue import core_of
 from tests.remote.conftest import Remote, make_key
 from tests.server.plane import plane_process
+from tests.servers.process import free_port
 from tests.worker.floor import until
 from tests.worker.inline import work_on
 
@@ -213,7 +214,7 @@ class TestShortLeases:
 
 async def test_a_control_plane_killed_and_restarted_in_the_middle_loses_nothing(url: str, key: str) -> None:
     ran: Counter[int] = Counter()
-    with plane_process(url, "--lease-s", "5", "--sweep-s", "0.2") as first:
+    with plane_process(url, "--lease-s", "5", "--sweep-s", "0.2", port=free_port()) as first:
         port = first.port
         queue = Queue(first.base_url, token=key)
 

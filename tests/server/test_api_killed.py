@@ -14,6 +14,7 @@ from euterpe.backends.engines import connect
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submitting.submission import Submission
 from tests.server.plane import PlaneProcess, anonymous, lease_of, plane_process, running_plane
+from tests.servers.process import free_port
 
 JOBS = 120
 WORKERS = 8
@@ -94,7 +95,7 @@ async def test_nothing_is_lost_when_the_control_plane_is_killed_again_and_again(
         key = await plane.key("submit", "read", "worker")
     options = ("--lease-s", "5", "--sweep-s", "0.1")  # a slow machine reports within the lease, too
     rng = random.Random(20261115)
-    with plane_process(url, *options) as first:
+    with plane_process(url, *options, port=free_port()) as first:
         crew = Crew(first.base_url, key)
         tasks = [asyncio.create_task(crew.work(i)) for i in range(WORKERS)]
         submitting = asyncio.create_task(crew.submit(JOBS))

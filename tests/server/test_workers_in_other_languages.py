@@ -126,7 +126,7 @@ async def ground(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> As
         worker = ["node", str(ROOT / "examples" / "worker.mjs"), str(handler)]
     async with running_plane(url) as plane:
         key = await plane.key("submit", "read", "worker")
-    with plane_process(url, "--lease-s", "2.4", "--sweep-s", "0.1") as server:
+    with plane_process(url, "--lease-s", "6", "--sweep-s", "0.1") as server:
         async with anonymous(server.base_url) as client:
             client.headers["authorization"] = f"Bearer {key}"
             environment = {

@@ -154,7 +154,7 @@ async def test_a_lost_stream_costs_no_job(
 ) -> None:
     job_id = await submitted(plane)
     job = await claim_one(client)
-    streams.flushall()
+    streams.flushdb()
     assert (await client.post(COMPLETE, json=named(job))).json() == {"ok": True, "ack": True}
     assert (await plane.store.get(job_id)).state is State.COMPLETED
     again = await submitted(plane)

@@ -53,7 +53,7 @@ def append(path: Path) -> None:
 async def test_a_write_wakes(wal: Path, wakes: list[float]) -> None:
     assert wakes == []
     append(wal)
-    await until(lambda: wakes, "the write is noticed", 10)
+    await until(lambda: wakes, "the write is noticed")
 
 
 async def test_a_burst_wakes_a_few_times_and_the_last_write_is_not_passed_over(wal: Path, wakes: list[float]) -> None:
@@ -63,7 +63,7 @@ async def test_a_burst_wakes_a_few_times_and_the_last_write_is_not_passed_over(w
         await asyncio.sleep(0.001)
     last = time.monotonic()
     append(wal)
-    await until(lambda: wakes and wakes[-1] >= last, "the last write is noticed", 10)
+    await until(lambda: wakes and wakes[-1] >= last, "the last write is noticed")
     assert len(wakes) < 40
 
 
@@ -78,7 +78,7 @@ async def test_a_touch_after_a_commit_wakes_sooner_than_the_writes_before_it(wal
     await asyncio.sleep(0)
     before = len(woken)
     other.announce(["default"])
-    await until(lambda: len(woken) > before, "the touch is noticed", 10)
+    await until(lambda: len(woken) > before, "the touch is noticed")
     unsubscribe()
     await watch.close()
 
@@ -100,11 +100,11 @@ async def test_who_listens_on_this_loop_is_told_before_the_commit_and_only_other
 
 async def test_a_file_that_is_replaced_is_watched_on(wal: Path, wakes: list[float]) -> None:
     await asyncio.to_thread(wal.unlink)
-    await until(lambda: wakes, "its absence is noticed", 10)
+    await until(lambda: wakes, "its absence is noticed")
     await asyncio.to_thread(wal.write_bytes, b"new")
     seen = len(wakes)
     append(wal)
-    await until(lambda: len(wakes) > seen, "the new file is watched", 10)
+    await until(lambda: len(wakes) > seen, "the new file is watched")
 
 
 async def test_nothing_is_watched_while_nobody_listens(wal: Path) -> None:

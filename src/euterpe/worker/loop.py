@@ -472,7 +472,7 @@ class WorkerLoop:
                 woken.set()
 
     async def _write_progress(self, update: ProgressUpdate) -> None:
-        """Write what a handler reports. It waits while the database is away: the work is worth more than its punctuality."""
+        """Write what a handler reports. While the database is away it waits: no report is worth losing the work."""
         while True:
             try:
                 (alive,) = await self._claims.update_progress([update])

@@ -26,10 +26,12 @@ def each_completed_once(play: Steps) -> Proof:
 
 
 def orphans_were_recovered(play: Steps) -> Proof:
-    """Every orphan has an attempt of the killed worker that was lost, and one of the other that completed."""
+    """Every orphan has an attempt of the killed worker that was lost, or that its lease keeper gave back because it had
+    not begun, and one of the other worker that completed."""
     recovered, slowest_us = 0, 0
     for job_id in play.orphans:
-        lost = [a for a in play.attempts[job_id] if _by(a.worker_id) == "worker-a" and a.outcome == "system"]
+        ends = ("system", "released")
+        lost = [a for a in play.attempts[job_id] if _by(a.worker_id) == "worker-a" and a.outcome in ends]
         done = [a for a in play.attempts[job_id] if _by(a.worker_id) == "worker-b" and a.outcome == "completed"]
         recovered += bool(lost and done)
         slowest_us = max([slowest_us, *(a.started_at - play.killed_at_us for a in done)])
