@@ -20,15 +20,15 @@ from tests.faults.history import check
 from tests.faults.recorder import rows
 from tests.faults.stores import SQLITE, opened, sqlite_path
 
-PATIENCE_S = 2.0
-SLACK_S = 1.5
+PATIENCE_S = 6.0
+SLACK_S = 2.5
 
 
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 s and 7 s in earnest."""
     monkeypatch.setattr(sql_store, "OUTAGE_WAIT_S", PATIENCE_S)
-    monkeypatch.setattr(session, "LOCK_WAIT_S", 0.4)
+    monkeypatch.setattr(session, "LOCK_WAIT_S", 1.2)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ REFUSAL_BUGS = (
             Edit(
                 "stores/sql/submitting/batcher.py",
                 "for waiting in group], group[0].deadline)",
-                "for waiting in group], begun + 2.0)",
+                "for waiting in group], begun + 6.0)",
             ),
         ),
         f"{LOCKED}[sqlite]",

@@ -48,6 +48,8 @@ CONNECT_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 30.0
 """A statement of ours takes milliseconds; who waits this long waits on a network that swallows packets."""
 SHORTEST_TRY_S: Final = 0.1
+TOLD_S: Final = 1.0
+"""From the end of a wait for a lock until the server has told of it, on a busy machine."""
 
 
 __all__ = ["PostgresEngine", "split_url"]
@@ -213,12 +215,12 @@ class PostgresEngine:
             except (CommitUnknown, SchemaMismatch):
                 raise
             except StoreUnavailable as error:
+                pause_s = min(0.05 * 2**attempt, 1.0)
                 # A try that waits for the same lock again must be told about it before the time is over.
-                lock_wait_s = postgres_session.LOCK_WAIT_S if isinstance(error, LockTimeout) else 0
-                left_s = deadline - time.monotonic() - lock_wait_s
-                if self._connections is None or left_s <= 0:
+                needs_s = pause_s + postgres_session.LOCK_WAIT_S + TOLD_S if isinstance(error, LockTimeout) else 0
+                if self._connections is None or time.monotonic() + needs_s >= deadline:
                     raise
-                await asyncio.sleep(min(0.05 * 2**attempt, 1.0))
+                await asyncio.sleep(pause_s)
         raise AssertionError("unreachable")
 
     async def pump(self, connection: Any, program: Program[T]) -> T:
