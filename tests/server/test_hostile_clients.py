@@ -216,7 +216,7 @@ async def until_only(plane: Plane, count: int) -> None:
 async def test_silent_connections_give_way_to_those_who_ask(sqlite_url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "euterpe.api")
     async with (
-        running_plane(sqlite_url, connections=ConnectionLimits(max_connections=ROOM)) as plane,
+        running_plane(sqlite_url, connections=ConnectionLimits(max_connections=ROOM, head_timeout_s=600)) as plane,
         AsyncExitStack() as stack,
         anonymous(plane.base_url) as client,
     ):
