@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 60.0
+PATIENCE_S = 40.0
 EUTERPE = (sys.executable, "-X", "faulthandler", "-m", "euterpe.cli")
 OURS = ("EUTERPE_", "ENGINE_", "WORKER_", "API_", "OBSERVABILITY_", "OUTBOX_", "PRODUCER_", "TRANSCODE_", "POD_NAME")
 
