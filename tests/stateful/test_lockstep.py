@@ -33,6 +33,7 @@ def lockstep(tmp_path: Path, fresh_postgres_url: str) -> Iterator[Lockstep]:
     pair.close()
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_sqlite_postgres_and_the_oracle_agree_on_every_history(lockstep: Lockstep, part: int) -> None:
     class OfThisTest(Histories):
