@@ -289,8 +289,7 @@ def test_a_users_own_records_pass_as_they_are(open_log: OpenLog) -> None:
 
 def test_lines_of_a_handler_carry_its_job(open_log: OpenLog) -> None:
     log = open_log(strict=True)
-    job = SimpleNamespace(id="j1", type="t", queue="media", attempt_count=3)  # what a line reads of a job
-    stub: Any = SimpleNamespace(job=job)
+    stub: Any = SimpleNamespace(job_id="j1", type="t", queue="media", attempt=3)  # what a line reads of an attempt
 
     async def handler() -> None:
         running_attempt.set(stub)

@@ -22,7 +22,7 @@ ATTEMPT_LOG_BUGS = (
     ),
     Bug(
         "secrets_stay_in_kept_lines",
-        (Edit("observe/attempt_lines.py", "hide_secrets(_told(record))", "_told(record)"),),
+        (Edit("observe/attempt_lines.py", "hide_secrets(_text_of(record))", "_text_of(record)"),),
         "tests/worker/test_attempt_logs.py"
         "::test_lines_of_coroutines_and_threads_are_kept_with_their_attempt_alone[sqlite]",
         "abc.def",

@@ -74,7 +74,7 @@ async def test_a_message_stays_until_the_commit_and_goes_after_it(
 ) -> None:
     await submitted(plane, max_attempts=1 if end == "dead letter" else 3)
     job = await claim_one(client)
-    await until(lambda: bool(plane.store.wakeups._book.running))  # type: ignore[union-attr]  # the transport's own
+    await until(lambda: bool(plane.store.wakeups._registry.running))  # type: ignore[union-attr]  # the transport's own
     await plane.store.wakeups._look()  # type: ignore[union-attr]  # whatever it does about a message, it does it here
     assert job_at(streams, job["stream"]) == job["job_id"]
     assert messages_in(redis_url) == (1, 1)

@@ -30,8 +30,8 @@ async def ended_and_alive(queue: Queue, job_type: str, payload: Any = None, **op
 
     async with working(queue):
         job = await queue.submit(job_type, payload, **options)
-        ended = await job.wait("20s")
-        assert await (await queue.submit("healthy")).result("20s") == "alive"
+        ended = await job.wait("60s")
+        assert await (await queue.submit("healthy")).result("60s") == "alive"
     assert ended.error is not None
     return {"state": ended.state, "attempts": ended.attempt, **msgspec.structs.asdict(ended.error)}
 
@@ -180,7 +180,7 @@ async def test_during_a_rolling_deploy_the_new_version_runs_what_the_old_one_lea
         job = await render_in_colour.submit(report_id=7, colour="red")
         await in_state(new, job, State.RETRYING)
         async with working(new):
-            assert await job.result("20s") == "red"
+            assert await job.result("60s") == "red"
     assert ran == ["new red"]
     assert told == []
     attempts = await old_attempts(new, job.id)
@@ -202,7 +202,7 @@ async def test_a_job_of_bytes_hands_them_to_the_argument_named_payload(url: str)
 
     async with working(queue):
         job = await queue.submit("raw", b"\x00\xff")
-        assert await job.result("20s") == [0, 255]
+        assert await job.result("60s") == [0, 255]
         assert (await queue.get(job.id)).priority == 1
 
 
@@ -300,7 +300,7 @@ async def test_a_context_outlives_its_attempt_without_doing_harm(url: str) -> No
 
     async with working(queue):
         job = await queue.submit("leaves")
-        await job.result("20s")
+        await job.result("60s")
         await left_behind[0]
         assert (await queue.get(job.id)).progress is None
     assert refused == [job.id]

@@ -10,7 +10,6 @@ import logging
 import threading
 from typing import Final
 
-from euterpe.model.claims.attempt_log import line_of
 from euterpe.observe.log_context import running_attempt
 from euterpe.observe.logs import exception_of, hide_secrets, level_word, message_of, users_traceback
 
@@ -24,13 +23,13 @@ class AttemptLines(logging.Handler):
             return
         try:
             attempt.keep_line(
-                line_of(int(record.created * 1_000_000), level_word(record), record.name, hide_secrets(_told(record)))
+                int(record.created * 1_000_000), level_word(record), record.name, hide_secrets(_text_of(record))
             )
         except Exception:  # noqa: BLE001  # a message that cannot be formatted must not fail the job that logs it
             return
 
 
-def _told(record: logging.LogRecord) -> str:
+def _text_of(record: logging.LogRecord) -> str:
     """The message, with its exception."""
     message = message_of(record)
     if (traceback := users_traceback(record)) is not None:

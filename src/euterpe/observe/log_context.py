@@ -11,9 +11,6 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from euterpe.model.claims.attempt_log import LogLine
-from euterpe.model.job import JobRow
-
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _keys: ContextVar[Mapping[str, str]] = ContextVar("euterpe_log_keys", default=_NONE)
 
@@ -32,9 +29,18 @@ class LoggingAttempt(Protocol):
     """An attempt whose handler may log."""
 
     @property
-    def job(self) -> JobRow: ...
+    def job_id(self) -> str: ...
 
-    def keep_line(self, line: LogLine) -> None:
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def queue(self) -> str: ...
+
+    @property
+    def attempt(self) -> int: ...
+
+    def keep_line(self, at_us: int, level: str, logger: str, message: str) -> None:
         """Show it with this attempt."""
         ...
 
@@ -47,5 +53,10 @@ def current_keys() -> Mapping[str, str | int]:
     attempt = running_attempt.get()
     if attempt is None:
         return _keys.get()
-    job = attempt.job
-    return {"job_id": job.id, "type": job.type, "queue": job.queue, "attempt": job.attempt_count, **_keys.get()}
+    return {
+        "job_id": attempt.job_id,
+        "type": attempt.type,
+        "queue": attempt.queue,
+        "attempt": attempt.attempt,
+        **_keys.get(),
+    }

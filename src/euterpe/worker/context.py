@@ -14,10 +14,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from euterpe.model.claims.attempt_log import LogBuffer, LogLine
+from euterpe.model.claims.attempt_log import LogBuffer, LogLine, line_of
 from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, PermanentError, StaleLease
-from euterpe.model.job import Claim, JobRow
+from euterpe.model.job import Claim
 from euterpe.model.rate import LARGEST_BURST
 from euterpe.model.state import CLAIMED, check_advance
 from euterpe.model.submitting.submission import RESULT_LIMIT, Submission
@@ -210,15 +210,10 @@ class Context:
         """The worker's side: the attempt is over. A thread that goes on alone is refused from now on."""
         self._asked_to_stop = self._over = True
 
-    @property
-    def job(self) -> JobRow:
-        """The log's side: whose lines these are."""
-        return self._claim.job
-
-    def keep_line(self, line: LogLine) -> None:
+    def keep_line(self, at_us: int, level: str, logger: str, message: str) -> None:
         """The log's side: the handler has logged this. What a thread that goes on alone logs is nobody's."""
         if not self._over:
-            self._reporter.keep_line(self, line)
+            self._reporter.keep_line(self, line_of(at_us, level, logger, message))
 
     @property
     def kept_log(self) -> str | None:

@@ -104,7 +104,8 @@ class Child:
                     update = ProgressUpdate(claim, message.stage, message.progress, message.message, message.checkpoint)
                     self._answer(message.number, reporter.report_progress(update))
                 case Logged():
-                    context.keep_line(message.line)
+                    line = message.line
+                    context.keep_line(line.at, line.level, line.logger, line.message)
                 case Spawn():
                     self._answer(message.number, reporter.spawn(claim, message.submission))
                 case Returned():
