@@ -166,7 +166,7 @@ def test_a_bad_configuration_names_every_bad_key_and_is_exit_2(bare_shell: Shell
 def test_what_is_not_there_is_said_and_never_pretended(bare_shell: Shell) -> None:
     assert "needs a folder" in bare_shell.refused("--role=producer", code=2)
     assert "--app myapp:queue" in bare_shell.refused("--role=worker", code=2, TRANSCODE_ENABLED="false")
-    assert "without a command" in bare_shell.refused("--role=all", "stats", code=2)
+    assert "they take no command" in bare_shell.refused("--role=all", "stats", code=2)
     assert "there is no database at .euterpe/jobs.db yet" in bare_shell.refused("stats", code=1)
     assert not (bare_shell.folder / ".euterpe").exists()
     assert "engine.url (--engine): 'mysql://h'" in bare_shell.refused("stats", "--engine", "mysql://h", code=2)

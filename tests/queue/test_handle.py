@@ -29,7 +29,7 @@ class Watched:
         return self._job
 
     @contextmanager
-    def watching(self, _job_id: str) -> Iterator[asyncio.Event]:
+    def waiting_for(self, _job_id: str) -> Iterator[asyncio.Event]:
         yield self.ended
 
 
