@@ -23,8 +23,7 @@ from tests.worker.stalls import has_ended, worked_s
 GRACE_S = 1.0
 LONG_GRACE_S = 300.0
 MOST_S = 5.0
-"""What it sleeps and waits for others. Its turn on a busy machine's core is no fault of its own."""
-"""Beyond the grace time, on a loaded machine; on a quiet one it is about 2 s."""
+"""What it may sleep and wait for others beyond the grace time; about 2 s. Its turn on a busy core is not counted."""
 COMMANDS = {"worker": ("worker", "app:queue"), "all": ("--role=all", "--app", "app:queue")}
 
 
