@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from euterpe.backends.engines import Backend
-from euterpe.cli.output import age, note, print_json, print_table, span
+from euterpe.cli.output import age, note, print_json, print_table
 from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.model.claims.presence import BreakerState, LiveWorker
 from euterpe.wire.workers import worker_document
@@ -40,8 +40,15 @@ def list_(session: CliSession, as_json: bool) -> None:
 def _cells(worker: LiveWorker) -> list[object]:
     facts = worker.facts
     types = "any" if facts.types is None else ",".join(facts.types)
-    up = span(max(0, worker.seen_at - worker.started_at))
-    return [worker.worker_id, busy(worker), ",".join(facts.queues), types, up, age(worker.seen_at), state(worker)]
+    return [
+        worker.worker_id,
+        busy(worker),
+        ",".join(facts.queues),
+        types,
+        age(worker.started_at),
+        age(worker.seen_at),
+        state(worker),
+    ]
 
 
 def busy(worker: LiveWorker) -> str:
