@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from euterpe.model.errors import InvalidInput
@@ -68,14 +69,21 @@ async def test_jobs_are_found_by_their_age(store: SqlStore, clock: FrozenClock) 
 
 
 async def test_a_long_history_is_entered_where_the_age_says(store: SqlStore, clock: FrozenClock) -> None:
-    """By halving: the jobs before and behind are not looked at, so the page ends where they do."""
+    """By halving: the jobs before and behind are not looked at. A rolled back insert leaves a gap in the places, and a
+    page that meets one is shorter; from the newest job on it would take more pages than these."""
     for _ in range(12):
         await store.submit_many([job() for _ in range(100)])
         clock.advance(hours=2)
     middle = Search(created_before=clock.now_us - 11 * 3_600_000_000, scan_limit=150, limit=10)
     page = await store.search(middle)
-    assert len(page.jobs) == 10
-    assert all(clock.now_us - j.created_at == 12 * 3_600_000_000 for j in page.jobs)
+    jobs = list(page.jobs)
+    for _ in range(2):
+        if len(jobs) < 10:
+            assert page.cursor is not None
+            page = await store.search(msgspec.structs.replace(middle, cursor=page.cursor))
+            jobs += page.jobs
+    assert len(jobs) >= 10
+    assert all(clock.now_us - j.created_at == 12 * 3_600_000_000 for j in jobs[:10])
     recent = await store.search(Search(created_after=clock.now_us - 3 * 3_600_000_000, type="none", scan_limit=400))
     assert recent.cursor is None
 
