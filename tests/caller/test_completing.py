@@ -72,6 +72,20 @@ async def test_a_stale_attempt_cannot_commit_what_its_handler_wrote(scene: Scene
     assert await scene.rows() == before
 
 
+@pytest.mark.parametrize("caller_name", ["aiosqlite"])
+async def test_the_thread_of_a_broken_aiosqlite_connection_has_closed_it_before_the_handler_hears_of_it(
+    scene: Scene,
+) -> None:
+    """Else a close() of the handler's own could wait for ever for a thread that has ended."""
+    stale = await taken(scene.store)
+    await scene.store.cancel(stale.job.id, force=True)
+    await scene.caller.begin()
+    with pytest.raises(StaleLease):
+        await scene.store.complete_on(ended(stale, b"1"), scene.caller.connection)
+    assert scene.caller.connection._connection is None
+    await scene.caller.close()
+
+
 @pytest.mark.parametrize("caller_name", ["psycopg", "sqlite3"])
 async def test_a_job_that_has_not_walked_its_stages_is_refused_and_the_transaction_goes_on(scene: Scene) -> None:
     claim = await taken(scene.store, stages=("claimed", "fetching", "sending"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,8 @@ from euterpe.stores.sql.statements import Family, numbered
 T = TypeVar("T")
 
 BEGIN = "BEGIN IMMEDIATE"
+STOP_S: Final = 5.0
+"""For a thread of aiosqlite to end the statement that it is at."""
 UNCOMMITTABLE: Final = (
     "PRAGMA foreign_keys = ON",
     "BEGIN",
@@ -89,14 +92,21 @@ class AiosqliteJoined(SqliteJoined):
     sqlite_library = "sqlite3"
     how_to_begin = 'await connection.execute("BEGIN IMMEDIATE")'
 
+    _stopped: asyncio.Future[object] | None = None
+
     def break_connection(self) -> None:
-        self._connection.stop()
+        self._stopped = self._connection.stop()
 
     async def run(self, make: MakeProgram[T], home: Target) -> T:
         async def fetch(call: DriverCall) -> list[Row]:
             return [tuple(row) for row in await self._connection.execute_fetchall(call.sql, call.params)]
 
-        return await drive(self.calls(make, home), fetch)
+        try:
+            return await drive(self.calls(make, home), fetch)
+        finally:
+            if self._stopped is not None:
+                # A close() by the caller before its thread has ended would wait for that thread for ever.
+                await asyncio.wait({self._stopped}, timeout=STOP_S)
 
 
 class ApswJoined(SqliteJoined):
