@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.state import State
 from euterpe.model.submitting.submission import DAY_US
 
 
@@ -18,6 +19,16 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     dead_letter_us: int = 90 * DAY_US
     events_us: int = 7 * DAY_US
     tombstones_us: int = 90 * DAY_US
+
+    @property
+    def jobs_us(self) -> dict[State, int]:
+        """How long ended jobs are kept, by the state they ended in."""
+        return {
+            State.COMPLETED: self.completed_us,
+            State.CANCELLED: self.cancelled_us,
+            State.FAILED: self.failed_us,
+            State.DEAD_LETTER: self.dead_letter_us,
+        }
 
 
 KEEP: Final = Retention()

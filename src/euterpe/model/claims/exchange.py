@@ -35,7 +35,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_answerable(self) -> bool:
         """Whether any job can be the answer to it."""
-        return self.limit >= 1 and bool(self.queues) and self.types != ()
+        return self.total >= 1 and bool(self.queues) and self.types != ()
 
     def after(self, taken: int) -> ClaimRequest:
         """What is left to ask for when so many were taken."""

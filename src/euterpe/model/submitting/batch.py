@@ -9,6 +9,9 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.job import JobRow
+from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.reading.document import rfc3339
 from euterpe.model.submitting.submission import Submission
 
 _VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
@@ -60,6 +63,20 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.expected_us is None:
             del said["expected_us"]
         return msgspec.json.encode(said)
+
+    @classmethod
+    def of(cls, job: JobRow, *, replayed: bool = False) -> Receipt:
+        """Of a job as it is now."""
+        return cls(
+            job_id=job.id,
+            type=job.type,
+            queue=job.queue,
+            state=job.state,
+            priority=PRIORITY_NAMES[job.priority],
+            created_at=rfc3339(job.created_at) or "",
+            correlation_id=job.correlation_id,
+            replayed=replayed,
+        )
 
     @classmethod
     def replay(cls, response: bytes) -> Receipt:

@@ -130,7 +130,7 @@ class ListExchange:
         return states, unfinished
 
     def _request_arguments(self, request: ClaimRequest | None) -> list[Argument]:
-        if request is None or not asks(request):
+        if request is None or not request.is_answerable:
             return [0, ""]
         keys = self._scripts.settings
         types = request.types or ()
@@ -229,11 +229,6 @@ class ListExchange:
             n = updates[int(told[1])]
             check_advance(n.claim.job.stages, told[2].decode(), n.stage or "")
         return [said == b"1" for said in told]
-
-
-def asks(request: ClaimRequest) -> bool:
-    """Whether there can be an answer to it."""
-    return request.total >= 1 and bool(request.queues) and request.types != ()
 
 
 def settlement_arguments(s: Settlement, job: JobRow, *, only_lost: bool = False) -> tuple[Argument, ...]:

@@ -264,14 +264,8 @@ class ListSweeps:
 
     async def prune(self, retention: Retention | None = None) -> int:
         retention = retention or self.retention
-        keep = {
-            State.COMPLETED: retention.completed_us,
-            State.CANCELLED: retention.cancelled_us,
-            State.FAILED: retention.failed_us,
-            State.DEAD_LETTER: retention.dead_letter_us,
-        }
         gone = 0
-        for state, keep_us in keep.items():
+        for state, keep_us in retention.jobs_us.items():
             while True:
                 went, _ = await self._scripts.run(PRUNE, self._exchange.now, state, keep_us, BATCH)
                 gone += int(went)

@@ -45,7 +45,7 @@ from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.stores.limited import LimitedStore
 from euterpe.stores.redis_lists.commands import PING
 from euterpe.stores.redis_lists.entry import Rows, foreign_jobs
-from euterpe.stores.redis_lists.exchange import ListExchange, asks
+from euterpe.stores.redis_lists.exchange import ListExchange
 from euterpe.stores.redis_lists.operator import ListOperator, ended_of
 from euterpe.stores.redis_lists.reads import ListReads
 from euterpe.stores.redis_lists.reaper import ListSweeps
@@ -157,7 +157,7 @@ class RedisListStore(LimitedStore):
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return (await self._exchange.run((), (), request))[1] if asks(request) else []
+        return (await self._exchange.run((), (), request))[1] if request.is_answerable else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:
         return await self._exchange.heartbeat(leases, lease_ttl_us) if leases else []
@@ -180,13 +180,14 @@ class RedisListStore(LimitedStore):
         settlements = [decide(f.claim.job, f.outcome, self._rng) for f in finished]
         claims: list[Claim] = []
         states: list[State | None] = []
-        may_claim = request is not None and asks(request)
+        may_claim = request is not None and request.is_answerable
         if settlements or may_claim:
             states, claims = await self._exchange.run(settlements, [f.claim.job for f in finished], request)
         if request is not None and request.limit > len(claims) and self.wakeups is not None:
             if may_claim and not finished and not claims and request.worker_id not in self._waiting:
                 claims = await self._claim_waiting(request)
-            self._ask_for_more(request, claims)
+            if len(claims) < request.limit:
+                asyncio.get_running_loop().call_soon(self.claim_again, request)  # what was claimed begins first
         return [
             SettleResult(False) if state is None else SettleResult(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)
@@ -199,12 +200,6 @@ class RedisListStore(LimitedStore):
             return await self._exchange.claim_when_ready(request, self.settings.brpoplpush_timeout_us / 1e6)
         finally:
             self._waiting.discard(request.worker_id)
-
-    def _ask_for_more(self, request: ClaimRequest, claims: Sequence[Claim]) -> None:
-        """Only a claim that waits hears of new work: while slots are free, one of the worker's must be under way. But
-        what was claimed begins first."""
-        if self.wakeups is not None and len(claims) < request.limit and request.worker_id not in self._waiting:
-            asyncio.get_running_loop().call_soon(self.wakeups.announce, request.queues)
 
     # --- operators ------------------------------------------------------------------------------------
 

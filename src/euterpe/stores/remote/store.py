@@ -28,8 +28,6 @@ from euterpe.model.claims.exchange import (
 from euterpe.model.errors import EuterpeError, JobNotFound, StoreUnavailable
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
-from euterpe.model.priority import PRIORITY_NAMES
-from euterpe.model.reading.document import rfc3339
 from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.reading.why import Explanation
 from euterpe.model.retention import KEEP, Swept
@@ -191,7 +189,7 @@ class HttpStore(LimitedStore):
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return (await self._exchange.run((), request))[1] if request.is_answerable else []
+        return (await self._exchange.run((), request))[1] if _is_answerable(request) else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:  # noqa: ARG002
         """The control plane decides how long a lease lasts."""
@@ -218,7 +216,7 @@ class HttpStore(LimitedStore):
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
         """What ended and the next claim in one request. Who has nothing to report waits at the server for work."""
-        if request is not None and not request.is_answerable:
+        if request is not None and not _is_answerable(request):
             request = None
         if request is None and not finished:
             return [], []
@@ -312,7 +310,7 @@ class HttpStore(LimitedStore):
         said = requester_params(requester_id) | {"dependents": True}
         reply = await self._session.post(_path(job_id, "/retry"), said, Subject(job_id))
         job = job_of(msgspec.json.decode(reply.body, type=JobReply))
-        return Replayed(job if as_stored(job_id) == job.id else _receipt_of(job), [])
+        return Replayed(job if as_stored(job_id) == job.id else Receipt.of(job), [])
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
         said = msgspec.json.decode((await self._session.get("/stats", requester_params(requester_id))).body)
@@ -396,24 +394,17 @@ class RemoteSweeps:
         return 0
 
 
+def _is_answerable(request: ClaimRequest) -> bool:
+    """Nothing is claimed ahead over HTTP."""
+    return request.limit >= 1 and request.is_answerable
+
+
 def _path(job_id: str, action: str = "") -> str:
     """Text that can be no id stays out of a path."""
     stored_id = as_stored(job_id)
     if stored_id is None:
         raise JobNotFound(job_id)
     return f"/jobs/{stored_id}{action}"
-
-
-def _receipt_of(job: JobRow) -> Receipt:
-    return Receipt(
-        job_id=job.id,
-        type=job.type,
-        queue=job.queue,
-        state=job.state,
-        priority=PRIORITY_NAMES[job.priority],
-        created_at=rfc3339(job.created_at) or "",
-        correlation_id=job.correlation_id,
-    )
 
 
 def _batch(unit: Unit) -> dict[str, Any]:

@@ -12,36 +12,9 @@ from euterpe.model.claims.presence import LISTED, BreakerState, LiveWorker, Pres
 from euterpe.stores.remote.documents import microseconds
 from euterpe.stores.remote.exchange import TURN
 from euterpe.stores.remote.session import ControlPlaneSession
+from euterpe.wire.workers import WorkerDocument, WorkersDocument
 
 SECOND_US: Final = 1_000_000
-
-
-class BreakerReply(msgspec.Struct, frozen=True):
-    """What the API tells of a breaker."""
-
-    state: BreakerState
-    until: datetime | None = None
-
-
-class WorkerReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API tells of a worker."""
-
-    worker_id: str
-    queues: tuple[str, ...]
-    types: tuple[str, ...] | None
-    slots: int | None
-    running: int | None
-    host: str | None
-    pid: int | None
-    version: str | None
-    stopping: bool
-    breakers: dict[str, BreakerReply]
-    started_at: datetime
-    seen_at: datetime
-
-
-class WorkersReply(msgspec.Struct, frozen=True):
-    workers: list[WorkerReply]
 
 
 class RemoteWorkers:
@@ -58,7 +31,7 @@ class RemoteWorkers:
     async def list(self, limit: int = LISTED) -> list[LiveWorker]:
         """Raises AccessRefused for a key without scope admin: workers run the jobs of every requester."""
         reply = await self._session.get("/workers", {"limit": str(limit)})
-        return [_worker(document) for document in msgspec.json.decode(reply.body, type=WorkersReply).workers]
+        return [_worker(document) for document in msgspec.json.decode(reply.body, type=WorkersDocument).workers]
 
 
 def _said(worker: Presence) -> dict[str, Any]:
@@ -74,21 +47,27 @@ def _said(worker: Presence) -> dict[str, Any]:
     }
 
 
-def _worker(reply: WorkerReply) -> LiveWorker:
-    seen_at = microseconds(reply.seen_at) or 0
+def _worker(document: WorkerDocument) -> LiveWorker:
+    seen_at = _us(document.seen_at)
     facts = WorkerFacts(
-        queues=reply.queues,
-        types=reply.types,
-        slots=reply.slots,
-        running=reply.running,
-        host=reply.host,
-        pid=reply.pid,
-        version=reply.version,
-        stopping=reply.stopping,
+        queues=tuple(document.queues),
+        types=None if document.types is None else tuple(document.types),
+        slots=document.slots,
+        running=document.running,
+        host=document.host,
+        pid=document.pid,
+        version=document.version,
+        stopping=document.stopping,
         breakers={
-            queue: TrippedBreaker(breaker.state, max(0, (microseconds(breaker.until) or seen_at) - seen_at))
-            for queue, breaker in reply.breakers.items()
+            queue: TrippedBreaker(
+                BreakerState(breaker.state), 0 if breaker.until is None else max(0, _us(breaker.until) - seen_at)
+            )
+            for queue, breaker in document.breakers.items()
         },
     )
-    started_at = microseconds(reply.started_at) or 0
-    return LiveWorker(worker_id=reply.worker_id, started_at=started_at, seen_at=seen_at, facts=facts)
+    started_at = _us(document.started_at)
+    return LiveWorker(worker_id=document.worker_id, started_at=started_at, seen_at=seen_at, facts=facts)
+
+
+def _us(timestamp: str) -> int:
+    return microseconds(msgspec.convert(timestamp, datetime)) or 0

@@ -106,14 +106,8 @@ class SqlSweeps:
     async def prune(self, retention: Retention | None = None) -> int:
         """Remove what retention no longer keeps; returns how many jobs went."""
         retention = retention or self.retention
-        keep = {
-            State.COMPLETED: retention.completed_us,
-            State.CANCELLED: retention.cancelled_us,
-            State.FAILED: retention.failed_us,
-            State.DEAD_LETTER: retention.dead_letter_us,
-        }
         jobs = 0
-        for state, keep_us in keep.items():
+        for state, keep_us in retention.jobs_us.items():
             jobs += await self._all(lambda s=state, k=keep_us: sweep.prune(s, k, BATCH))  # type: ignore[misc]
         for state in (State.COMPLETED, State.DEAD_LETTER):
             await self._all(lambda s=state: sweep.prune_events(s, retention.events_us, BATCH))  # type: ignore[misc]

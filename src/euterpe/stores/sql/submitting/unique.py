@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from euterpe.model.job import JobRow
-from euterpe.model.priority import PRIORITY_NAMES
-from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import WAITING
 from euterpe.model.submitting.batch import Draft, Receipt, Unit
 from euterpe.model.submitting.submission import idempotency_scope
@@ -63,16 +61,7 @@ def _kept(job_id: str, draft: Draft) -> Program[Receipt | None]:
             payload_format=s.payload_format,
             delay_us=s.delay_us if s.unique is Unique.DEBOUNCE else None,
         )
-    return Receipt(
-        job_id=job.id,
-        type=job.type,
-        queue=job.queue,
-        state=job.state,
-        priority=PRIORITY_NAMES[job.priority],
-        created_at=rfc3339(job.created_at) or "",
-        correlation_id=job.correlation_id,
-        replayed=True,
-    )
+    return Receipt.of(job, replayed=True)
 
 
 def _look(statement: str, job_id: str) -> Program[JobRow | None]:
