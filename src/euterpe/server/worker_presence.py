@@ -1,4 +1,4 @@
-"""Which workers over HTTP are alive. Ours register themselves in a turn; of any other a claim is taken for it.
+"""Which workers over HTTP are alive. Ours register themselves in an exchange; of any other a claim is taken for it.
 
 What is learned from claims is written beside them, for all such workers at once and every now and then.
 """

@@ -106,7 +106,7 @@ class Dispatcher:
         try:
             async with asyncio.timeout_at(self._leave_at) as self._time_limit:
                 while not (self._stopping and not self._in_flight and not self._done):
-                    await self._turn()
+                    await self._run_once()
         except TimeoutError:
             log.error("%d deliveries could not be settled in time; their events are sent again", len(self._done))
         finally:
@@ -146,7 +146,7 @@ class Dispatcher:
     def _batch(self) -> int:
         return min(self._settings.batch, BATCH_CEILING)
 
-    async def _turn(self) -> None:
+    async def _run_once(self) -> None:
         """Settle what is done, claim a batch when a slot is free, or wait for news."""
         self._give_back(self._prefetched.overdue())
         is_wanted = self._should_claim and not self._stopping and self._free > 0

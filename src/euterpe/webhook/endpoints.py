@@ -48,7 +48,7 @@ class Endpoints:
         self._in_flight: Counter[str] = Counter()
         self._suspects: Counter[str] = Counter()
         """Deliveries to suspects in flight, by requester."""
-        self._had_a_turn: set[str] = set()
+        self._served_this_round: set[str] = set()
 
     def admit(self, origin: str, requester_id: str) -> Admission | None:
         """Leave to send to this origin now, or None: its breaker is open, or it or its requester has its share."""
@@ -62,7 +62,7 @@ class Endpoints:
         self._in_flight[requester_id] += 1
         if endpoint.suspect:
             self._suspects[requester_id] += 1
-            self._had_a_turn.add(requester_id)
+            self._served_this_round.add(requester_id)
         return Admission(origin, requester_id, permit, endpoint.suspect)
 
     def done(self, admission: Admission, *, succeeded: bool, took_s: float) -> None:
@@ -74,7 +74,7 @@ class Endpoints:
         if admission.suspect:
             _take_one(self._suspects, admission.requester_id)
             if not endpoint.suspect and admission.requester_id not in self._suspects:
-                self._had_a_turn.discard(admission.requester_id)
+                self._served_this_round.discard(admission.requester_id)
 
     def takes_more(self, origin: str) -> bool:
         """Whether events for this origin are worth claiming now."""
@@ -99,11 +99,11 @@ class Endpoints:
     def after_others(self) -> set[str]:
         """Requesters whose events come after everybody else's: suspects of theirs were sent to in this round, or they
         have more than half of the slots."""
-        return self._had_a_turn | {name for name, count in self._in_flight.items() if count > self._half}
+        return self._served_this_round | {name for name, count in self._in_flight.items() if count > self._half}
 
     def begin_round(self) -> None:
         """Nobody else waits: who had a turn may have another."""
-        self._had_a_turn = set(self._suspects)
+        self._served_this_round = set(self._suspects)
 
     @property
     def takes_newcomers(self) -> bool:

@@ -175,12 +175,12 @@ FAIL_ANSWER: Final[Json] = {"ok": True, "ack": True, "requeued": True, "dlq": Fa
 SPAWN: Final[Json] = _LEASE | {"jobs": [{"type": "report.page", "payload": {"page": 1}}], "idempotency_key": "pages"}
 SPAWN_ANSWER: Final[Json] = {"ok": True, "jobs": [ACCEPTED | {"replayed": False}]}
 _ENTRY: Final[Json] = {"job_id": JOB_ID, "attempt_id": ATTEMPT_ID, "lease_token": TOKEN}
-TURN: Final[Json] = {
+EXCHANGE: Final[Json] = {
     "worker_id": "shell-1",
     "complete": [_ENTRY | {"result": {"pages": 3}}, _ENTRY | {"attempt_id": f"{JOB_ID}:2"}],
     "claim": {"streams": ["default"], "max_jobs": 100},
 }
-TURN_ANSWER: Final[Json] = {
+EXCHANGE_ANSWER: Final[Json] = {
     "complete": [
         {"ok": True, "ack": True},
         {"ok": False, "ack": False, "code": "stale_lease", "detail": "this attempt is closed with another result"},

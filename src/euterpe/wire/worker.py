@@ -20,8 +20,8 @@ QueueName = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
 Token = Annotated[str, Meta(min_length=1, max_length=200)]
 AttemptId = Annotated[str, Meta(min_length=1, max_length=100)]
 CLAIM_LIMIT = 1000
-TURN_LIMIT = 1000
-"""How many completions, failures or heartbeats one turn may carry, each."""
+EXCHANGE_LIMIT = 1000
+"""How many completions, failures or heartbeats one exchange may carry, each."""
 SECONDS_LIMIT = 1_000_000_000
 ABSENT = (b"", b"null")
 """A raw field that says nothing: it was left out, or is null."""
@@ -251,13 +251,13 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     leaving: bool = False
 
 
-class TurnBody(msgspec.Struct, frozen=True, kw_only=True):
+class ExchangeBody(msgspec.Struct, frozen=True, kw_only=True):
     """All that a worker has to say at once. Every entry is what its own route takes, without the worker's name."""
 
     worker_id: WorkerId
-    complete: Annotated[list[Completion], Meta(max_length=TURN_LIMIT)] = []
-    fail: Annotated[list[AttemptFailure], Meta(max_length=TURN_LIMIT)] = []
-    heartbeat: Annotated[list[LeaseHeartbeat], Meta(max_length=TURN_LIMIT)] = []
+    complete: Annotated[list[Completion], Meta(max_length=EXCHANGE_LIMIT)] = []
+    fail: Annotated[list[AttemptFailure], Meta(max_length=EXCHANGE_LIMIT)] = []
+    heartbeat: Annotated[list[LeaseHeartbeat], Meta(max_length=EXCHANGE_LIMIT)] = []
     claim: ClaimCriteria | None = None
     registration: Registration | None = None
 
@@ -292,7 +292,7 @@ class LeaseHeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
     detail: Detail = msgspec.UNSET
 
 
-class TurnAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class ExchangeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer for every entry, in its order, and the jobs that were claimed."""
 
     complete: list[CompletionAnswer]

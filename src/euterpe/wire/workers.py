@@ -73,7 +73,7 @@ def worker_document(worker: LiveWorker) -> WorkerDocument:
 
 
 def presence_of(worker_id: str, said: Registration) -> Presence:
-    """What a worker told of itself in a turn."""
+    """What a worker reports about itself in an exchange."""
     facts = WorkerFacts(
         queues=tuple(said.queues),
         types=None if said.types is None else tuple(said.types),

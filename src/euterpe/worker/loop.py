@@ -1,4 +1,4 @@
-"""The loop: claim for the free slots and a moment ahead, run, settle what is over, settle and claim in one turn.
+"""The loop: claim for the free slots and a moment ahead, run, settle what is over, settle and claim in one exchange.
 
 A few lanes take turns with the store, so that handlers run while the database works. What is over and not yet
 written is bounded, waits while the database is away, and is settled when the database is back.
@@ -258,7 +258,7 @@ class WorkerLoop:
             except Exception as error:  # without this watch there are no timeouts
                 log.error("a look at the running jobs failed", exc_info=error)
 
-    # --- turns --------------------------------------------------------------------------------------
+    # --- exchanges --------------------------------------------------------------------------------------
 
     async def _lane(self) -> None:
         attempts = self._attempts
@@ -270,7 +270,7 @@ class WorkerLoop:
             ended = [] if self._stopping and is_claiming else attempts.take_ended()
             request = self._request(is_settling=bool(ended))
             if ended or request is not None:
-                await self._turn(ended, request)
+                await self._exchange(ended, request)
             elif self._stopping and not (attempts.running or attempts.unwritten or is_claiming):
                 self._wake()
                 return
@@ -285,7 +285,7 @@ class WorkerLoop:
             self._should_claim = self._breakers.is_probe(request)
         return request
 
-    async def _turn(self, ended: list[AttemptRun], request: ClaimRequest | None) -> None:
+    async def _exchange(self, ended: list[AttemptRun], request: ClaimRequest | None) -> None:
         finished = [attempt.finished() for attempt in ended]
         self._plan.attempts_ended(ended)
         try:
@@ -376,7 +376,7 @@ class WorkerLoop:
             self._should_claim = True
 
     def _settle_locked(self, locked: list[AttemptRun]) -> None:
-        """Somebody holds their rows. They are settled apart from the turns, which must not wait for that."""
+        """Somebody holds their rows. They are settled apart from the exchanges, which must not wait for that."""
         task = self._loop.create_task(self._settle_when_free(locked))
         self._locked.add(task)
         task.add_done_callback(self._locked.discard)
@@ -385,7 +385,7 @@ class WorkerLoop:
         finished = [attempt.finished() for attempt in locked]
         try:
             verdicts = await self._claims.settle(finished)
-        except Exception:  # noqa: BLE001  # the next turn tells what kind of error it is
+        except Exception:  # noqa: BLE001  # the next exchange tells what kind of error it is
             log.info("locked jobs could not be settled yet")
             self._attempts.give_back_ended(locked)
         else:

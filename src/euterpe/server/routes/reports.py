@@ -1,6 +1,6 @@
 """Checks what an HTTP worker reports and turns it into what the store takes: outcomes, heartbeats, progress.
 
-Each function takes one entry, alone or of a turn; `at` is the pointer to it inside the request. None stands for a
+Each function takes one entry, alone or of an exchange; `at` is the pointer to it inside the request. None stands for a
 lease that can be nobody's: the attempt's id is not that of the job.
 """
 

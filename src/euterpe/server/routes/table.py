@@ -297,11 +297,11 @@ def _batch_routes(workers: WorkerRoutes, spawning: SpawnRoutes) -> list[AnyRoute
         _post(
             "/internal/worker/turn",
             workers.exchange,
-            wire_worker.TurnBody,
+            wire_worker.ExchangeBody,
             "Many at once: reports, heartbeats and the next claim",
-            (200, ReplySpec("An answer for each entry.", wire_worker.TurnAnswer, example=e.TURN_ANSWER)),
+            (200, ReplySpec("An answer for each entry.", wire_worker.ExchangeAnswer, example=e.EXCHANGE_ANSWER)),
             says="Each entry is safe to repeat. One that is refused has `ok` false; the others are written.",
-            example=e.TURN,
+            example=e.EXCHANGE,
             **_WORKER,
         ),
     ]

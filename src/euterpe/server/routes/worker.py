@@ -1,7 +1,7 @@
 """Claim, heartbeat, complete, fail: the contract that a worker in any language can keep with plain HTTP.
 
 Completion is idempotent by job and attempt and guarded by the lease token: the same report again gets the first
-answer, any other 409, and then nothing was written. A turn is all of it at once, with an answer for each entry. A
+answer, any other 409, and then nothing was written. An exchange is all of it at once, with an answer for each entry. A
 worker key runs the jobs of every requester.
 """
 
@@ -50,8 +50,8 @@ from euterpe.wire.worker import (
     LeaseHeartbeatAnswer,
     ManyClaimed,
     NothingClaimed,
-    TurnAnswer,
-    TurnBody,
+    ExchangeAnswer,
+    ExchangeBody,
 )
 from euterpe.worker.reporting.job_log import report_attempt
 from euterpe.worker.reporting.telemetry import reason_of
@@ -126,7 +126,7 @@ class WorkerRoutes:
         answer = FailAnswer(ok=True, ack=True, requeued=_goes_on(state), dlq=state is State.DEAD_LETTER)
         return Answer(200, msgspec.json.encode(answer))
 
-    async def exchange(self, request: Request, body: TurnBody) -> Answer:
+    async def exchange(self, request: Request, body: ExchangeBody) -> Answer:
         """In this order: who is alive, what ended, what goes on, what comes next. All entries are checked before any is
         written."""
         completions = [completion_report(said, f"/complete/{i}") for i, said in enumerate(body.complete)]
@@ -140,7 +140,7 @@ class WorkerRoutes:
         if heartbeats:
             self._presence.beats(body.worker_id)
         claims = [] if body.claim is None else await self._claimed(request, body.worker_id, body.claim)
-        answer = TurnAnswer(
+        answer = ExchangeAnswer(
             complete=[_completion_answer(reply) for reply in replies[: len(completions)]],
             fail=[_failure_answer(reply.state) for reply in replies[len(completions) :]],
             heartbeat=renewals,

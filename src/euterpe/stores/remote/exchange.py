@@ -21,16 +21,16 @@ from euterpe.stores.remote.documents import Blank, ClaimedDocument, claim_of, er
 from euterpe.stores.remote.session import ControlPlaneSession, illegal_move
 from euterpe.wire.attempt_logs import LogSaid, log_said
 
-TURN: Final = "/internal/worker/turn"
-TURN_LIMIT: Final = 1_000
-TURN_BYTES: Final = 1_000_000
+EXCHANGE_ROUTE: Final = "/internal/worker/turn"
+EXCHANGE_LIMIT: Final = 1_000
+EXCHANGE_BYTES: Final = 1_000_000
 """How much of results and errors one request carries; a control plane may refuse bodies over its own limit."""
 ANSWER_S: Final = 30.0
 NAMELESS: Final = "lease-keeper"
 NO_TOKEN: Final = "none"  # noqa: S105  # a lease without one is refused, which is the answer it deserves
 
 
-class TurnEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+class ExchangeEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One attempt of which something is told; only what is said is sent."""
 
     job_id: str
@@ -63,14 +63,14 @@ class LeaseReply(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class TurnReply(msgspec.Struct, frozen=True):
+class ExchangeReply(msgspec.Struct, frozen=True):
     complete: list[SettleReply]
     fail: list[SettleReply]
     heartbeat: list[LeaseReply]
     jobs: list[ClaimedDocument]
 
 
-_ANSWER: Final = msgspec.json.Decoder(TurnReply)
+_ANSWER: Final = msgspec.json.Decoder(ExchangeReply)
 
 
 class RemoteExchange:
@@ -113,8 +113,8 @@ class RemoteExchange:
 
     async def renew(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
         replies: list[HeartbeatReply] = []
-        for at in range(0, len(leases), TURN_LIMIT):
-            portion = leases[at : at + TURN_LIMIT]
+        for at in range(0, len(leases), EXCHANGE_LIMIT):
+            portion = leases[at : at + EXCHANGE_LIMIT]
             said = {"worker_id": NAMELESS, "heartbeat": [_entry(lease) for lease in portion]}
             kept = (await self._ask(said)).heartbeat
             replies += [
@@ -132,8 +132,8 @@ class RemoteExchange:
                 raise illegal_move(kept.detail)
         return [kept.ok for kept in answer.heartbeat]
 
-    async def _ask(self, said: dict[str, Any], answer_s: float = ANSWER_S) -> TurnReply:
-        return _ANSWER.decode((await self._session.post(TURN, said, answer_s=answer_s)).body)
+    async def _ask(self, said: dict[str, Any], answer_s: float = ANSWER_S) -> ExchangeReply:
+        return _ANSWER.decode((await self._session.post(EXCHANGE_ROUTE, said, answer_s=answer_s)).body)
 
 
 def _portions(finished: Sequence[Report]) -> list[Sequence[Report]]:
@@ -144,7 +144,7 @@ def _cut(finished: Sequence[Report]) -> Iterator[Sequence[Report]]:
     start = size = 0
     for i, f in enumerate(finished):
         weight = _weight(f.outcome) + len(f.log or "")
-        if i > start and (i - start >= TURN_LIMIT or size + weight > TURN_BYTES):
+        if i > start and (i - start >= EXCHANGE_LIMIT or size + weight > EXCHANGE_BYTES):
             yield finished[start:i]
             start, size = i, 0
         size += weight
@@ -171,7 +171,7 @@ def _name(finished: Sequence[Report], request: ClaimRequest | None) -> str:
 def _criteria(request: ClaimRequest, wait_ms: int) -> dict[str, Any]:
     wanted: dict[str, Any] = {
         "streams": request.queues,
-        "max_jobs": min(request.limit, TURN_LIMIT),
+        "max_jobs": min(request.limit, EXCHANGE_LIMIT),
         "max_wait_ms": wait_ms,
     }
     if request.types is not None:
@@ -179,22 +179,22 @@ def _criteria(request: ClaimRequest, wait_ms: int) -> dict[str, Any]:
     return wanted
 
 
-def _entry(lease: Lease, **more: Any) -> TurnEntry:
-    return TurnEntry(lease.job_id, lease.attempt_id, lease.token or NO_TOKEN, **more)
+def _entry(lease: Lease, **more: Any) -> ExchangeEntry:
+    return ExchangeEntry(lease.job_id, lease.attempt_id, lease.token or NO_TOKEN, **more)
 
 
-def _completed(finished: Report, outcome: Success) -> TurnEntry:
+def _completed(finished: Report, outcome: Success) -> ExchangeEntry:
     lease = finished.claim.lease
     token = lease.token or NO_TOKEN
     if finished.log is not None:
         result = Blank if outcome.result is None else msgspec.Raw(outcome.result)
         return _entry(lease, result=result, log=log_said(finished.log))
     if outcome.result is None:
-        return TurnEntry(lease.job_id, lease.attempt_id, token)
-    return TurnEntry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))
+        return ExchangeEntry(lease.job_id, lease.attempt_id, token)
+    return ExchangeEntry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))
 
 
-def _failed(finished: Report, outcome: Outcome) -> TurnEntry:
+def _failed(finished: Report, outcome: Outcome) -> ExchangeEntry:
     lease, log = finished.claim.lease, None if finished.log is None else log_said(finished.log)
     match outcome:
         case Released():
@@ -207,7 +207,7 @@ def _failed(finished: Report, outcome: Outcome) -> TurnEntry:
             raise TypeError(f"{outcome!r} is no failure")
 
 
-def _progress_entry(updates: ProgressUpdate) -> TurnEntry:
+def _progress_entry(updates: ProgressUpdate) -> ExchangeEntry:
     said: dict[str, Any] = {"stage": updates.stage}
     if updates.progress is not None or updates.message is not None:
         said["progress"] = {"percent": updates.progress or 0.0, "message": updates.message}
@@ -218,7 +218,7 @@ def _progress_entry(updates: ProgressUpdate) -> TurnEntry:
     return _entry(updates.claim.lease, **said)
 
 
-def _verdicts(finished: Sequence[Report], answer: TurnReply) -> list[SettleResult]:
+def _verdicts(finished: Sequence[Report], answer: ExchangeReply) -> list[SettleResult]:
     completed, failed = iter(answer.complete), iter(answer.fail)
     verdicts = []
     for f in finished:

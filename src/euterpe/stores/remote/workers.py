@@ -1,4 +1,4 @@
-"""The registry of workers over HTTP: a worker tells of itself in a turn, an admin's key reads who is alive."""
+"""The registry of workers over HTTP: a worker registers in an exchange, an admin's key reads who is alive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from euterpe.model.claims.presence import LISTED, BreakerState, LiveWorker, Presence, TrippedBreaker, WorkerFacts
 from euterpe.stores.remote.documents import microseconds
-from euterpe.stores.remote.exchange import TURN
+from euterpe.stores.remote.exchange import EXCHANGE_ROUTE
 from euterpe.stores.remote.session import ControlPlaneSession
 from euterpe.wire.workers import WorkerDocument, WorkersDocument
 
@@ -23,10 +23,10 @@ class RemoteWorkers:
 
     async def register(self, workers: Sequence[Presence]) -> None:
         for worker in workers:
-            await self._session.post(TURN, {"worker_id": worker.worker_id, "registration": _said(worker)})
+            await self._session.post(EXCHANGE_ROUTE, {"worker_id": worker.worker_id, "registration": _said(worker)})
 
     async def unregister(self, worker_id: str) -> None:
-        await self._session.post(TURN, {"worker_id": worker_id, "registration": {"leaving": True}})
+        await self._session.post(EXCHANGE_ROUTE, {"worker_id": worker_id, "registration": {"leaving": True}})
 
     async def list(self, limit: int = LISTED) -> list[LiveWorker]:
         """Raises AccessRefused for a key without scope admin: workers run the jobs of every requester."""

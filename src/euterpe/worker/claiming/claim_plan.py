@@ -50,7 +50,7 @@ class ClaimPlan:
         attempts = self._attempts
         room = min(attempts.free_leases, self._whole.limit)
         limit = max(0, min(attempts.free_slots, -(-self._concurrency // LANES), room))
-        prefetch = min(self._lacking(has_a_turn_anyway=is_settling or limit > 0), room - limit)
+        prefetch = min(self._lacking(is_exchanging=is_settling or limit > 0), room - limit)
         if limit + prefetch <= 0:
             return None
         request = self._breakers.narrowed(
@@ -63,14 +63,14 @@ class ClaimPlan:
             attempts.reserved_ahead += request.prefetch
         return request
 
-    def _lacking(self, *, has_a_turn_anyway: bool) -> int:
+    def _lacking(self, *, is_exchanging: bool) -> int:
         """How many jobs to claim ahead. Only while more may wait than the last claim asked for: a short line is shared
-        with other workers; and a turn for a few of them alone is not worth its price."""
+        with other workers; and an exchange for a few of them alone is not worth its price."""
         if not self._more_waits or len(self._whole.queues) > 1 or not self._pace.short_types:
             return 0
         ahead = self._pace.ahead()
         lacking = min(ahead - len(self._attempts.ready) - self._attempts.reserved_ahead, -(-ahead // LANES))
-        return max(0, lacking) if has_a_turn_anyway or 4 * lacking >= ahead else 0
+        return max(0, lacking) if is_exchanging or 4 * lacking >= ahead else 0
 
     def give_back(self, request: ClaimRequest) -> None:
         """What was reserved for it is filled, or free again."""

@@ -1,7 +1,7 @@
 """The ready buffer: a little work beyond the free slots, so that a slot that falls free need not wait for the database.
 
-A turn with the database costs about as much for one job as for thirty. With few slots a worker would take many small
-turns; with a buffer of some milliseconds of work it takes few large ones, whatever the number of its slots.
+An exchange with the database costs about as much for one job as for thirty. With few slots a worker would make many small
+exchanges; with a buffer of some milliseconds of work it makes few large ones, whatever the number of its slots.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHORTEST_WINDOW_S: Final = 0.05
 SHORT_S: Final = 0.05
 """Jobs of a type that lately took longer are claimed for free slots only."""
 SAMPLE: Final = 20
-"""Of how many jobs of a turn the duration is looked at."""
+"""Of how many jobs of an exchange the duration is looked at."""
 WEIGHT: Final = 0.2
 """Of the latest duration in the mean of its type."""
 PATIENCE_S: Final = 0.5

@@ -41,7 +41,7 @@ def record_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
 
 
 def record_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
-    """All of them: the common turn."""
+    """All of them: the common exchange."""
     if isinstance(telemetry, Silent):
         return
     for queue in {f.claim.job.queue for f in finished}:
