@@ -52,10 +52,10 @@ CONTRACT_BUGS = (
         (
             Edit(
                 "server/routes/worker.py",
-                "        replies = await self._claims.finish(reports)\n        if self._transport",
-                "        if self._transport is not None:\n"
-                "            self._transport.acknowledge([(r.job_id, r.message) for r in reports])\n"
-                "        replies = await self._claims.finish(reports)\n        if self._transport",
+                "        replies = await self._claims.finish(reports)\n        if self._messages",
+                "        if self._messages is not None:\n"
+                "            self._messages.acknowledge([(r.job_id, r.message) for r in reports])\n"
+                "        replies = await self._claims.finish(reports)\n        if self._messages",
             ),
         ),
         f"{MESSAGES}::test_a_commit_that_fails_leaves_the_message_pending[sqlite_url]",

@@ -229,7 +229,7 @@ def test_the_token_is_in_no_representation_and_bad_ones_are_refused() -> None:
         with pytest.raises(InvalidInput):
             connect(url, token=token)
     with pytest.raises(InvalidInput, match="transport"):
-        connect("http://127.0.0.1:8080", transport="redis://127.0.0.1")
+        connect("http://127.0.0.1:8080", wakeups_url="redis://127.0.0.1")
 
 
 async def test_a_queue_that_is_not_open_says_so() -> None:

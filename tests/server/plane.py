@@ -72,7 +72,7 @@ async def running_plane(
     trace: Trace | None = None,
     **serving_options: Any,
 ) -> AsyncIterator[Plane]:
-    backend = connect(url, clock=clock, transport=transport)
+    backend = connect(url, clock=clock, wakeups_url=transport)
     await backend.open()
     keys = ApiKeys(sql(backend.store).engine)
     app = create_app(

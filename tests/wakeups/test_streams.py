@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from euterpe import Queue
-from euterpe.backends.engines import connect, transport_of
+from euterpe.backends.engines import connect, wakeups_url_of
 from euterpe.config import load_config
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
@@ -286,7 +286,7 @@ async def test_without_redis_submits_succeed_workers_poll_and_one_warning_says_s
     sqlite_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
-    with caplog.at_level(logging.WARNING, "euterpe.transport"):
+    with caplog.at_level(logging.WARNING, "euterpe.wakeups"):
         async with (
             Queue(sqlite_url, transport=nowhere) as other,
             Queue(sqlite_url, transport=nowhere) as queue,
@@ -341,26 +341,26 @@ async def test_a_stream_is_bounded(redis_url: str, client: redis.Redis) -> None:
 
 
 def test_the_configuration_names_the_redis_of_the_transport() -> None:
-    assert transport_of(load_config(None, {})) is None
+    assert wakeups_url_of(load_config(None, {})) is None
     environ = {
         "TRANSPORT_KIND": "streams",
         "REDIS_ADDR": "10.0.0.9:6380",
         "REDIS_PASSWORD": "p@ss/word",
         "REDIS_DB": "3",
     }
-    assert transport_of(load_config(None, environ)) == "redis://:p%40ss%2Fword@10.0.0.9:6380/3"
+    assert wakeups_url_of(load_config(None, environ)) == "redis://:p%40ss%2Fword@10.0.0.9:6380/3"
     named = environ | {"REDIS_USERNAME": "eu:terpe"}
-    assert transport_of(load_config(None, named)) == "redis://eu%3Aterpe:p%40ss%2Fword@10.0.0.9:6380/3"
+    assert wakeups_url_of(load_config(None, named)) == "redis://eu%3Aterpe:p%40ss%2Fword@10.0.0.9:6380/3"
     named["REDIS_PASSWORD"] = ""
-    assert transport_of(load_config(None, named)) == "redis://eu%3Aterpe@10.0.0.9:6380/3"
+    assert wakeups_url_of(load_config(None, named)) == "redis://eu%3Aterpe@10.0.0.9:6380/3"
 
 
 def test_a_transport_that_is_no_redis_is_refused(sqlite_url: str) -> None:
     with pytest.raises(InvalidInput, match="transport"):
-        connect(sqlite_url, transport="kafka://127.0.0.1")
+        connect(sqlite_url, wakeups_url="kafka://127.0.0.1")
 
 
 def test_streams_stand_beside_notify_on_postgres(fresh_postgres_url: str, redis_url: str) -> None:
-    backend = connect(fresh_postgres_url, transport=redis_url)
+    backend = connect(fresh_postgres_url, wakeups_url=redis_url)
     assert isinstance(backend.wakeups, StreamWakeups)
     assert backend.channel is not None  # a caller's own transaction still tells by NOTIFY

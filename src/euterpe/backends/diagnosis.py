@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from euterpe.backends.database import database_of
-from euterpe.backends.engines import is_redis, plain_engine_url, transport_of
+from euterpe.backends.engines import is_redis, plain_engine_url, wakeups_url_of
 from euterpe.config import Config
 from euterpe.model.diagnosis.facts import DatabaseFacts, JobFacts, KeyFact, OutboxFacts, PostgresFacts, SqliteFacts
 from euterpe.ports import Store
@@ -21,8 +21,8 @@ def redis_in_use(config: Config) -> tuple[str, bool] | None:
         from euterpe.stores.redis_lists.settings import settings_from
 
         return settings_from(url)[0], True
-    transport = transport_of(config)
-    return None if transport is None else (transport, False)
+    wakeups_url = wakeups_url_of(config)
+    return None if wakeups_url is None else (wakeups_url, False)
 
 
 class DatabaseLook:

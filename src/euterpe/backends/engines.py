@@ -32,7 +32,7 @@ SCHEMES = "sqlite:///file.db, postgresql://..., libsql:///file.db, redis://..., 
 MEMORY_URL: Final = "sqlite:///:memory:"
 
 
-class Transport(Wakeups, Protocol):
+class ConnectedWakeups(Wakeups, Protocol):
     """Wake-ups that may hold a connection or a task of their own."""
 
     async def open(self) -> None: ...
@@ -47,7 +47,7 @@ class Backend:
     url: str = field(repr=False)
     """How another process of this machine reaches the same database."""
     store: Store
-    wakeups: Transport
+    wakeups: ConnectedWakeups
     channel: str | None = None
     """Where Postgres tells of jobs that a caller's own transaction brings."""
 
@@ -84,21 +84,21 @@ def connect(
     *,
     clock: Clock | None = None,
     payload_limit: int = PAYLOAD_LIMIT,
-    transport: str | None = None,
+    wakeups_url: str | None = None,
     redis: RedisTuning = DEFAULT_TUNING,
     token: str | None = None,
 ) -> Backend:
     """The backend that a URL names. Nothing is opened yet.
 
-    `transport` is the URL of a Redis whose streams carry the wake-ups, `redis` how to talk to it, or to the one of the
+    `wakeups_url` names a Redis whose streams carry the wake-ups, `redis` how to talk to it, or to the one of the
     jobs; `token` the key for a control plane."""
     folder: str | None = None
     if is_control_plane(url):
-        return _control_plane(url, token, payload_limit, transport)
+        return _control_plane(url, token, payload_limit, wakeups_url)
     if token is not None:
         raise InvalidInput("token", "is the key for a control plane; a database's URL has its own password")
     if is_redis(url):
-        return _redis_lists(url, redis, clock, payload_limit, transport)
+        return _redis_lists(url, redis, clock, payload_limit, wakeups_url)
     if url == MEMORY_URL:
         # A memory database belongs to one connection; ours has a writer, readers and the lease keeper's process.
         folder = tempfile.mkdtemp(prefix="euterpe-")
@@ -108,8 +108,8 @@ def connect(
     if folder is not None:
         weakref.finalize(engine, shutil.rmtree, folder, ignore_errors=True)
     channel = getattr(wakeups, "channel", None)
-    if transport is not None:
-        wakeups = _streams(transport, redis, engine, wakeups if channel is not None else None)
+    if wakeups_url is not None:
+        wakeups = _streams(wakeups_url, redis, engine, wakeups if channel is not None else None)
     return Backend(url, SqlStore(engine, payload_limit=payload_limit), wakeups, channel)
 
 
@@ -118,7 +118,7 @@ def is_control_plane(url: str) -> bool:
     return urlsplit(url).scheme in ("http", "https")
 
 
-def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transport]:
+def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, ConnectedWakeups]:
     if scheme == "sqlite":
         from euterpe.stores.sql.sqlite.engine import SqliteEngine
         from euterpe.wakeups.sqlite_file import DataWatch
@@ -149,12 +149,12 @@ def _engine(url: str, scheme: str, clock: Clock | None) -> tuple[Engine, Transpo
     raise InvalidInput("url", f"{scheme or url!r} names no engine; use one of {SCHEMES}")
 
 
-def _control_plane(url: str, token: str | None, payload_limit: int, transport: str | None) -> Backend:
+def _control_plane(url: str, token: str | None, payload_limit: int, wakeups_url: str | None) -> Backend:
     with needing("a queue over HTTP", "http"):
         from euterpe.stores.remote.store import HttpStore, with_token
     from euterpe.wakeups.local import LocalWakeups
 
-    if transport is not None:
+    if wakeups_url is not None:
         raise InvalidInput("transport", "is the control plane's own business; leave it out for an http(s):// queue")
     url = with_token(url, token)
     return Backend(url, HttpStore(url, payload_limit=payload_limit), LocalWakeups())
@@ -166,19 +166,21 @@ def is_redis(url: str) -> bool:
 
 
 def _redis_lists(
-    url: str, tuning: RedisTuning, clock: Clock | None, payload_limit: int, transport: str | None
+    url: str, tuning: RedisTuning, clock: Clock | None, payload_limit: int, wakeups_url: str | None
 ) -> Backend:
     with needing("a queue in Redis lists", "redis"):
         from euterpe.stores.redis_lists.store import RedisListStore
     from euterpe.wakeups.local import LocalWakeups
 
-    if transport is not None:
+    if wakeups_url is not None:
         raise InvalidInput("transport", "is for a database; a queue in Redis lists tells of its jobs itself")
     store = RedisListStore(url, payload_limit=payload_limit, tuning=tuning, clock=clock)
     return Backend(url, store, LocalWakeups())
 
 
-def _streams(redis_url: str, tuning: RedisTuning, engine: Engine, secondary: Transport | None) -> Transport:
+def _streams(
+    redis_url: str, tuning: RedisTuning, engine: Engine, secondary: ConnectedWakeups | None
+) -> ConnectedWakeups:
     from euterpe.stores.sql.reads.job_states import WaitingJobs
 
     with needing("a transport over Redis", "redis"):
@@ -219,7 +221,7 @@ def make_room(url: str) -> None:
         EMBEDDED_FOLDER.mkdir(mode=0o700, exist_ok=True)
 
 
-def transport_of(config: Config) -> str | None:
+def wakeups_url_of(config: Config) -> str | None:
     """The URL of the Redis that carries wake-ups, as `transport` and `redis` of the configuration have it."""
     return _redis_of(config) if config.transport.kind == "streams" else None
 

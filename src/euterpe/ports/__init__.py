@@ -26,7 +26,7 @@ from euterpe.ports.wakeups import (
     SIDE_CHANNELS,
     Address,
     CommitNotice,
-    MessageTransport,
+    MessageWakeups,
     NotifiesBeforeCommit,
     Wakeups,
 )
@@ -49,7 +49,7 @@ __all__ = [
     "CronStore",
     "DashboardReads",
     "KeyRates",
-    "MessageTransport",
+    "MessageWakeups",
     "NotifiesBeforeCommit",
     "OutboxStore",
     "RateLimit",

@@ -30,12 +30,12 @@ class Wakeups(Protocol):
 
 
 class CommitNotice(NamedTuple):
-    """What a transport makes of work that is about to be committed."""
+    """What wake-ups make of work that is about to be committed."""
 
     announce: Callable[[Iterable[str]], None]
-    """To be called after the commit, for whom was not told before."""
+    """To be called after the commit, for those who were not notified before."""
     channel: str | None = None
-    """Where the commit itself shall notify of the queue."""
+    """The channel on which the commit itself notifies of the queue."""
 
 
 @runtime_checkable
@@ -46,15 +46,15 @@ class NotifiesBeforeCommit(Protocol):
 
 
 Address = tuple[str, str]
-"""Where a transport's message lies: (stream, message_id)."""
+"""Where a message of wake-ups lies: (stream, message_id)."""
 
 
 @runtime_checkable
-class MessageTransport(Protocol):
+class MessageWakeups(Protocol):
     """Wakeups whose messages stand for jobs: each stays pending until its job ended, or went back to wait."""
 
     async def messages_of(self, jobs: Sequence[JobRow]) -> list[Address | None]:
-        """The messages of jobs that were just claimed; None where the transport does not answer."""
+        """The messages of jobs that were just claimed; None where Redis does not answer."""
         ...
 
     def acknowledge(self, ended: Sequence[tuple[str, Address | None]]) -> None:

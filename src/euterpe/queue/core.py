@@ -60,7 +60,7 @@ class QueueCore:
         self.submit_middleware: list[SubmitMiddleware] = []
         self.shutdown = ShutdownDeadline()
         self._backend: Backend = connect(
-            url, clock=clock, payload_limit=payload_limit, transport=transport, token=token
+            url, clock=clock, payload_limit=payload_limit, wakeups_url=transport, token=token
         )
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -20,7 +20,7 @@ from euterpe.backends.engines import (
     is_redis,
     make_room,
     redis_tuning_of,
-    transport_of,
+    wakeups_url_of,
     with_list_settings,
 )
 from euterpe.backends.rights import check_rights
@@ -30,7 +30,7 @@ from euterpe.model.retention import Retention
 from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
-from euterpe.ports import Capability, MessageTransport, Trace
+from euterpe.ports import Capability, MessageWakeups, Trace
 from euterpe.queue.queue import Queue, core_of, submitter_of
 from euterpe.queue.run import ServiceOptions
 from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions
@@ -266,15 +266,15 @@ def without_lacking_parts(role: Role, capabilities: frozenset[Capability]) -> Ro
 def use_configured_redis(config: Config, queue: Queue) -> None:
     """The Redis Streams that the configuration names carry this queue's wake-ups, unless it names some of its own. A
     queue in Redis lists has the names and times of the configuration."""
-    core, transport = core_of(queue), transport_of(config)
+    core, wakeups_url = core_of(queue), wakeups_url_of(config)
     if is_redis(queue.url):
         url = with_list_settings(config, core.backend_url)
         core.exchange_backend(connect(url, payload_limit=core.payload_limit, redis=redis_tuning_of(config)))
         return
-    if transport is None or is_control_plane(queue.url) or isinstance(core.wakeups, MessageTransport):
+    if wakeups_url is None or is_control_plane(queue.url) or isinstance(core.wakeups, MessageWakeups):
         return
     core.exchange_backend(
-        connect(queue.url, payload_limit=core.payload_limit, transport=transport, redis=redis_tuning_of(config))
+        connect(queue.url, payload_limit=core.payload_limit, wakeups_url=wakeups_url, redis=redis_tuning_of(config))
     )
 
 

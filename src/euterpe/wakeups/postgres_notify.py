@@ -20,7 +20,7 @@ from euterpe.ports import CommitNotice
 from euterpe.runtime.wait import happens_within
 from euterpe.wakeups.local import LocalWakeups
 
-log = logging.getLogger("euterpe.transport")
+log = logging.getLogger("euterpe.wakeups")
 
 GATHER_S: Final = (0.002, 0.016)
 """How long to gather after a notification; longer, up to the second, while there is always more to tell."""

@@ -30,10 +30,10 @@ from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
 from euterpe.wakeups.local import LocalWakeups
 from euterpe.wakeups.stream_messages import Address, Arrived, HeldMessage, Note, StreamMessages
-from euterpe.wakeups.stream_ports import JobsToAnnounce, Ready, SecondaryTransport
+from euterpe.wakeups.stream_ports import JobsToAnnounce, Ready, SecondaryWakeups
 from euterpe.wakeups.stream_registry import MessageRegistry
 
-log = logging.getLogger("euterpe.transport")
+log = logging.getLogger("euterpe.wakeups")
 
 BLOCK_MS: Final = 2_000
 READ_COUNT: Final = 100
@@ -62,7 +62,7 @@ class StreamWakeups:
         redis_url: str,
         jobs: JobsToAnnounce,
         *,
-        secondary: SecondaryTransport | None = None,
+        secondary: SecondaryWakeups | None = None,
         prefix: str = "euterpe",
         visibility_s: float = VISIBILITY_S,
         republish_s: float = REPUBLISH_S,
@@ -70,11 +70,11 @@ class StreamWakeups:
     ) -> None:
         self.messages = StreamMessages(redis_url, prefix, tuning=tuning)
         self._jobs = jobs
-        self._secondary: SecondaryTransport = secondary or LocalWakeups()
+        self._secondary: SecondaryWakeups = secondary or LocalWakeups()
         self._visibility_s = visibility_s
         self._republish_s = republish_s
         self._local = LocalWakeups()
-        self._outage = Outage(log, "the transport", server="Redis", expected=REDIS_ERRORS)
+        self._outage = Outage(log, "the wake-ups", server="Redis", expected=REDIS_ERRORS)
         self._unsent: deque[Note] = deque(maxlen=UNSENT_LIMIT)
         self._unsent_came = asyncio.Event()
         self._hinted: set[str] = set()

@@ -1,4 +1,4 @@
-"""The Redis side of the streams transport: a stream for each queue and priority, and messages that name a job.
+"""The Redis side of the wake-ups: a stream for each queue and priority, and messages that name a job.
 
 A message holds `job_id` and `enqueue_id`, and how often it was handed on. Whatever else lies in a stream is drained.
 Every method may raise a RedisError; nothing here decides what that means.

@@ -1,4 +1,4 @@
-"""What the streams transport asks of others."""
+"""What wake-ups over Redis Streams ask of others."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Ready(Protocol):
     def priority(self) -> str: ...
 
 
-class SecondaryTransport(Protocol):
-    """Another transport, for what Redis is never told: webhook events, jobs of a caller's own transaction."""
+class SecondaryWakeups(Protocol):
+    """Other wake-ups, for what Redis never carries: webhook events, jobs of a caller's own transaction."""
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...

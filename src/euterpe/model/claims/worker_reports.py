@@ -46,7 +46,7 @@ class TokenReport(msgspec.Struct, frozen=True):
     outcome: Outcome
     outcome_hash: bytes
     message: tuple[str, str] | None = None
-    """The transport's message, as the worker names it."""
+    """The message of the wake-up, as the worker names it."""
     log: str | None = None
     """What the handler logged, as `LogBuffer.stored` gives it."""
 

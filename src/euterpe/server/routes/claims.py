@@ -31,7 +31,7 @@ def _fields(claim: Claim, message: Address | None) -> dict[str, Any]:
         "job_id": job.id,
         "attempt_id": attempt_id,
         "lease_token": lease.token,
-        # Without a transport there is no message; the attempt's id stands in, stable and used once.
+        # Without Redis Streams there is no message; the attempt's id stands in, stable and used once.
         "stream": StreamRef(*message) if message is not None else StreamRef(job.queue, attempt_id),
         "queue": job.queue,
         "payload": _json_or_base64(job.payload, job.payload_format),

@@ -27,7 +27,7 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import State
-from euterpe.ports import OUTBOX_CHANNEL, Address, ControlPlaneStore, MessageTransport, Telemetry, Trace, Wakeups
+from euterpe.ports import OUTBOX_CHANNEL, Address, ControlPlaneStore, MessageWakeups, Telemetry, Trace, Wakeups
 from euterpe.server.attempt_spans import AttemptSpans
 from euterpe.server.batcher import Batcher
 from euterpe.server.http.asgi import Answer, ClientGone, Request
@@ -43,6 +43,8 @@ from euterpe.wire.worker import (
     CompleteAnswer,
     CompleteBody,
     CompletionAnswer,
+    ExchangeAnswer,
+    ExchangeBody,
     FailAnswer,
     FailBody,
     HeartbeatAnswer,
@@ -50,8 +52,6 @@ from euterpe.wire.worker import (
     LeaseHeartbeatAnswer,
     ManyClaimed,
     NothingClaimed,
-    ExchangeAnswer,
-    ExchangeBody,
 )
 from euterpe.worker.reporting.job_log import report_attempt
 from euterpe.worker.reporting.telemetry import reason_of
@@ -83,7 +83,7 @@ class WorkerRoutes:
         self._claims = claims
         self._coordinator = coordinator
         self._wakeups = wakeups
-        self._transport = wakeups if isinstance(wakeups, MessageTransport) else None
+        self._messages = wakeups if isinstance(wakeups, MessageWakeups) else None
         self._telemetry = telemetry
         self._presence = presence
         self._max_wait_ms = max_wait_ms
@@ -168,9 +168,9 @@ class WorkerRoutes:
         return claims
 
     async def _messages_of(self, claims: Sequence[Claim]) -> Sequence[Address | None]:
-        if self._transport is None or not claims:
+        if self._messages is None or not claims:
             return [None] * len(claims)
-        return await self._transport.messages_of([claim.job for claim in claims])
+        return await self._messages.messages_of([claim.job for claim in claims])
 
     async def _ended(self, report: TokenReport | None) -> State:
         if report is None:
@@ -210,9 +210,9 @@ class WorkerRoutes:
 
     async def _finish(self, reports: Sequence[TokenReport]) -> list[TokenReply]:
         replies = await self._claims.finish(reports)
-        if self._transport is not None:  # After the commit, and never before.
+        if self._messages is not None:  # After the commit, and never before.
             settled = zip(reports, replies, strict=True)
-            self._transport.acknowledge([(r.job_id, r.message) for r, reply in settled if reply.state is not None])
+            self._messages.acknowledge([(r.job_id, r.message) for r, reply in settled if reply.state is not None])
         if any(reply.wakes_others for reply in replies):
             self._coordinator.wake_all()
         self._announce_events(reply.settled is not None and reply.settled.has_callback for reply in replies)

@@ -449,7 +449,7 @@ class SqlStore:
 
 
 def _announce(wakeups: Wakeups, ready: Sequence[Receipt]) -> None:
-    """A transport whose messages name jobs (Redis Streams) is told which; to any other a queue says enough."""
+    """Wake-ups whose messages name jobs (Redis Streams) get the jobs; any others get the queues."""
     announce_jobs = getattr(wakeups, "announce_jobs", None)
     if announce_jobs is None:
         wakeups.announce({receipt.queue for receipt in ready})

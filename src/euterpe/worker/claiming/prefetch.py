@@ -1,7 +1,7 @@
 """The ready buffer: a little work beyond the free slots, so that a slot that falls free need not wait for the database.
 
-An exchange with the database costs about as much for one job as for thirty. With few slots a worker would make many small
-exchanges; with a buffer of some milliseconds of work it makes few large ones, whatever the number of its slots.
+An exchange with the database costs about as much for one job as for thirty. With few slots a worker would make many
+small ones; with a buffer of some milliseconds of work it makes few large ones, whatever the number of its slots.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a transport asks the database, which is the truth: what became of jobs, and which have waited for a while."""
+"""What wake-ups over Redis ask the database, which is the truth: what became of jobs, and which wait for long."""
 
 from __future__ import annotations
 
