@@ -169,10 +169,16 @@ class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
         if job.type != JOB_TYPE:
             raise TaskResultDoesNotExist(result_id)
         attempts = self.queue.sync.attempts(result_id)
-        said = job.payload
-        task = _task_of(said["task"], self.alias)
+        payload = job.payload
+        task = _task_of(payload["task"], self.alias)
         result = self._result(
-            task, job.id, STATUSES.get(job.state, TaskResultStatus.READY), said["args"], said["kwargs"], job, attempts
+            task,
+            job.id,
+            STATUSES.get(job.state, TaskResultStatus.READY),
+            payload["args"],
+            payload["kwargs"],
+            job,
+            attempts,
         )
         object.__setattr__(result, "_return_value", job.result)
         return result

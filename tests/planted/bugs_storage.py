@@ -180,8 +180,8 @@ STORAGE_BUGS = (
         (
             Edit(
                 "transcode/schema/location_rules.py",
-                "SignedUrlSource(url=without_query(said.url)",
-                "SignedUrlSource(url=said.url",
+                "SignedUrlSource(url=without_query(source.url)",
+                "SignedUrlSource(url=source.url",
             ),
         ),
         "tests/transcode/test_locations.py::test_no_secret_is_in_a_location_a_canonical_form_or_a_representation[urls]",

@@ -34,7 +34,7 @@ WINDOW_BUGS = (
     ),
     Bug(
         "the_configuration_is_not_applied",
-        (Edit("service/roles.py", "    store.key_window_us = said.idempotency_us\n", ""),),
+        (Edit("service/roles.py", "    store.key_window_us = retention.idempotency_us\n", ""),),
         "tests/service/test_retention.py::test_the_sweeps_keep_what_the_configuration_says",
         "key_window_us",
     ),

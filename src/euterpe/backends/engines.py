@@ -252,20 +252,20 @@ def with_list_settings(config: Config, url: str) -> str:
         return url
     from euterpe.stores.redis_lists.settings import ListSettings, with_settings
 
-    said = config.worker
+    worker = config.worker
     return with_settings(
         url,
         ListSettings(
-            priorities=said.priorities,
-            lists=dict(said.queues),
-            processing_list_pattern=said.processing_list_pattern,
-            heartbeat_key_pattern=said.heartbeat_key_pattern,
-            completed_list=said.completed_list,
-            dead_letter_list=said.dead_letter_list,
-            brpoplpush_timeout_us=said.brpoplpush_timeout_us,
-            max_retries=said.max_retries,
-            backoff_base_us=said.backoff.base_us,
-            backoff_max_us=said.backoff.max_us,
+            priorities=worker.priorities,
+            lists=dict(worker.queues),
+            processing_list_pattern=worker.processing_list_pattern,
+            heartbeat_key_pattern=worker.heartbeat_key_pattern,
+            completed_list=worker.completed_list,
+            dead_letter_list=worker.dead_letter_list,
+            brpoplpush_timeout_us=worker.brpoplpush_timeout_us,
+            max_retries=worker.max_retries,
+            backoff_base_us=worker.backoff.base_us,
+            backoff_max_us=worker.backoff.max_us,
         ),
     )
 

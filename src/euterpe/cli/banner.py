@@ -118,10 +118,10 @@ def _reachable(host: str) -> str:
 
 def command_name() -> str:
     """How this very command was called, so that the next one can be pasted: `euterpe`, or `.venv/bin/euterpe`."""
-    said = Path(sys.argv[0])
-    if said.name != "euterpe":
+    program = Path(sys.argv[0])
+    if program.name != "euterpe":
         return "euterpe"
     try:
-        return str(said.absolute().relative_to(Path.cwd()))
+        return str(program.absolute().relative_to(Path.cwd()))
     except ValueError:
-        return str(said) if said.is_absolute() else said.name
+        return str(program) if program.is_absolute() else program.name

@@ -57,8 +57,10 @@ class CliSession:
         try:
             return load(self.config_path, environ, self.needed)
         except ConfigError as error:
-            said = [replace(each, source="--engine") if each.key == "engine.url" else each for each in error.problems]
-            raise ConfigError(said) from None
+            problems = [
+                replace(each, source="--engine") if each.key == "engine.url" else each for each in error.problems
+            ]
+            raise ConfigError(problems) from None
 
     @cached_property
     def config(self) -> Config:

@@ -56,16 +56,16 @@ def _high_priority(config: Config) -> str:
 
 
 def _presets(config: Config) -> str:
-    said = config.producer
-    if not said.presets:
+    producer = config.producer
+    if not producer.presets:
         return ""
     scheme = config.engine.url.partition(":")[0]
     if scheme not in ("sqlite", "libsql", "postgres", "postgresql"):
         return f"transcoding jobs need a database; engine.url is {scheme}://"
-    root, scanned = Path(config.transcode.local_root).absolute(), Path(said.scan_dir).absolute()
-    if said.scan_dir and not scanned.is_relative_to(root):
+    root, scanned = Path(config.transcode.local_root).absolute(), Path(producer.scan_dir).absolute()
+    if producer.scan_dir and not scanned.is_relative_to(root):
         return "need producer.scan_dir to be transcode.local_root or a folder below it"
-    if said.scan_dir and scanned.is_relative_to(root / said.output_prefix):
+    if producer.scan_dir and scanned.is_relative_to(root / producer.output_prefix):
         return "need producer.scan_dir to lie outside of producer.output_prefix, where the encodes go"
     return ""
 

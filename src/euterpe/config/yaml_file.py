@@ -34,8 +34,8 @@ def read_file(path: str, problems: list[ConfigProblem]) -> tuple[object, dict[st
         return (None if node is None else _built(reader, node)), places
     except YAMLError as error:
         mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        said = error.problem if isinstance(error, MarkedYAMLError) else None
-        raise ConfigError([_syntax_problem(path, mark, said)]) from None
+        message = error.problem if isinstance(error, MarkedYAMLError) else None
+        raise ConfigError([_syntax_problem(path, mark, message)]) from None
     except (ValueError, TypeError, RecursionError):
         raise ConfigError(
             [ConfigProblem(path, "has a value that YAML cannot read (a date or number out of range?)")]
@@ -111,8 +111,8 @@ def _places(node: Any, path: str, prefix: str, problems: list[ConfigProblem]) ->
         yield from _places(value_node, path, f"{key}.", problems)
 
 
-def _syntax_problem(path: str, mark: Any, said: str | None) -> ConfigProblem:
+def _syntax_problem(path: str, mark: Any, message: str | None) -> ConfigProblem:
     """Place and kind of a syntax error, without the text around it, which may be a password."""
-    kind = (said or "cannot be parsed").partition("'")[0].partition('"')[0].strip()
+    kind = (message or "cannot be parsed").partition("'")[0].partition('"')[0].strip()
     where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else path
     return ConfigProblem("the file", f"is not valid YAML: {kind}", where)

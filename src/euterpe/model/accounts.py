@@ -86,8 +86,8 @@ def parse_scopes(scopes: Iterable[str]) -> tuple[Scope, ...]:
     wanted = {str(scope).strip().lower() for scope in scopes}
     unknown = sorted(wanted - set(Scope))
     if unknown or not wanted:
-        said = f"{unknown[0]!r} is not one of" if unknown else "name at least one of"
-        raise InvalidInput("scope", f"{said} {', '.join(Scope)}")
+        problem = f"{unknown[0]!r} is not one of" if unknown else "name at least one of"
+        raise InvalidInput("scope", f"{problem} {', '.join(Scope)}")
     return tuple(scope for scope in Scope if scope in wanted)
 
 

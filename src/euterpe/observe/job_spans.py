@@ -22,8 +22,8 @@ PREFIXED: Final = f"EUTERPE_{BARE}"
 def tracing_of(environ: Mapping[str, str]) -> TracingConfig:
     """What the environment says of traces, for a process that has no configuration file. Nothing else of it is read;
     a name with our prefix wins."""
-    said = {name: value for name, value in environ.items() if name.startswith((BARE, PREFIXED))}
-    return load_config(None, said).observability.tracing
+    settings = {name: value for name, value in environ.items() if name.startswith((BARE, PREFIXED))}
+    return load_config(None, settings).observability.tracing
 
 
 @asynccontextmanager

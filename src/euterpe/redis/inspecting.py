@@ -16,16 +16,16 @@ async def redis_facts(url: str, tuning: RedisTuning, *, holds_jobs: bool = False
     client = redis_client(url, tuning)
     try:
         await client.ping()
-        said = await client.info()
+        info = await client.info()
     except (RedisError, OSError) as error:
         return RedisFacts(unreachable=type(error).__name__, holds_jobs=holds_jobs)
     finally:
         await client.aclose()
     return RedisFacts(
-        version=tuple(int(part) for part in re.findall(r"\d+", str(said.get("redis_version", "")))[:2]),
-        eviction_policy=str(said.get("maxmemory_policy", "noeviction")),
-        memory_limit=int(said.get("maxmemory", 0)),
-        memory_used=int(said.get("used_memory", 0)),
+        version=tuple(int(part) for part in re.findall(r"\d+", str(info.get("redis_version", "")))[:2]),
+        eviction_policy=str(info.get("maxmemory_policy", "noeviction")),
+        memory_limit=int(info.get("maxmemory", 0)),
+        memory_used=int(info.get("used_memory", 0)),
         holds_jobs=holds_jobs,
-        append_only=bool(int(said.get("aof_enabled", 0))),
+        append_only=bool(int(info.get("aof_enabled", 0))),
     )

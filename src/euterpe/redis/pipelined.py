@@ -116,16 +116,16 @@ class _Socket(asyncio.Protocol):
             await asyncio.shield(self._drained)
 
 
-def _encryption(said: Mapping[str, Any]) -> ssl.SSLContext | None:
+def _encryption(options: Mapping[str, Any]) -> ssl.SSLContext | None:
     """For `rediss://`, with the options that redis-py knows in its URLs."""
-    if said.get("connection_class") is not SSLConnection:
+    if options.get("connection_class") is not SSLConnection:
         return None
-    context = ssl.create_default_context(cafile=said.get("ssl_ca_certs"))
-    if said.get("ssl_cert_reqs") == "none":
+    context = ssl.create_default_context(cafile=options.get("ssl_ca_certs"))
+    if options.get("ssl_cert_reqs") == "none":
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if certificate := said.get("ssl_certfile"):
-        context.load_cert_chain(certificate, said.get("ssl_keyfile"))
+    if certificate := options.get("ssl_certfile"):
+        context.load_cert_chain(certificate, options.get("ssl_keyfile"))
     return context
 
 
@@ -199,12 +199,12 @@ class PipelinedRedis:
         async with self._connecting:
             if self._socket is not None and self._socket.is_open:
                 return self._socket
-            said = self._address
-            host, port = said.get("host", "127.0.0.1"), int(said.get("port", 6379))
+            address = self._address
+            host, port = address.get("host", "127.0.0.1"), int(address.get("port", 6379))
             try:
                 async with asyncio.timeout(self._tuning.dial_timeout_s):
                     _, socket = await asyncio.get_running_loop().create_connection(
-                        _Socket, host, port, ssl=_encryption(said)
+                        _Socket, host, port, ssl=_encryption(address)
                     )
             except (OSError, TimeoutError) as error:
                 raise Disconnected(f"Error connecting to {host}:{port}. {type(error).__name__}: {error}") from error
@@ -213,12 +213,12 @@ class PipelinedRedis:
             return socket
 
     async def _introduce(self, socket: _Socket) -> None:
-        said = self._address
+        address = self._address
         steps: list[tuple[Word, ...]] = []
-        if password := said.get("password"):
-            steps.append(("AUTH", said["username"], password) if said.get("username") else ("AUTH", password))
+        if password := address.get("password"):
+            steps.append(("AUTH", address["username"], password) if address.get("username") else ("AUTH", password))
         steps.append(("CLIENT", "SETNAME", CLIENT_NAME))
-        if db := said.get("db"):
+        if db := address.get("db"):
             steps.append(("SELECT", int(db)))
         for step in steps:
             answer = await self._ask(socket, step)

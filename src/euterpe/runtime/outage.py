@@ -45,10 +45,10 @@ class Outage:
             self._since = time.monotonic()
             self._pause_s = FIRST_PAUSE_S
             code = " ".join(filter(None, (type(error).__name__, getattr(error, "code", ""))))
-            said = f"{self._server} unavailable: {self._part} is retrying" + (
+            message = f"{self._server} unavailable: {self._part} is retrying" + (
                 "" if kept is None else ", %d finished are kept"
             )
-            self._log.warning(said, *(() if kept is None else (kept,)), extra={"error_code": code})
+            self._log.warning(message, *(() if kept is None else (kept,)), extra={"error_code": code})
             known = isinstance(error, self._expected)
             self._log.log(logging.DEBUG if known else logging.ERROR, "the first error of an outage", exc_info=error)
         self._pause_s = min(self._pause_s * 1.5, LONGEST_PAUSE_S)

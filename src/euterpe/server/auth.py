@@ -108,10 +108,10 @@ class Authenticator:
 
 
 def _bearer(request: Request) -> bytes:
-    said = request.header(b"authorization")
-    if said is None:
+    header = request.header(b"authorization")
+    if header is None:
         raise _unauthorized("send the key as `Authorization: Bearer <key>`")
-    scheme, _, key = said.partition(b" ")
+    scheme, _, key = header.partition(b" ")
     if scheme.lower() != b"bearer":
         raise _unauthorized("send the key as `Authorization: Bearer <key>`")
     return key.strip()

@@ -16,8 +16,8 @@ _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f
 
 def traceparent_of(request: Request) -> str | None:
     """By the W3C rules a broken one is no reason to refuse anything."""
-    said = (request.header(b"traceparent") or b"").decode("latin-1").strip()
-    return said if _TRACEPARENT.fullmatch(said) else None
+    header = (request.header(b"traceparent") or b"").decode("latin-1").strip()
+    return header if _TRACEPARENT.fullmatch(header) else None
 
 
 def with_parent(submission: Submission, traceparent: str | None) -> Submission:

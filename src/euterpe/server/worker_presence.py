@@ -34,15 +34,15 @@ class WorkerPresence:
         self._heard: set[str] = set()
         self._writing: asyncio.Task[None] | None = None
 
-    async def told(self, worker_id: str, said: Registration, *, must: bool) -> None:
+    async def told(self, worker_id: str, registration: Registration, *, must: bool) -> None:
         """A worker registers itself, or has ended. Unless it must, a failure is logged: jobs come first."""
         self._heard.discard(worker_id)
         self._known.pop(worker_id, None)
         try:
-            if said.leaving:
+            if registration.leaving:
                 await self._registry.unregister(worker_id)
             else:
-                await self._registry.register([presence_of(worker_id, said)])
+                await self._registry.register([presence_of(worker_id, registration)])
         except EuterpeError as error:
             if must:
                 raise

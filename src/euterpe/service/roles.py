@@ -281,19 +281,19 @@ def use_configured_redis(config: Config, queue: Queue) -> None:
 def apply_store_settings(config: Config, queue: Queue) -> None:
     """The sweeps of this process remove what the configuration no longer keeps; its keys last as long as said. An API
     or a dispatcher that freezes inside a transaction holds jobs and events no longer than a worker may."""
-    said = config.retention
+    retention = config.retention
     store = core_of(queue).store
     store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)
     sweeps = store.sweeps
     sweeps.retention = Retention(
-        completed_us=said.completed_us,
-        cancelled_us=said.cancelled_us,
-        failed_us=said.failed_us,
-        dead_letter_us=said.dead_letter_us,
-        events_us=said.events_us,
-        tombstones_us=said.tombstones_us,
+        completed_us=retention.completed_us,
+        cancelled_us=retention.cancelled_us,
+        failed_us=retention.failed_us,
+        dead_letter_us=retention.dead_letter_us,
+        events_us=retention.events_us,
+        tombstones_us=retention.tombstones_us,
     )
-    store.key_window_us = said.idempotency_us
+    store.key_window_us = retention.idempotency_us
 
 
 async def _work(
@@ -321,14 +321,14 @@ def options_of(config: Config, tuning: Tuning) -> WorkerOptions:
 
 def breaker_of(config: Config) -> CircuitBreakerOptions | bool:
     """When the worker of a role leaves a queue alone that keeps failing."""
-    said = config.circuit_breaker
-    if not said.enabled:
+    settings = config.circuit_breaker
+    if not settings.enabled:
         return False
     return {
-        "failure_threshold": said.failure_threshold,
-        "window": said.window_us / 1e6,
-        "cooldown_period": said.cooldown_period_us / 1e6,
-        "min_samples": said.min_samples,
+        "failure_threshold": settings.failure_threshold,
+        "window": settings.window_us / 1e6,
+        "cooldown_period": settings.cooldown_period_us / 1e6,
+        "min_samples": settings.min_samples,
     }
 
 

@@ -46,14 +46,14 @@ def work_of(outputs: Sequence[Output]) -> str:
 
 
 def _work(output: Output) -> str:
-    said = [kind_of(output)]
+    parts = [kind_of(output)]
     if isinstance(output, HlsOutput):
-        said += sorted(variant.preset for variant in output.variants)
+        parts += sorted(variant.preset for variant in output.variants)
     elif isinstance(output, AudioOutput | VideoOutput):
-        said.append(output.preset)
+        parts.append(output.preset)
     if isinstance(output, AudioOutput | VideoOutput | HlsOutput) and output.loudness is not None:
-        said.append("loudness")
-    return " ".join(said)
+        parts.append("loudness")
+    return " ".join(parts)
 
 
 def estimate_ms(runs: Sequence[Run], media_ms: int | None) -> int | None:

@@ -82,20 +82,20 @@ class Transcoding:
 
     def register(self, tools: Tools) -> None:
         """Make this process one that transcodes; also removes what workers of this machine left when they died."""
-        said = self._config.transcode
-        workspaces = Workspaces(Path(said.work_dir))
+        settings = self._config.transcode
+        workspaces = Workspaces(Path(settings.work_dir))
         workspaces.remove_abandoned()
-        Path(said.local_root).mkdir(parents=True, exist_ok=True)
+        Path(settings.local_root).mkdir(parents=True, exist_ok=True)
         transcoder = Transcoder(
             tools=tools,
             limits=limits_of(self._config),
             workspaces=workspaces,
-            places=Places(self._policy, Path(said.local_root), SqlUploads(self._database)),
+            places=Places(self._policy, Path(settings.local_root), SqlUploads(self._database)),
             credentials_of=self._credentials_of,
-            slots=asyncio.Semaphore(said.concurrency or os.cpu_count() or 1),
+            slots=asyncio.Semaphore(settings.concurrency or os.cpu_count() or 1),
             database=self._database,
         )
-        register(self._queue, transcoder, said.queue)
+        register(self._queue, transcoder, settings.queue)
 
     def routes(self, quotas: Quotas) -> Sequence[AnyRoute]:
         handlers = TranscodeRoutes(
@@ -172,11 +172,11 @@ class _KeyFile:
 
 
 def limits_of(config: Config) -> MediaLimits:
-    said = config.transcode
+    settings = config.transcode
     return MediaLimits(
-        max_source_bytes=said.max_source_bytes,
-        max_output_bytes=said.max_output_bytes,
-        max_duration_s=said.max_duration_us / 1e6,
+        max_source_bytes=settings.max_source_bytes,
+        max_output_bytes=settings.max_output_bytes,
+        max_duration_s=settings.max_duration_us / 1e6,
     )
 
 

@@ -63,8 +63,8 @@ def work_key_of(payload: TranscodePayload, source_sha256: str, tool_version: str
     if store is None:
         return None
     outputs = msgspec.json.encode(payload.outputs, order="deterministic")
-    said = msgspec.json.encode([source_sha256.lower(), tool_version, store])
-    return hashlib.sha256(said + outputs).hexdigest()
+    encoded = msgspec.json.encode([source_sha256.lower(), tool_version, store])
+    return hashlib.sha256(encoded + outputs).hexdigest()
 
 
 def prefix_of(destination: DestinationLocation) -> str:

@@ -122,13 +122,13 @@ class TopApp(App[None]):
         try:
             if act == "cancel":
                 state = await self._store.cancel(job_id)
-                said = "it is asked to stop" if state is State.RUNNING else f"it is {state}"
+                message = "it is asked to stop" if state is State.RUNNING else f"it is {state}"
             else:
-                said = f"it runs again as {(await self._store.retry(job_id)).id[:ID_SHOWN]}"
+                message = f"it runs again as {(await self._store.retry(job_id)).id[:ID_SHOWN]}"
         except EuterpeError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        self.notify(f"{job_id[:ID_SHOWN]}: {said}")
+        self.notify(f"{job_id[:ID_SHOWN]}: {message}")
         self.look()
 
     def _show(self, seen: Snapshot) -> None:
@@ -188,9 +188,9 @@ def _running_cells(job: JobRow, now_us: int) -> Cells:
 
 def _failed_cells(job: JobRow) -> Cells:
     error = job.error_document or {}
-    said = f"{error.get('code') or error.get('category') or ''}: {error.get('message') or ''}"
+    message = f"{error.get('code') or error.get('category') or ''}: {error.get('message') or ''}"
     state = Text(str(job.state), style="bold red" if job.state is State.DEAD_LETTER else "red")
-    return (job.id[:ID_SHOWN], job.type, state, str(job.attempt_count), said.strip(": "))
+    return (job.id[:ID_SHOWN], job.type, state, str(job.attempt_count), message.strip(": "))
 
 
 def _age(duration_us: int | None) -> str:

@@ -240,5 +240,5 @@ def _job_in(entries: Any) -> str | None:
     return None if job_id is None else str(job_id).lower()
 
 
-def _hops(said: str) -> int:
-    return min(int(said), HOPS_LIMIT) if said.isascii() and said.isdigit() and len(said) < 4 else HOPS_LIMIT
+def _hops(text: str) -> int:
+    return min(int(text), HOPS_LIMIT) if text.isascii() and text.isdigit() and len(text) < 4 else HOPS_LIMIT

@@ -133,8 +133,10 @@ def dispatcher_settings(config: Config, worker_id: str, lease_ttl_us: int, grace
 
 
 def breaker_policy(config: Config) -> BreakerPolicy:
-    said = config.circuit_breaker
-    return BreakerPolicy(said.failure_threshold, said.window_us, said.cooldown_period_us, said.min_samples)
+    settings = config.circuit_breaker
+    return BreakerPolicy(
+        settings.failure_threshold, settings.window_us, settings.cooldown_period_us, settings.min_samples
+    )
 
 
 def egress_policy(config: Config, url: str) -> EgressPolicy:

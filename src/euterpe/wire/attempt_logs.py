@@ -27,7 +27,7 @@ class LogLineDocument(msgspec.Struct, frozen=True, kw_only=True):
     message: Annotated[str, Meta(max_length=SAID_LIMIT)]
 
 
-class LogSaid(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptLogBody(msgspec.Struct, frozen=True, kw_only=True):
     """What the attempt logged. The newest 100 lines are kept, and at most 16 KB. `dropped`: older ones, left out."""
 
     lines: Annotated[list[LogLineDocument], Meta(max_length=LINES_CEILING)]
@@ -66,16 +66,16 @@ def attempt_logs_of(body: bytes) -> list[AttemptLog]:
     ]
 
 
-def log_said(stored: str) -> LogSaid:
+def attempt_log_body(stored: str) -> AttemptLogBody:
     """What a worker keeps of an attempt, as its report carries it."""
     log = read_log(0, stored)
-    return LogSaid(lines=[*map(_document, log.lines)], dropped=log.dropped)
+    return AttemptLogBody(lines=[*map(_document, log.lines)], dropped=log.dropped)
 
 
-def stored_of(said: LogSaid, clean: Callable[[str], str]) -> str | None:
+def stored_of(log: AttemptLogBody, clean: Callable[[str], str]) -> str | None:
     """What a report carries, as a store keeps it; each message goes through `clean`."""
-    lines = (msgspec.structs.replace(line, message=clean(line.message)) for line in map(_line, said.lines))
-    return stored_log(lines, said.dropped)
+    lines = (msgspec.structs.replace(line, message=clean(line.message)) for line in map(_line, log.lines))
+    return stored_log(lines, log.dropped)
 
 
 def _document(line: LogLine) -> LogLineDocument:
@@ -83,5 +83,5 @@ def _document(line: LogLine) -> LogLineDocument:
     return LogLineDocument(at=at, level=line.level, logger=line.logger, message=line.message)
 
 
-def _line(said: LogLineDocument) -> LogLine:
-    return LogLine((said.at - _EPOCH) // _MICROSECOND, said.level, said.logger, said.message)
+def _line(document: LogLineDocument) -> LogLine:
+    return LogLine((document.at - _EPOCH) // _MICROSECOND, document.level, document.logger, document.message)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from euterpe.model.submitting.submission import NAME_LIMIT
-from euterpe.wire.attempt_logs import LogSaid
+from euterpe.wire.attempt_logs import AttemptLogBody
 from euterpe.wire.jobs import BATCH_LIMIT, Accepted, BatchJobBody, Duration, Key, StateName, Timestamp
 
 WorkerId = Annotated[str, Meta(min_length=1, max_length=NAME_LIMIT)]
@@ -34,7 +34,7 @@ class StreamRef(msgspec.Struct, frozen=True):
     message_id: Annotated[str, Meta(max_length=NAME_LIMIT)]
 
 
-StreamSaid = StreamRef | Annotated[str, Meta(max_length=NAME_LIMIT)] | None
+StreamField = StreamRef | Annotated[str, Meta(max_length=NAME_LIMIT)] | None
 MessageId = Annotated[str, Meta(max_length=NAME_LIMIT)] | None
 
 
@@ -109,7 +109,7 @@ class LeaseHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     attempt_id: AttemptId | None = None
     stage: Annotated[str, Meta(min_length=1, max_length=50)] | None = None
     progress: (
-        Annotated[float, Meta(ge=0, le=100)] | Annotated[ProgressSaid, Meta(description="With a message")] | None
+        Annotated[float, Meta(ge=0, le=100)] | Annotated[ProgressBody, Meta(description="With a message")] | None
     ) = None
     checkpoint: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     checkpoint_format: Literal["json", "bytes"] = "json"
@@ -121,7 +121,7 @@ class HeartbeatBody(LeaseHeartbeat, frozen=True, kw_only=True):
     worker_id: WorkerId
 
 
-class ProgressSaid(msgspec.Struct, frozen=True, kw_only=True):
+class ProgressBody(msgspec.Struct, frozen=True, kw_only=True):
     percent: Annotated[float, Meta(ge=0, le=100)]
     message: Annotated[str, Meta(max_length=500)] | None = None
 
@@ -140,10 +140,10 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     job_id: UUID
     attempt_id: AttemptId
     lease_token: Token
-    stream: StreamSaid = None
+    stream: StreamField = None
     message_id: MessageId = None
     result: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    log: LogSaid | None = None
+    log: AttemptLogBody | None = None
 
 
 class CompleteBody(Completion, frozen=True, kw_only=True):
@@ -181,11 +181,11 @@ class AttemptFailure(msgspec.Struct, frozen=True, kw_only=True):
     job_id: UUID
     attempt_id: AttemptId
     lease_token: Token
-    stream: StreamSaid = None
+    stream: StreamField = None
     message_id: MessageId = None
     error: WorkerError | None = None
     released: bool = False
-    log: LogSaid | None = None
+    log: AttemptLogBody | None = None
 
 
 class FailBody(AttemptFailure, frozen=True, kw_only=True):
@@ -227,7 +227,7 @@ class SpawnAnswer(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[SpawnedJob]
 
 
-class BreakerSaid(msgspec.Struct, frozen=True, kw_only=True):
+class BreakerBody(msgspec.Struct, frozen=True, kw_only=True):
     """A circuit breaker that is not closed, and how long until it lets one job through."""
 
     state: Literal["open", "half_open"]
@@ -247,7 +247,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     pid: Annotated[int, Meta(ge=0, le=2**31)] | None = None
     version: Annotated[str, Meta(max_length=100)] | None = None
     stopping: Annotated[bool, Meta(description="It claims nothing more")] = False
-    breakers: Annotated[dict[QueueName, BreakerSaid], Meta(max_length=50)] = {}
+    breakers: Annotated[dict[QueueName, BreakerBody], Meta(max_length=50)] = {}
     leaving: bool = False
 
 

@@ -72,23 +72,23 @@ def worker_document(worker: LiveWorker) -> WorkerDocument:
     )
 
 
-def presence_of(worker_id: str, said: Registration) -> Presence:
+def presence_of(worker_id: str, registration: Registration) -> Presence:
     """What a worker reports about itself in an exchange."""
     facts = WorkerFacts(
-        queues=tuple(said.queues),
-        types=None if said.types is None else tuple(said.types),
-        slots=said.slots,
-        running=said.running,
-        host=said.host,
-        pid=said.pid,
-        version=said.version,
-        stopping=said.stopping,
+        queues=tuple(registration.queues),
+        types=None if registration.types is None else tuple(registration.types),
+        slots=registration.slots,
+        running=registration.running,
+        host=registration.host,
+        pid=registration.pid,
+        version=registration.version,
+        stopping=registration.stopping,
         breakers={
             queue: TrippedBreaker(BreakerState(breaker.state), round(breaker.retry_in_seconds * SECOND_US))
-            for queue, breaker in said.breakers.items()
+            for queue, breaker in registration.breakers.items()
         },
     )
-    return Presence(worker_id=worker_id, facts=facts, up_us=round(said.up_seconds * SECOND_US))
+    return Presence(worker_id=worker_id, facts=facts, up_us=round(registration.up_seconds * SECOND_US))
 
 
 WORKERS_EXAMPLE: Final[dict[str, Any]] = {

@@ -311,9 +311,9 @@ def dead_letter(session: CliSession, job_ids: tuple[str, ...], yes: bool, as_jso
 @json_option
 @database_options
 @click.pass_obj
-def update(session: CliSession, /, job_id: str, tags: tuple[str, ...], as_json: bool, **said: str | None) -> None:
+def update(session: CliSession, /, job_id: str, tags: tuple[str, ...], as_json: bool, **options: str | None) -> None:
     """Change a job's priority, tags, correlation id or callback URL. Type and payload never change."""
-    changes: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if "priority" in changes:
         changes["priority"] = int(parse_priority(changes["priority"]))
     if tags:

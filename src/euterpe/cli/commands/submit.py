@@ -51,10 +51,10 @@ def submit(
     wait: int | None,
     tags: tuple[tuple[str, str], ...],
     as_json: bool,
-    **said: Any,
+    **given: Any,
 ) -> None:
     """Submit a job: TYPE and its payload as JSON (`-` reads standard input)."""
-    options = {name: value for name, value in said.items() if value not in (None, ())}
+    options = {name: value for name, value in given.items() if value not in (None, ())}
     if "queue_name" in options:
         options["queue"] = options.pop("queue_name")
     if tags:

@@ -180,8 +180,8 @@ def _delay_us(job: JobRow, policy: RetryPolicy, failure: Failure, rng: Random) -
         return policy.delay_us(failure, job.attempt_count, rng)
     except UnusableDelay as error:
         # Whoever settles this, a worker or a sweep, settles others with it: they must not wait for one bad function.
-        said = {"type": job.type, "job_id": job.id}
-        log.warning("a job type's own backoff is of no use; the default stands in", extra=said, exc_info=error)
+        fields = {"type": job.type, "job_id": job.id}
+        log.warning("a job type's own backoff is of no use; the default stands in", extra=fields, exc_info=error)
         return RetryPolicy(policy.backoff.stand_in()).delay_us(failure, job.attempt_count, rng)
 
 

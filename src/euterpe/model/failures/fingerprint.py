@@ -39,5 +39,5 @@ def normalised(message: str) -> str:
 
 def fingerprint_of(job_type: str, code: str, message: str) -> str:
     """Of one failure; equal for failures that have one cause."""
-    said = "\0".join((job_type, code, normalised(message)))
-    return hashlib.blake2s(said.encode(errors="replace"), digest_size=LENGTH // 2).hexdigest()
+    text = "\0".join((job_type, code, normalised(message)))
+    return hashlib.blake2s(text.encode(errors="replace"), digest_size=LENGTH // 2).hexdigest()

@@ -52,28 +52,28 @@ class Word(NamedTuple):
 def parse_query(text: str, now_us: int) -> Search:
     """The search that a query asks for; InvalidInput names the word that is wrong, and its place."""
     check_text("q", text, QUERY_LIMIT)
-    said: dict[str, object] = {}
+    fields: dict[str, object] = {}
     tags: dict[str, str] = {}
     for word in words_of(text):
         name, value = _read(word, now_us)
         if name == "tag":
             if tags.setdefault(_unquoted(word.key.removeprefix("tag.")), str(value)) != value:
                 raise word.wrong("this tag was asked for with another value before")
-        elif said.setdefault(name, value) != value:
+        elif fields.setdefault(name, value) != value:
             raise word.wrong("this was said before, and differently; words are joined by 'and'")
-    if said.keys() >= {"type", "type_prefix"}:
+    if fields.keys() >= {"type", "type_prefix"}:
         raise InvalidInput("q", "a type was said twice, once with * and once without")
-    return msgspec.convert(said | {"tags": tuple(tags.items()), "scan_limit": SCAN_LIMIT}, Search)
+    return msgspec.convert(fields | {"tags": tuple(tags.items()), "scan_limit": SCAN_LIMIT}, Search)
 
 
 def joined(query: Search, options: Search) -> Search:
     """A query and options beside it; what both say, they must say alike."""
     changes: dict[str, object] = {}
     for field in ("requester_id", "state", "type", "queue", "tag", "cursor"):
-        value, said = getattr(options, field), getattr(query, field)
-        if value is not None and said not in (None, value):
-            raise InvalidInput(field, f"is {value!r} here, and {said!r} in the query")
-        changes[field] = said if value is None else value
+        value, other = getattr(options, field), getattr(query, field)
+        if value is not None and other not in (None, value):
+            raise InvalidInput(field, f"is {value!r} here, and {other!r} in the query")
+        changes[field] = other if value is None else value
     return msgspec.structs.replace(query, **changes, limit=options.limit)
 
 
@@ -189,7 +189,7 @@ def _checked(word: Word, limit: int) -> str:
 
 def query_text(search: Search) -> str:
     """The query that asks for the same; how a search travels to a control plane, and into the address of a page."""
-    said = [
+    parts = [
         ("state", None if search.state is None else str(search.state), False),
         ("type", search.type, True),
         ("type", None if search.type_prefix is None else f"{_shown(search.type_prefix)}*", False),
@@ -198,7 +198,7 @@ def query_text(search: Search) -> str:
         ("error", search.error, True),
         ("fingerprint", search.fingerprint, False),
     ]
-    words = [f"{key}:{_shown(value) if text else value}" for key, value, text in said if value is not None]
+    words = [f"{key}:{_shown(value) if text else value}" for key, value, text in parts if value is not None]
     moments = [
         ("created:>", search.created_after),
         ("created:<", search.created_before),

@@ -58,11 +58,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def response(self) -> bytes:
         """What is stored for replays and sent over HTTP: the receipt without the replay mark."""
-        said = msgspec.structs.asdict(self)
-        del said["replayed"]
+        document = msgspec.structs.asdict(self)
+        del document["replayed"]
         if self.expected_us is None:
-            del said["expected_us"]
-        return msgspec.json.encode(said)
+            del document["expected_us"]
+        return msgspec.json.encode(document)
 
     @classmethod
     def of(cls, job: JobRow, *, replayed: bool = False) -> Receipt:

@@ -36,10 +36,10 @@ def check_changes(changes: Changes) -> None:
 
 def changed(job: JobRow, changes: Changes) -> JobRow:
     """The job as it is then; IllegalTransition for the priority of one that no longer waits."""
-    said = {name: value for name in Changes.__struct_fields__ if (value := getattr(changes, name)) is not UNSET}
-    if said.get("priority", job.priority) != job.priority and job.state not in WAITING:
+    values = {name: value for name in Changes.__struct_fields__ if (value := getattr(changes, name)) is not UNSET}
+    if values.get("priority", job.priority) != job.priority and job.state not in WAITING:
         raise IllegalTransition(job.state, job.state, "its priority can be changed only while it waits")
-    if "tags" in said:
-        tags = said.pop("tags")
-        said["tags_json"] = msgspec.json.encode(tags).decode() if tags else None
-    return msgspec.structs.replace(job, **said)
+    if "tags" in values:
+        tags = values.pop("tags")
+        values["tags_json"] = msgspec.json.encode(tags).decode() if tags else None
+    return msgspec.structs.replace(job, **values)

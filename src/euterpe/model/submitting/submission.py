@@ -262,7 +262,7 @@ def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = No
 
     `depends_on` replaces the ids inside a graph by local names, since ids are new at every try.
     """
-    said: list[Any] = [
+    parts: list[Any] = [
         submission.type,
         submission.payload_format,
         submission.queue,
@@ -285,8 +285,8 @@ def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = No
         submission.concurrency_limit,
     ]
     if submission.unique_key is not None:  # Not always: hashes that are stored must stay what they are.
-        said += [submission.unique_key, submission.unique]
-    digest = hashlib.sha256(msgspec.json.encode(said, order="deterministic"))
+        parts += [submission.unique_key, submission.unique]
+    digest = hashlib.sha256(msgspec.json.encode(parts, order="deterministic"))
     digest.update(submission.payload)
     return digest.digest()
 

@@ -36,20 +36,20 @@ def _custom(function: Any) -> Backoff:
     return Backoff(Strategy.CUSTOM, name=name)
 
 
-def _from_mapping(said: Mapping[str, Any]) -> Backoff:
-    if unknown := sorted(str(name) for name in said if name not in _KNOWN):
+def _from_mapping(options: Mapping[str, Any]) -> Backoff:
+    if unknown := sorted(str(name) for name in options if name not in _KNOWN):
         raise InvalidInput(f"backoff.{unknown[0]}", f"is not known; use {', '.join(_KNOWN)}")
-    fields: dict[str, Any] = {"strategy": _strategy(said.get("strategy", Strategy.EXPONENTIAL))}
-    if "initial" in said:
-        fields["initial_us"] = parse_duration_us(said["initial"], "backoff.initial")
+    fields: dict[str, Any] = {"strategy": _strategy(options.get("strategy", Strategy.EXPONENTIAL))}
+    if "initial" in options:
+        fields["initial_us"] = parse_duration_us(options["initial"], "backoff.initial")
         fields["max_us"] = max(Backoff().max_us, fields["initial_us"])
-    if "max" in said:
-        fields["max_us"] = parse_duration_us(said["max"], "backoff.max")
+    if "max" in options:
+        fields["max_us"] = parse_duration_us(options["max"], "backoff.max")
     for name in ("multiplier", "jitter"):
-        if name in said:
-            if isinstance(said[name], bool) or not isinstance(said[name], (int, float)):
-                raise InvalidInput(f"backoff.{name}", f"must be a number, not {type(said[name]).__name__}")
-            fields[name] = float(said[name])
+        if name in options:
+            if isinstance(options[name], bool) or not isinstance(options[name], (int, float)):
+                raise InvalidInput(f"backoff.{name}", f"must be a number, not {type(options[name]).__name__}")
+            fields[name] = float(options[name])
     return Backoff(**fields)
 
 

@@ -257,10 +257,10 @@ def payload_of(call: Call[Any]) -> bytes:
 
 def submission_of_call(call: Call[Any], options: Mapping[str, Any], payload_limit: int) -> Submission:
     """Checked, with these options over its own."""
-    said: Mapping[str, Any] = {**call._options, **options} if options else call._options
+    chosen: Mapping[str, Any] = {**call._options, **options} if options else call._options
     if call._references:
-        said = depending_on(said, call._references)
-    return call._definition.submission(call._payload, said, payload_limit)
+        chosen = depending_on(chosen, call._references)
+    return call._definition.submission(call._payload, chosen, payload_limit)
 
 
 def are_uniform(call: Call[Any], other: Call[Any]) -> bool:

@@ -80,25 +80,25 @@ class Updates(TypedDict, total=False):
     callback_url: str | None
 
 
-def changes_of(said: Updates) -> Changes:
+def changes_of(updates: Updates) -> Changes:
     """InvalidInput names what cannot be changed."""
-    if unknown := sorted(set(said) - set(Updates.__annotations__)):
+    if unknown := sorted(set(updates) - set(Updates.__annotations__)):
         raise InvalidInput(unknown[0], f"cannot be changed; use {', '.join(Updates.__annotations__)}")
-    tags = said.get("tags", UNSET)
+    tags = updates.get("tags", UNSET)
     return Changes(
-        priority=int(parse_priority(said["priority"])) if "priority" in said else UNSET,
+        priority=int(parse_priority(updates["priority"])) if "priority" in updates else UNSET,
         tags=dict(tags) if isinstance(tags, Mapping) else tags,
-        correlation_id=said.get("correlation_id", UNSET),
-        callback_url=said.get("callback_url", UNSET),
+        correlation_id=updates.get("correlation_id", UNSET),
+        callback_url=updates.get("callback_url", UNSET),
     )
 
 
 def depending_on(options: Mapping[str, Any], references: Sequence[str]) -> dict[str, Any]:
     """Options that wait for these jobs first, in this order: a reference in the payload counts by it."""
-    said = options.get("depends_on")
-    if said is not None and (isinstance(said, (str, bytes)) or not isinstance(said, Iterable)):
-        raise InvalidInput("depends_on", f"must be a list of jobs or job ids, not {type(said).__name__}")
-    return {**options, "depends_on": [*references, *(said or ())]}
+    depends_on = options.get("depends_on")
+    if depends_on is not None and (isinstance(depends_on, (str, bytes)) or not isinstance(depends_on, Iterable)):
+        raise InvalidInput("depends_on", f"must be a list of jobs or job ids, not {type(depends_on).__name__}")
+    return {**options, "depends_on": [*references, *(depends_on or ())]}
 
 
 NAMES: Final = frozenset(Options.__annotations__)

@@ -27,31 +27,31 @@ class CircuitBreakerOptions(TypedDict, total=False):
     min_samples: int
 
 
-def breaker_policy_of(said: object) -> BreakerPolicy | None:
+def breaker_policy_of(option: object) -> BreakerPolicy | None:
     """True: the defaults; False: no breaker. InvalidInput names the wrong key."""
-    if said is True:
+    if option is True:
         return BreakerPolicy()
-    if said is False:
+    if option is False:
         return None
-    if not isinstance(said, Mapping):
-        raise InvalidInput("circuit_breaker", f"{said!r} is not True, False or a dict of its settings")
-    if unknown := sorted(set(said) - set(CircuitBreakerOptions.__annotations__), key=str):
+    if not isinstance(option, Mapping):
+        raise InvalidInput("circuit_breaker", f"{option!r} is not True, False or a dict of its settings")
+    if unknown := sorted(set(option) - set(CircuitBreakerOptions.__annotations__), key=str):
         raise InvalidInput(
             "circuit_breaker",
             f"{unknown[0]!r} is not one of its settings: {', '.join(CircuitBreakerOptions.__annotations__)}",
         )
-    threshold, samples = said.get("failure_threshold", 0.5), said.get("min_samples", 20)
+    threshold, samples = option.get("failure_threshold", 0.5), option.get("min_samples", 20)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold <= 1:
         raise InvalidInput("circuit_breaker.failure_threshold", f"{threshold!r} is not a number above 0 and at most 1")
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
         raise InvalidInput("circuit_breaker.min_samples", f"{samples!r} is not a whole number of 1 or more")
     return BreakerPolicy(
-        float(threshold), _duration_us(said, "window", "60s"), _duration_us(said, "cooldown_period", "30s"), samples
+        float(threshold), _duration_us(option, "window", "60s"), _duration_us(option, "cooldown_period", "30s"), samples
     )
 
 
-def _duration_us(said: Mapping[Any, Any], key: str, default: str) -> int:
-    duration_us = parse_duration_us(said.get(key, default), f"circuit_breaker.{key}")
+def _duration_us(option: Mapping[Any, Any], key: str, default: str) -> int:
+    duration_us = parse_duration_us(option.get(key, default), f"circuit_breaker.{key}")
     if duration_us < 1_000:
         raise InvalidInput(f"circuit_breaker.{key}", "must be at least 1ms")
     return duration_us

@@ -56,8 +56,8 @@ class NewJob:
     @property
     def payload(self) -> Any:
         """Its arguments, decoded; bytes stay bytes. A change of it changes nothing of the job."""
-        said = self._submission
-        return said.payload if said.payload_format == "bytes" else msgspec.json.decode(said.payload)
+        submission = self._submission
+        return submission.payload if submission.payload_format == "bytes" else msgspec.json.decode(submission.payload)
 
 
 SubmitNext = Callable[[], Awaitable[None]]

@@ -51,8 +51,8 @@ class Submitter:
                 return await core.store.submit_unit(checked)
             return await core.store.submit_unit_on(checked, connection, core.channel)
 
-        said = [draft.submission for draft in unit.drafts]
-        return await submit_through(core.submit_middleware, said, core.payload_limit, store)
+        requested = [draft.submission for draft in unit.drafts]
+        return await submit_through(core.submit_middleware, requested, core.payload_limit, store)
 
     async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: Any) -> list[JobHandle[Any]]:
         return await self.store(Unit(tuple(drafts), key=key), connection) if drafts else []
@@ -64,11 +64,11 @@ class Submitter:
         def store(submissions: Sequence[Submission]) -> list[Receipt]:
             return core.store.submit_unit_on_sync(_with_submissions(unit, submissions), connection, core.channel)
 
-        said = [draft.submission for draft in unit.drafts]
+        requested = [draft.submission for draft in unit.drafts]
         if core.submit_middleware:
-            receipts = submit_through_blocking(core.submit_middleware, said, core.payload_limit, store)
+            receipts = submit_through_blocking(core.submit_middleware, requested, core.payload_limit, store)
         else:
-            receipts = store(said)
+            receipts = store(requested)
         return [core.handle_of(receipt) for receipt in receipts]
 
     # --- check --------------------------------------------------------------------------------------
@@ -132,5 +132,5 @@ class Submitter:
 
 
 def _with_submissions(unit: Unit, submissions: Sequence[Submission]) -> Unit:
-    drafts = tuple(Draft(draft.id, said) for draft, said in zip(unit.drafts, submissions, strict=True))
+    drafts = tuple(Draft(draft.id, submission) for draft, submission in zip(unit.drafts, submissions, strict=True))
     return msgspec.structs.replace(unit, drafts=drafts)

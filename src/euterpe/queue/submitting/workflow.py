@@ -157,13 +157,15 @@ class Workflow:
         own = {draft.id for draft in part._drafts}
         first = tuple(dict.fromkeys(dependency_id(item) for item in after))
         for draft in part._drafts:
-            said = draft.submission
-            if first and not own.intersection(said.depends_on):
-                if said.depends_on and said.dependency is Dependency.AFTER_ANY:
-                    raise InvalidInput("after", f"cannot be said of {said.type}, which waits for any of its jobs")
+            submission = draft.submission
+            if first and not own.intersection(submission.depends_on):
+                if submission.depends_on and submission.dependency is Dependency.AFTER_ANY:
+                    raise InvalidInput("after", f"cannot be said of {submission.type}, which waits for any of its jobs")
                 # Behind its own: references in the payload count from the first one.
-                said = msgspec.structs.replace(said, depends_on=tuple(dict.fromkeys((*said.depends_on, *first))))
-            self._drafts.append(Draft(draft.id, said))
+                submission = msgspec.structs.replace(
+                    submission, depends_on=tuple(dict.fromkeys((*submission.depends_on, *first)))
+                )
+            self._drafts.append(Draft(draft.id, submission))
         awaited = {job_id for draft in part._drafts for job_id in draft.submission.depends_on}
         ends = [node for node in part.nodes if node.id not in awaited]
         self.nodes += part.nodes

@@ -76,8 +76,8 @@ class Request:
 
     async def body(self, limit: int, timeout_s: float) -> bytes:
         """The whole body. One that is too long is refused before it is read, or as soon as that shows."""
-        said = self.header(b"content-length")
-        if said is not None and (not said.isdigit() or int(said) > limit):
+        length = self.header(b"content-length")
+        if length is not None and (not length.isdigit() or int(length) > limit):
             raise body_too_large(limit)
         if self.header(b"content-encoding") not in (None, b"identity"):
             raise Refusal(415, "unsupported_encoding", "send the body without a Content-Encoding", closes=True)

@@ -47,17 +47,17 @@ def decode_query(query_string: bytes, wanted: type[T]) -> T:
         pairs = parse_qsl(query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=50)
     except (ValueError, UnicodeDecodeError):
         raise Refusal(400, "malformed_query", "the query is not valid UTF-8, or has too many parameters") from None
-    said: dict[str, str | int] = {}
+    fields: dict[str, str | int] = {}
     numbers = _whole_numbers(wanted)
     for name, value in pairs:
-        if name in said:
+        if name in fields:
             raise Refusal(422, "invalid_input", "this parameter stands there twice", pointer=f"/{escaped(name)}")
         if "\x00" in value or "\x00" in name:
             raise _nul(f"/{escaped(name)}")
-        said[name] = int(value) if name in numbers and _WHOLE.fullmatch(value) else value
+        fields[name] = int(value) if name in numbers and _WHOLE.fullmatch(value) else value
     try:
         # Strict: a lax conversion would take the text `null` for nothing at all.
-        return msgspec.convert({name: value for name, value in said.items() if value != ""}, wanted)
+        return msgspec.convert({name: value for name, value in fields.items() if value != ""}, wanted)
     except msgspec.ValidationError as error:
         _refuse(error)
 

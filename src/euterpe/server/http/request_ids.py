@@ -16,8 +16,8 @@ def request_id_of(scope: AsgiScope) -> str:
     """The client's, if it is fit for a log line and a header."""
     for name, value in scope["headers"]:
         if name == HEADER and _ACCEPTED.fullmatch(value):
-            said: str = value.decode()
-            return said
+            request_id: str = value.decode()
+            return request_id
     return uuid.uuid4().hex
 
 

@@ -170,12 +170,12 @@ class Router:
             request.identity = await self._authenticator.admit(request, route.scope)
         if route.method != "GET":
             body = await request.body(self._limits.max_body_bytes, self._limits.body_timeout_s)
-            said = decode_query(body, route.takes) if route.is_page else decode_body(body, route.decoder)
+            decoded = decode_query(body, route.takes) if route.is_page else decode_body(body, route.decoder)
             if route.reads_itself:
-                said = JsonObject(said)
+                decoded = JsonObject(decoded)
         else:
-            said = decode_query(request.query_string, route.takes)
-        return await route.handler(request, said)
+            decoded = decode_query(request.query_string, route.takes)
+        return await route.handler(request, decoded)
 
     def _refuse(self, error: EuterpeError, route: AnyRoute | None) -> Refusal:
         refusal = refusal_of(error)

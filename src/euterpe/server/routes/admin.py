@@ -43,7 +43,7 @@ class AdminRoutes:
         return await self._paused()
 
     async def purge(self, _: Request, body: PurgeBody) -> Answer:
-        ids = [stored_id for said in body.job_ids if (stored_id := as_stored(said)) is not None]
+        ids = [stored_id for job_id in body.job_ids if (stored_id := as_stored(job_id)) is not None]
         gone = await self._store.purge(ids) if ids else []
         return Answer(200, msgspec.json.encode(PurgeAnswer(gone)))
 

@@ -230,9 +230,9 @@ def event_of(change: Change) -> bytes:
 
 
 def _last_event_id(request: Request) -> int | None:
-    said = request.header(b"last-event-id")
-    if said is None:
+    header = request.header(b"last-event-id")
+    if header is None:
         return None
-    if not said.isdigit() or len(said) > 18:
+    if not header.isdigit() or len(header) > 18:
         raise Refusal(422, "invalid_input", "this Last-Event-ID did not come from here", pointer="/last-event-id")
-    return int(said) - OVERLAP_US
+    return int(header) - OVERLAP_US

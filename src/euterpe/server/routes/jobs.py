@@ -161,22 +161,22 @@ class JobRoutes:
         return Answer(200, msgspec.json.encode(_stats_document(stats)))
 
 
-def requester_asked_for(request: Request, said: RequesterScope) -> str | None:
+def requester_asked_for(request: Request, scope: RequesterScope) -> str | None:
     """The requester to look for; None means everybody's, which only an admin may say."""
     own = request.identity.requester_id
-    if said.requester is None or said.requester == own:
+    if scope.requester is None or scope.requester == own:
         return own
     if Scope.ADMIN not in request.identity.scopes:
         raise Refusal(403, "forbidden", "other requesters' jobs need scope admin", pointer="/requester")
-    return None if said.requester == EVERYBODY else said.requester
+    return None if scope.requester == EVERYBODY else scope.requester
 
 
 def key_header(request: Request) -> str | None:
-    said = request.header(b"idempotency-key")
-    if said is None:
+    header = request.header(b"idempotency-key")
+    if header is None:
         return None
     try:
-        key = said.decode("utf-8")
+        key = header.decode("utf-8")
     except UnicodeDecodeError:
         key = ""
     if not 1 <= len(key) <= KEY_LIMIT or "\x00" in key:
@@ -186,10 +186,10 @@ def key_header(request: Request) -> str | None:
 
 
 def _job_id(request: Request) -> str:
-    said = request.parameters["job_id"]
-    job_id = job_id_of(said)
+    text = request.parameters["job_id"]
+    job_id = job_id_of(text)
     if job_id is None:
-        raise JobNotFound(said[:100])
+        raise JobNotFound(text[:100])
     return job_id
 
 

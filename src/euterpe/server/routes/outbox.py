@@ -63,10 +63,10 @@ class OutboxRoutes:
 
 
 def _event_id(request: Request) -> str:
-    said = request.parameters["event_id"]
-    event_id = job_id_of(said)
+    text = request.parameters["event_id"]
+    event_id = job_id_of(text)
     if event_id is None:
-        raise _no_event(said[:100])
+        raise _no_event(text[:100])
     return event_id
 
 

@@ -23,15 +23,15 @@ from euterpe.server.http.decoding import canonical_json
 from euterpe.server.http.problems import Refusal, pointer_of
 from euterpe.server.routes.submissions import bytes_of
 from euterpe.wire.attempt_logs import stored_of
-from euterpe.wire.worker import ABSENT, AttemptFailure, Completion, LeaseHeartbeat, ProgressSaid, StreamRef, WorkerError
+from euterpe.wire.worker import ABSENT, AttemptFailure, Completion, LeaseHeartbeat, ProgressBody, StreamRef, WorkerError
 
 FIRST_REFUSAL: Final = 400
 _NOTHING: Final = (b"null", None)
 
 
-def completion_report(said: Completion, at: str = "") -> TokenReport | None:
-    spelled, result = _NOTHING if bytes(said.result) in ABSENT else _result(said.result, f"{at}/result")
-    return _report(said, Success(result), b"complete" + spelled)
+def completion_report(completion: Completion, at: str = "") -> TokenReport | None:
+    spelled, result = _NOTHING if bytes(completion.result) in ABSENT else _result(completion.result, f"{at}/result")
+    return _report(completion, Success(result), b"complete" + spelled)
 
 
 def _result(raw: msgspec.Raw, pointer: str) -> tuple[bytes, bytes]:
@@ -43,35 +43,35 @@ def _result(raw: msgspec.Raw, pointer: str) -> tuple[bytes, bytes]:
     return spelled, result
 
 
-def failure_report(said: AttemptFailure, at: str = "") -> TokenReport | None:
-    if said.released:
+def failure_report(failure: AttemptFailure, at: str = "") -> TokenReport | None:
+    if failure.released:
         outcome: Outcome = Released()
-    elif said.error is None:
+    elif failure.error is None:
         raise Refusal(422, "invalid_input", "say what went wrong, or `released`", pointer=f"{at}/error")
     else:
-        outcome = _failed(said.error, f"{at}/error")
-    return _report(said, outcome, b"fail" + msgspec.json.encode((said.released, said.error)))
+        outcome = _failed(failure.error, f"{at}/error")
+    return _report(failure, outcome, b"fail" + msgspec.json.encode((failure.released, failure.error)))
 
 
-def _report(said: Completion | AttemptFailure, outcome: Outcome, hashed: bytes) -> TokenReport | None:
-    job_id = str(said.job_id)
-    version = _claim_version(job_id, said.attempt_id)
+def _report(entry: Completion | AttemptFailure, outcome: Outcome, hashed: bytes) -> TokenReport | None:
+    job_id = str(entry.job_id)
+    version = _claim_version(job_id, entry.attempt_id)
     if version is None:
         return None
     digest = hashlib.sha256(hashed).digest()
-    token_hash = hash_token(said.lease_token)
-    return TokenReport(job_id, version, token_hash, outcome, digest, _message(said), _log(said))
+    token_hash = hash_token(entry.lease_token)
+    return TokenReport(job_id, version, token_hash, outcome, digest, _message(entry), _log(entry))
 
 
-def _log(said: Completion | AttemptFailure) -> str | None:
+def _log(entry: Completion | AttemptFailure) -> str | None:
     """Workers in other languages hide no secrets of their own accord."""
-    return None if said.log is None else stored_of(said.log, hide_secrets)
+    return None if entry.log is None else stored_of(entry.log, hide_secrets)
 
 
-def _message(said: Completion | AttemptFailure) -> tuple[str, str] | None:
-    if isinstance(said.stream, StreamRef):
-        return said.stream.name, said.stream.message_id
-    return None if said.stream is None or said.message_id is None else (said.stream, said.message_id)
+def _message(entry: Completion | AttemptFailure) -> tuple[str, str] | None:
+    if isinstance(entry.stream, StreamRef):
+        return entry.stream.name, entry.stream.message_id
+    return None if entry.stream is None or entry.message_id is None else (entry.stream, entry.message_id)
 
 
 def _failed(error: WorkerError, at: str) -> Outcome:
@@ -92,32 +92,32 @@ def _failed(error: WorkerError, at: str) -> Outcome:
     return Failed(msgspec.structs.replace(failure, unfit=error.unfit) if error.unfit else failure)
 
 
-def heartbeat_of(said: LeaseHeartbeat) -> TokenHeartbeat | None:
-    job_id = str(said.job_id)
+def heartbeat_of(heartbeat: LeaseHeartbeat) -> TokenHeartbeat | None:
+    job_id = str(heartbeat.job_id)
     version = None
-    if said.attempt_id is not None:
-        version = _claim_version(job_id, said.attempt_id)
+    if heartbeat.attempt_id is not None:
+        version = _claim_version(job_id, heartbeat.attempt_id)
         if version is None:
             return None
-    return TokenHeartbeat(job_id, hash_token(said.lease_token), version)
+    return TokenHeartbeat(job_id, hash_token(heartbeat.lease_token), version)
 
 
-def fields_of(said: LeaseHeartbeat, at: str = "") -> ProgressFields | None:
+def fields_of(heartbeat: LeaseHeartbeat, at: str = "") -> ProgressFields | None:
     """What a heartbeat tells beside being one; None: nothing."""
-    has_checkpoint = bytes(said.checkpoint) not in ABSENT
-    if said.stage is None and said.progress is None and not has_checkpoint:
+    has_checkpoint = bytes(heartbeat.checkpoint) not in ABSENT
+    if heartbeat.stage is None and heartbeat.progress is None and not has_checkpoint:
         return None
-    progress = said.progress
-    percent = progress.percent if isinstance(progress, ProgressSaid) else progress
+    progress = heartbeat.progress
+    percent = progress.percent if isinstance(progress, ProgressBody) else progress
     checkpoint = None
     if has_checkpoint:
-        mark = b"j" if said.checkpoint_format == "json" else b"b"
-        checkpoint = mark + bytes_of(said.checkpoint, said.checkpoint_format, f"{at}/checkpoint")
+        mark = b"j" if heartbeat.checkpoint_format == "json" else b"b"
+        checkpoint = mark + bytes_of(heartbeat.checkpoint, heartbeat.checkpoint_format, f"{at}/checkpoint")
         if len(checkpoint) > RESULT_LIMIT:
             detail = f"{len(checkpoint)} bytes; the limit is {RESULT_LIMIT}"
             raise Refusal(413, "payload_too_large", detail, pointer=f"{at}/checkpoint")
-    message = progress.message if isinstance(progress, ProgressSaid) else None
-    return ProgressFields(stage=said.stage, progress=percent, message=message, checkpoint=checkpoint)
+    message = progress.message if isinstance(progress, ProgressBody) else None
+    return ProgressFields(stage=heartbeat.stage, progress=percent, message=message, checkpoint=checkpoint)
 
 
 def _claim_version(job_id: str, attempt_id: str) -> int | None:

@@ -51,8 +51,8 @@ def _key(body: SpawnBody) -> str | None:
     """Of this attempt and token alone: who has another token cannot ask for the answer."""
     if body.idempotency_key is None:
         return None
-    said = msgspec.json.encode((body.lease_token, body.idempotency_key))
-    return f"spawn:{body.attempt_id.lower()}:{hashlib.sha256(said).hexdigest()}"
+    encoded = msgspec.json.encode((body.lease_token, body.idempotency_key))
+    return f"spawn:{body.attempt_id.lower()}:{hashlib.sha256(encoded).hexdigest()}"
 
 
 def _spawned(receipt: Receipt) -> SpawnedJob:

@@ -99,16 +99,16 @@ def _translated(body: SubmissionBody, usual: Submission, requester_id: str, at: 
     )
 
 
-def _window_us(said: str | float | None, usual_us: int | None) -> int | None:
-    return usual_us if said is None else parse_duration_us(said, "idempotency_window")
+def _window_us(value: str | float | None, usual_us: int | None) -> int | None:
+    return usual_us if value is None else parse_duration_us(value, "idempotency_window")
 
 
-def _duration_us(said: str | float | UnsetType, usual_us: int, field: str) -> int:
-    return usual_us if said is UNSET else parse_duration_us(said, field)
+def _duration_us(value: str | float | UnsetType, usual_us: int, field: str) -> int:
+    return usual_us if value is UNSET else parse_duration_us(value, field)
 
 
-def _delay_us(said: str | float | None) -> int:
-    return 0 if said is None else parse_duration_us(said, "delay")
+def _delay_us(value: str | float | None) -> int:
+    return 0 if value is None else parse_duration_us(value, "delay")
 
 
 def bytes_of(raw: msgspec.Raw, form: str, pointer: str) -> bytes:
@@ -130,10 +130,10 @@ def _microseconds(at: datetime | None) -> int | None:
     return since_us
 
 
-def _retry(said: BackoffBody | str | None, usual: RetryPolicy) -> RetryPolicy:
-    if said is None:
+def _retry(value: BackoffBody | str | None, usual: RetryPolicy) -> RetryPolicy:
+    if value is None:
         return usual
-    body = BackoffBody(strategy=Strategy(said).value) if isinstance(said, str) else said
+    body = BackoffBody(strategy=Strategy(value).value) if isinstance(value, str) else value
     backoff = Backoff(
         strategy=Strategy(body.strategy),
         initial_us=parse_duration_us(body.initial, "backoff.initial"),

@@ -129,9 +129,11 @@ class WorkerRoutes:
     async def exchange(self, request: Request, body: ExchangeBody) -> Answer:
         """In this order: who is alive, what ended, what goes on, what comes next. All entries are checked before any is
         written."""
-        completions = [completion_report(said, f"/complete/{i}") for i, said in enumerate(body.complete)]
-        failures = [failure_report(said, f"/fail/{i}") for i, said in enumerate(body.fail)]
-        heartbeats = [(heartbeat_of(said), fields_of(said, f"/heartbeat/{i}")) for i, said in enumerate(body.heartbeat)]
+        completions = [completion_report(entry, f"/complete/{i}") for i, entry in enumerate(body.complete)]
+        failures = [failure_report(entry, f"/fail/{i}") for i, entry in enumerate(body.fail)]
+        heartbeats = [
+            (heartbeat_of(entry), fields_of(entry, f"/heartbeat/{i}")) for i, entry in enumerate(body.heartbeat)
+        ]
         if body.registration is not None:
             is_all = not (completions or failures or heartbeats or body.claim)
             await self._presence.told(body.worker_id, body.registration, must=is_all)

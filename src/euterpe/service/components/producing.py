@@ -52,29 +52,31 @@ async def produce(
 
 def tree_of(config: Config) -> Tree:
     """The scanned folder without what we write ourselves. Raises OSError where it is no folder that can be listed."""
-    said = config.producer
-    root = Path(said.scan_dir).resolve(strict=True)
+    settings = config.producer
+    root = Path(settings.scan_dir).resolve(strict=True)
     os.scandir(root).close()
     local_root = Path(config.transcode.local_root).resolve()
-    own = [local_root / STAGING, local_root / said.output_prefix.rstrip("/")] if said.presets else []
+    own = [local_root / STAGING, local_root / settings.output_prefix.rstrip("/")] if settings.presets else []
     inside = [folder.relative_to(root).as_posix() for folder in own if folder.is_relative_to(root)]
-    return Tree(root, Globs(said.include_globs, said.exclude_globs), tuple(inside))
+    return Tree(root, Globs(settings.include_globs, settings.exclude_globs), tuple(inside))
 
 
 def job_maker(config: Config, tree: Tree) -> Callable[[FoundFile], Submission]:
     """Raises InvalidInput for a preset that is not known."""
-    said, ranking = config.producer, config.worker.priorities
-    priority = PriorityByExtension(said.default_priority, said.high_priority_exts)
-    if not said.presets:
+    settings, ranking = config.producer, config.worker.priorities
+    priority = PriorityByExtension(settings.default_priority, settings.high_priority_exts)
+    if not settings.presets:
         lists = config.worker.queues
-        queue_of: Callable[[str], str] = lists.__getitem__ if config.uses_redis_lists else lambda _priority: said.queue
-        make_file_job = file_jobs(tree.root, said.job_type, priority, ranking, queue_of)
+        queue_of: Callable[[str], str] = (
+            lists.__getitem__ if config.uses_redis_lists else lambda _priority: settings.queue
+        )
+        make_file_job = file_jobs(tree.root, settings.job_type, priority, ranking, queue_of)
         return _with_configured_retries(config, make_file_job) if config.uses_redis_lists else make_file_job
     from euterpe.transcode.file_jobs import FileTranscodes
 
     scanned = tree.root.relative_to(Path(config.transcode.local_root).resolve()).as_posix()
     transcodes = FileTranscodes(
-        "" if scanned == "." else scanned, said.output_prefix, said.presets, config.transcode.queue
+        "" if scanned == "." else scanned, settings.output_prefix, settings.presets, config.transcode.queue
     )
 
     def make(file: FoundFile) -> Submission:
@@ -96,14 +98,18 @@ def _with_configured_retries(
 
 @asynccontextmanager
 async def _rate_of(config: Config, queue: Queue) -> AsyncIterator[RateLimit]:
-    said = config.producer
-    if not said.rate_limit_per_sec:
+    settings = config.producer
+    if not settings.rate_limit_per_sec:
         yield Unlimited()
     elif is_control_plane(queue.url):
-        yield OwnRate(said.rate_limit_per_sec)
+        yield OwnRate(settings.rate_limit_per_sec)
     else:
         redis_url = plain_engine_url(config) if config.uses_redis_lists else None
         async with shared_rate_limit(
-            core_of(queue).store, said.rate_limit_key, said.rate_limit_per_sec, redis_url, redis_tuning_of(config)
+            core_of(queue).store,
+            settings.rate_limit_key,
+            settings.rate_limit_per_sec,
+            redis_url,
+            redis_tuning_of(config),
         ) as rate:
             yield rate

@@ -36,10 +36,10 @@ class TranscodingPart(Protocol):
 
 def is_wanted(config: Config, url: str) -> bool:
     """Cheap, and imports nothing of it. A worker over HTTP or on Redis lists has no database to keep credentials in."""
-    said = config.transcode.enabled
-    if is_control_plane(url) or is_redis(url) or said is False:
+    enabled = config.transcode.enabled
+    if is_control_plane(url) or is_redis(url) or enabled is False:
         return False
-    return said is True or has_ffmpeg()
+    return enabled is True or has_ffmpeg()
 
 
 def has_ffmpeg() -> bool:

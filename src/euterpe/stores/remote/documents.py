@@ -170,7 +170,7 @@ def body_of(submission: Submission) -> dict[str, Any]:
 
 def _backoff(retry: RetryPolicy) -> dict[str, Any]:
     backoff: Backoff = retry.backoff
-    said: dict[str, Any] = {
+    body: dict[str, Any] = {
         "strategy": str(backoff.strategy),
         "initial": _duration(backoff.initial_us),
         "max": _duration(backoff.max_us),
@@ -180,8 +180,8 @@ def _backoff(retry: RetryPolicy) -> dict[str, Any]:
         "on_system": retry.on_system,
     }
     if backoff.name is not None:
-        said["name"] = backoff.name
-    return said
+        body["name"] = backoff.name
+    return body
 
 
 def _duration(duration_us: int) -> str:
@@ -193,28 +193,28 @@ def stored_to_wire(stored: bytes, form: str) -> Any:
     return msgspec.Raw(stored) if form == "json" else {"base64": base64.b64encode(stored).decode()}
 
 
-def wire_to_stored(said: msgspec.Raw, form: str) -> bytes:
+def wire_to_stored(raw: msgspec.Raw, form: str) -> bytes:
     if form == "json":
-        return bytes(said)
-    return base64.b64decode(msgspec.json.decode(said)["base64"])
+        return bytes(raw)
+    return base64.b64decode(msgspec.json.decode(raw)["base64"])
 
 
 def error_body(failure: Failure) -> dict[str, Any]:
     """A failure as `fail` takes it: within its limits, and without what JSON or a database would refuse."""
-    said: dict[str, Any] = {
+    body: dict[str, Any] = {
         "message": _clean(failure.message[:MESSAGE_LIMIT]),
         "code": _clean(failure.code[:NAME_LIMIT]) or "error",
         "category": str(failure.category),
     }
     if failure.stack:
-        said["stack"] = _clean(failure.stack[-STACK_LIMIT:])
+        body["stack"] = _clean(failure.stack[-STACK_LIMIT:])
     if failure.retry_after_us is not None:
-        said["retry_after"] = _duration(min(failure.retry_after_us, LONGEST_US))
+        body["retry_after"] = _duration(min(failure.retry_after_us, LONGEST_US))
     if failure.http_status is not None and 100 <= failure.http_status <= 599:
-        said["http_status"] = failure.http_status
+        body["http_status"] = failure.http_status
     if failure.unfit:
-        said["unfit"] = True
-    return said
+        body["unfit"] = True
+    return body
 
 
 def _clean(text: str) -> str:
@@ -347,15 +347,15 @@ def _text_or_none(raw: msgspec.Raw) -> str | None:
 
 def criteria_of(query: Search) -> dict[str, str]:
     """A search as the parameters of `GET /jobs`. What bounds how far a page looks travels as a query text."""
-    said = {} if query.cursor is None else {"cursor": query.cursor}
+    params = {} if query.cursor is None else {"cursor": query.cursor}
     if query.scan_limit is not None or query_text(query) != query_text(_plain(query)):
-        return said | {"q": query_text(query)}
+        return params | {"q": query_text(query)}
     for name in ("state", "type", "queue"):
         if (value := getattr(query, name)) is not None:
-            said[name] = str(value)
+            params[name] = str(value)
     if query.tag is not None:
-        said["tag"] = ":".join(query.tag)
-    return said
+        params["tag"] = ":".join(query.tag)
+    return params
 
 
 def _plain(query: Search) -> Search:

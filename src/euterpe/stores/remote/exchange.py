@@ -19,7 +19,7 @@ from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
 from euterpe.stores.remote.documents import Blank, ClaimedDocument, claim_of, error_body, microseconds, stored_to_wire
 from euterpe.stores.remote.session import ControlPlaneSession, illegal_move
-from euterpe.wire.attempt_logs import LogSaid, log_said
+from euterpe.wire.attempt_logs import AttemptLogBody, attempt_log_body
 
 EXCHANGE_ROUTE: Final = "/internal/worker/turn"
 EXCHANGE_LIMIT: Final = 1_000
@@ -43,7 +43,7 @@ class ExchangeEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     progress: dict[str, Any] | None = None
     checkpoint: Any = None
     checkpoint_format: str = "json"
-    log: LogSaid | None = None
+    log: AttemptLogBody | None = None
 
 
 class SettleReply(msgspec.Struct, frozen=True):
@@ -93,13 +93,13 @@ class RemoteExchange:
     async def _run(
         self, finished: Sequence[Report], request: ClaimRequest | None, wait_ms: int
     ) -> tuple[list[SettleResult], list[Claim]]:
-        said: dict[str, Any] = {"worker_id": _name(finished, request)}
-        said["complete"] = [_completed(f, f.outcome) for f in finished if isinstance(f.outcome, Success)]
-        said["fail"] = [_failed(f, f.outcome) for f in finished if not isinstance(f.outcome, Success)]
+        body: dict[str, Any] = {"worker_id": _name(finished, request)}
+        body["complete"] = [_completed(f, f.outcome) for f in finished if isinstance(f.outcome, Success)]
+        body["fail"] = [_failed(f, f.outcome) for f in finished if not isinstance(f.outcome, Success)]
         if request is not None:
-            said["claim"] = _criteria(request, wait_ms)
+            body["claim"] = _criteria(request, wait_ms)
         try:
-            answer = await self._ask(said, ANSWER_S + wait_ms / 1000)
+            answer = await self._ask(body, ANSWER_S + wait_ms / 1000)
         except PayloadTooLarge:
             if len(finished) < 2:
                 raise
@@ -108,15 +108,15 @@ class RemoteExchange:
             rest, claims = await self._run(finished[half:], request, wait_ms)
             return verdicts + rest, claims
         verdicts = _verdicts(finished, answer)
-        worker_id = said["worker_id"]
+        worker_id = body["worker_id"]
         return verdicts, [claim_of(job, worker_id) for job in answer.jobs]
 
     async def renew(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
         replies: list[HeartbeatReply] = []
         for at in range(0, len(leases), EXCHANGE_LIMIT):
             portion = leases[at : at + EXCHANGE_LIMIT]
-            said = {"worker_id": NAMELESS, "heartbeat": [_entry(lease) for lease in portion]}
-            kept = (await self._ask(said)).heartbeat
+            body = {"worker_id": NAMELESS, "heartbeat": [_entry(lease) for lease in portion]}
+            kept = (await self._ask(body)).heartbeat
             replies += [
                 HeartbeatReply(lease, k.ok, microseconds(k.lease_expires_at) or 0, k.cancel_requested)
                 for lease, k in zip(portion, kept, strict=True)
@@ -132,8 +132,8 @@ class RemoteExchange:
                 raise illegal_move(kept.detail)
         return [kept.ok for kept in answer.heartbeat]
 
-    async def _ask(self, said: dict[str, Any], answer_s: float = ANSWER_S) -> ExchangeReply:
-        return _ANSWER.decode((await self._session.post(EXCHANGE_ROUTE, said, answer_s=answer_s)).body)
+    async def _ask(self, body: dict[str, Any], answer_s: float = ANSWER_S) -> ExchangeReply:
+        return _ANSWER.decode((await self._session.post(EXCHANGE_ROUTE, body, answer_s=answer_s)).body)
 
 
 def _portions(finished: Sequence[Report]) -> list[Sequence[Report]]:
@@ -188,14 +188,14 @@ def _completed(finished: Report, outcome: Success) -> ExchangeEntry:
     token = lease.token or NO_TOKEN
     if finished.log is not None:
         result = Blank if outcome.result is None else msgspec.Raw(outcome.result)
-        return _entry(lease, result=result, log=log_said(finished.log))
+        return _entry(lease, result=result, log=attempt_log_body(finished.log))
     if outcome.result is None:
         return ExchangeEntry(lease.job_id, lease.attempt_id, token)
     return ExchangeEntry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))
 
 
 def _failed(finished: Report, outcome: Outcome) -> ExchangeEntry:
-    lease, log = finished.claim.lease, None if finished.log is None else log_said(finished.log)
+    lease, log = finished.claim.lease, None if finished.log is None else attempt_log_body(finished.log)
     match outcome:
         case Released():
             return _entry(lease, released=True, log=log)
@@ -208,14 +208,14 @@ def _failed(finished: Report, outcome: Outcome) -> ExchangeEntry:
 
 
 def _progress_entry(updates: ProgressUpdate) -> ExchangeEntry:
-    said: dict[str, Any] = {"stage": updates.stage}
+    entry: dict[str, Any] = {"stage": updates.stage}
     if updates.progress is not None or updates.message is not None:
-        said["progress"] = {"percent": updates.progress or 0.0, "message": updates.message}
+        entry["progress"] = {"percent": updates.progress or 0.0, "message": updates.message}
     if updates.checkpoint is not None:
         form = "json" if updates.checkpoint[:1] == b"j" else "bytes"
-        said["checkpoint"] = stored_to_wire(updates.checkpoint[1:], form)
-        said["checkpoint_format"] = form
-    return _entry(updates.claim.lease, **said)
+        entry["checkpoint"] = stored_to_wire(updates.checkpoint[1:], form)
+        entry["checkpoint_format"] = form
+    return _entry(updates.claim.lease, **entry)
 
 
 def _verdicts(finished: Sequence[Report], answer: ExchangeReply) -> list[SettleResult]:

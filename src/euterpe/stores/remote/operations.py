@@ -66,13 +66,13 @@ class RemoteOperations:
 
     async def order(self, order: BulkOrder) -> tuple[BulkOperation, bool]:
         """The control plane reads the query by its own clock."""
-        said = requester_params(order.search.requester_id) | {
+        body = requester_params(order.search.requester_id) | {
             "action": order.action,
             "q": order.query,
             "force": order.force,
         }
         headers = {} if order.key is None else {"Idempotency-Key": order.key}
-        reply = await self._session.post("/operations", said, Subject(key=order.key or ""), headers)
+        reply = await self._session.post("/operations", body, Subject(key=order.key or ""), headers)
         return _operation(reply.body), "idempotency-replayed" in reply.headers
 
     async def get(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
@@ -112,18 +112,18 @@ def _operation(body: bytes) -> BulkOperation:
 
 def _told(reply: OperationReply) -> BulkOperation:
     """Where it is in the history of jobs, and who ordered it, stays with the control plane."""
-    said = msgspec.structs.asdict(reply)
-    del said["operation_id"], said["requester"]
+    fields = msgspec.structs.asdict(reply)
+    del fields["operation_id"], fields["requester"]
     return BulkOperation(
         id=reply.operation_id,
         ordered_by="",
         requester_id=reply.requester,
         resolved=reply.query,
         place=0,
-        **said | {name: microseconds(said[name]) for name in ("created_at", "updated_at", "completed_at")},
+        **fields | {name: microseconds(fields[name]) for name in ("created_at", "updated_at", "completed_at")},
     )
 
 
 def _group(reply: FailureGroupReply) -> FailureGroup:
-    said = msgspec.structs.asdict(reply)
-    return FailureGroup(**said | {name: microseconds(said[name]) for name in ("first_at", "last_at")})
+    fields = msgspec.structs.asdict(reply)
+    return FailureGroup(**fields | {name: microseconds(fields[name]) for name in ("first_at", "last_at")})

@@ -131,15 +131,15 @@ class ControlPlaneSession:
     async def post(
         self,
         path: str,
-        said: Any,
+        body: Any,
         about: Subject = NOBODY,
         headers: Mapping[str, str] | None = None,
         answer_s: float = ANSWER_S,
     ) -> HttpReply:
-        return await self._ask("POST", path, about, answer_s, data=msgspec.json.encode(said), headers=headers)
+        return await self._ask("POST", path, about, answer_s, data=msgspec.json.encode(body), headers=headers)
 
-    async def patch(self, path: str, said: Any, about: Subject = NOBODY) -> HttpReply:
-        return await self._ask("PATCH", path, about, ANSWER_S, data=msgspec.json.encode(said))
+    async def patch(self, path: str, body: Any, about: Subject = NOBODY) -> HttpReply:
+        return await self._ask("PATCH", path, about, ANSWER_S, data=msgspec.json.encode(body))
 
     async def get(self, path: str, params: Mapping[str, str], about: Subject = NOBODY) -> HttpReply:
         return await self._ask("GET", path, about, ANSWER_S, params=params)

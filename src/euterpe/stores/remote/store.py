@@ -135,10 +135,10 @@ class HttpStore(LimitedStore):
         _refuse_other_requesters(draft.submission for draft in unit.drafts)
         if len(unit.drafts) == 1 and unit.key is None:
             submission = unit.drafts[0].submission
-            path, said, key = "/jobs", body_of(submission), submission.idempotency_key
+            path, body, key = "/jobs", body_of(submission), submission.idempotency_key
         else:
-            path, said, key = "/jobs/batch", _batch(unit), unit.key
-        reply = await self._submit(path, said, key)
+            path, body, key = "/jobs/batch", _batch(unit), unit.key
+        reply = await self._submit(path, body, key)
         replayed = "idempotency-replayed" in reply.headers
         answer = msgspec.json.decode(reply.body)
         receipts = [
@@ -160,24 +160,24 @@ class HttpStore(LimitedStore):
         if not submissions:
             return []
         _refuse_other_requesters(submissions)
-        said = _batch(Unit(drafts_of(submissions), key=secrets.token_hex(16))) | {
+        body = _batch(Unit(drafts_of(submissions), key=secrets.token_hex(16))) | {
             "worker_id": NAMELESS,
             "job_id": parent.job_id,
             "attempt_id": parent.attempt_id,
             "lease_token": parent.token or NO_TOKEN,
         }
-        reply = await self._submit(SPAWN, said, "", Subject(parent.job_id, parent.attempt_id))
+        reply = await self._submit(SPAWN, body, "", Subject(parent.job_id, parent.attempt_id))
         receipts = msgspec.json.decode(reply.body, type=Spawned).jobs
         self._announce_ready(receipts)
         return receipts
 
-    async def _submit(self, path: str, said: Any, key: str | None, about: Subject | None = None) -> Any:
+    async def _submit(self, path: str, body: Any, key: str | None, about: Subject | None = None) -> Any:
         """A request with a key can be sent again after a lost answer; without one nobody knows what became of it."""
         give_up_at = time.monotonic() + OUTAGE_WAIT_S
         pause_s = 0.05
         while True:
             try:
-                return await self._session.post(path, said, about or Subject(key=key or ""))
+                return await self._session.post(path, body, about or Subject(key=key or ""))
             except AccessRefused:
                 raise
             except StoreUnavailable:
@@ -278,8 +278,8 @@ class HttpStore(LimitedStore):
             params["cursor"] = page.cursor
 
     async def cancel(self, job_id: str, requester_id: str | None = None, *, force: bool = False) -> State:
-        said = {"force": force} | requester_params(requester_id)
-        reply = await self._session.post(_path(job_id, "/cancel"), said, Subject(job_id))
+        params = {"force": force} | requester_params(requester_id)
+        reply = await self._session.post(_path(job_id, "/cancel"), params, Subject(job_id))
         state = State(msgspec.json.decode(reply.body)["state"])
         if self.wakeups is not None and (force or state is State.RUNNING):
             self.wakeups.announce([CANCEL_CHANNEL])  # A worker of this very process need not wait for its heartbeat.
@@ -291,8 +291,8 @@ class HttpStore(LimitedStore):
 
     async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
         check_changes(changes)
-        said = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
-        reply = await self._session.patch(_path(job_id), requester_params(requester_id) | said, Subject(job_id))
+        body = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not msgspec.UNSET}
+        reply = await self._session.patch(_path(job_id), requester_params(requester_id) | body, Subject(job_id))
         return job_of(msgspec.json.decode(reply.body, type=JobReply))
 
     async def retry(self, job_id: str, requester_id: str | None = None, key: str | None = None) -> JobRow:
@@ -307,15 +307,22 @@ class HttpStore(LimitedStore):
 
     async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
         """Its dependents are replayed too; the answer does not name them."""
-        said = requester_params(requester_id) | {"dependents": True}
-        reply = await self._session.post(_path(job_id, "/retry"), said, Subject(job_id))
+        params = requester_params(requester_id) | {"dependents": True}
+        reply = await self._session.post(_path(job_id, "/retry"), params, Subject(job_id))
         job = job_of(msgspec.json.decode(reply.body, type=JobReply))
         return Replayed(job if as_stored(job_id) == job.id else Receipt.of(job), [])
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
-        said = msgspec.json.decode((await self._session.get("/stats", requester_params(requester_id))).body)
-        ages = {queue: round(age_s * 1_000_000) for queue, age_s in said["oldest_age_seconds"].items()}
-        return StoreStats(said["by_state"], said["by_queue"], said["by_type"], ages, said["per_minute"], said["outbox"])
+        document = msgspec.json.decode((await self._session.get("/stats", requester_params(requester_id))).body)
+        ages = {queue: round(age_s * 1_000_000) for queue, age_s in document["oldest_age_seconds"].items()}
+        return StoreStats(
+            document["by_state"],
+            document["by_queue"],
+            document["by_type"],
+            ages,
+            document["per_minute"],
+            document["outbox"],
+        )
 
     # --- operators: a key with scope admin ---------------------------------------------------------------
 

@@ -23,7 +23,9 @@ class RemoteWorkers:
 
     async def register(self, workers: Sequence[Presence]) -> None:
         for worker in workers:
-            await self._session.post(EXCHANGE_ROUTE, {"worker_id": worker.worker_id, "registration": _said(worker)})
+            await self._session.post(
+                EXCHANGE_ROUTE, {"worker_id": worker.worker_id, "registration": _registration_of(worker)}
+            )
 
     async def unregister(self, worker_id: str) -> None:
         await self._session.post(EXCHANGE_ROUTE, {"worker_id": worker_id, "registration": {"leaving": True}})
@@ -34,7 +36,7 @@ class RemoteWorkers:
         return [_worker(document) for document in msgspec.json.decode(reply.body, type=WorkersDocument).workers]
 
 
-def _said(worker: Presence) -> dict[str, Any]:
+def _registration_of(worker: Presence) -> dict[str, Any]:
     """The control plane says itself after how much silence a worker is dead."""
     facts = worker.facts
     return {

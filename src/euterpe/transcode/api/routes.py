@@ -91,13 +91,13 @@ class TranscodeRoutes:
 
     async def update(self, request: Request, body: JsonObject) -> Answer:
         job_id = _job_id(request.parameters["job_id"])
-        said = request.header(b"if-match")
+        header = request.header(b"if-match")
         try:
             updated = await update_credentials(
                 self._credentials,
                 job_id,
                 request.identity.requester_id,
-                None if said is None else said.decode("latin-1"),
+                None if header is None else header.decode("latin-1"),
                 body.members,
                 self._policy,
                 self._clock(),
@@ -200,10 +200,10 @@ def _status_url(job_id: str) -> str:
     return f"/transcode/status?job_id={job_id}"
 
 
-def _job_id(said: str) -> str:
-    job_id = job_id_of(said)
+def _job_id(text: str) -> str:
+    job_id = job_id_of(text)
     if job_id is None:
-        raise JobNotFound(said[:100])
+        raise JobNotFound(text[:100])
     return job_id
 
 

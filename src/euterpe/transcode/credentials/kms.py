@@ -121,10 +121,10 @@ class KmsKeys:
             raise KeyServiceFailed(kek_id, f"did not answer ({type(error).__name__})") from None
         if status == 200:
             return answer
-        said = str(answer.get("__type", "")).rpartition("#")[2]
-        if said in _BROKEN:
+        error_type = str(answer.get("__type", "")).rpartition("#")[2]
+        if error_type in _BROKEN:
             raise SealBroken
-        raise KeyServiceFailed(kek_id, f"answered {status} {said if said.isalnum() else ''}".strip())
+        raise KeyServiceFailed(kek_id, f"answered {status} {error_type if error_type.isalnum() else ''}".strip())
 
     def _post(self, body: bytes, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
         host, port = self._endpoint.hostname or "", self._endpoint.port

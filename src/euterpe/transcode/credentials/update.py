@@ -105,10 +105,10 @@ async def update_credentials(
         raise VersionPassed(stored.version)
     secrets = read_update(body, stored.locations, policy, now_s)
     sealed = await store.seal(job_id, requester_id, stored.version + 1, secrets)
-    said = refresh_id if isinstance(refresh_id, str) else None
-    updated = await store.replace(stored, sealed, secrets.expires_at, said)
+    given_id = refresh_id if isinstance(refresh_id, str) else None
+    updated = await store.replace(stored, sealed, secrets.expires_at, given_id)
     if updated is None:
-        return await _lost(store, stored, said)
+        return await _lost(store, stored, given_id)
     return Updated(job_id, updated.version)
 
 
@@ -171,13 +171,13 @@ def _same_kind(
 ) -> object:
     """What was said of this place, or what is known of it; one of another type is not even read."""
     known: dict[str, Any] = msgspec.to_builtins(before)
-    said = body.get(name)
-    if said is None:
+    value = body.get(name)
+    if value is None:
         return known
-    if not isinstance(said, dict) or said.get("type") != known["type"]:
+    if not isinstance(value, dict) or value.get("type") != known["type"]:
         found.append(FieldProblem(f"/{name}", "changed", f"a job's {name} cannot change: submit another job"))
         return known
-    return said
+    return value
 
 
 def _changes(now: Locations, before: Locations) -> list[FieldProblem]:

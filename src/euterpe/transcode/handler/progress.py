@@ -48,10 +48,10 @@ class ProgressReporter:
 
 def progress_text(speed: float | None, eta_seconds: float | None) -> str:
     """For people who look at the job itself; `progress_document` reads it again."""
-    said = [f"{speed:g}x"] if speed is not None else []
+    parts = [f"{speed:g}x"] if speed is not None else []
     if eta_seconds is not None:
-        said.append(f"{eta_seconds:g} s left")
-    return ", ".join(said)
+        parts.append(f"{eta_seconds:g} s left")
+    return ", ".join(parts)
 
 
 def progress_document(percent: float | None, message: str | None) -> dict[str, Any] | None:

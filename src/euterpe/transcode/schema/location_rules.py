@@ -116,21 +116,21 @@ def _read_source(
     kind = _kind(raw, _SOURCES, "/source", found)
     if kind is None:
         return None, None
-    said = read(raw, _SOURCES[kind], found, "/source")
-    if isinstance(said, _Url):
-        signed = _signed(said, "/source", found, policy, now_s)
-        location = SignedUrlSource(url=without_query(said.url), etag=said.etag, sha256=said.sha256)
+    source = read(raw, _SOURCES[kind], found, "/source")
+    if isinstance(source, _Url):
+        signed = _signed(source, "/source", found, policy, now_s)
+        location = SignedUrlSource(url=without_query(source.url), etag=source.etag, sha256=source.sha256)
         _check_pins(location, found)
         return location, signed
-    if isinstance(said, S3Source):
-        _check_s3(said, "/source", found, policy)
-        _check_name(said.key, "/source/key", found, what="key")
-        _check_pins(said, found)
-        return said, None
-    if isinstance(said, LocalSource):
-        _check_name(said.path, "/source/path", found, what="path")
-        _check_pins(said, found)
-        return said, None
+    if isinstance(source, S3Source):
+        _check_s3(source, "/source", found, policy)
+        _check_name(source.key, "/source/key", found, what="key")
+        _check_pins(source, found)
+        return source, None
+    if isinstance(source, LocalSource):
+        _check_name(source.path, "/source/path", found, what="path")
+        _check_pins(source, found)
+        return source, None
     return None, None
 
 
@@ -138,14 +138,14 @@ def _read_destination(raw: object, found: list[FieldProblem], policy: EgressPoli
     kind = _kind(raw, _DESTINATIONS, "/destination", found)
     if kind is None:
         return None
-    said = read(raw, _DESTINATIONS[kind], found, "/destination")
-    if isinstance(said, S3Destination):
-        _check_s3(said, "/destination", found, policy)
-    if isinstance(said, S3Destination | LocalDestination) and said.prefix:
-        _check_name(said.prefix.rstrip("/") or "/", "/destination/prefix", found, what="prefix")
-        if not said.prefix.endswith("/"):
+    destination = read(raw, _DESTINATIONS[kind], found, "/destination")
+    if isinstance(destination, S3Destination):
+        _check_s3(destination, "/destination", found, policy)
+    if isinstance(destination, S3Destination | LocalDestination) and destination.prefix:
+        _check_name(destination.prefix.rstrip("/") or "/", "/destination/prefix", found, what="prefix")
+        if not destination.prefix.endswith("/"):
             found.append(FieldProblem("/destination/prefix", "invalid", "a prefix ends with a slash"))
-    return said if isinstance(said, S3Destination | LocalDestination) else None
+    return destination if isinstance(destination, S3Destination | LocalDestination) else None
 
 
 def _read_put_urls(
@@ -160,9 +160,9 @@ def _read_put_urls(
         if output.get("kind") == "hls":
             found.append(FieldProblem(place, "unsupported", "HLS has many files: it needs a destination with a prefix"))
             continue
-        said = _Url(url=raw) if isinstance(raw, str) else read(raw, _Url, found, place)
-        if said is not None:
-            signed = _signed(said, place, found, policy, now_s, at_url="" if isinstance(raw, str) else "/url")
+        parsed = _Url(url=raw) if isinstance(raw, str) else read(raw, _Url, found, place)
+        if parsed is not None:
+            signed = _signed(parsed, place, found, policy, now_s, at_url="" if isinstance(raw, str) else "/url")
             urls[str(output.get("id"))] = signed
     return urls
 
@@ -193,15 +193,15 @@ def _read_credentials(
     if raw is not None and not isinstance(raw, dict):
         found.append(FieldProblem("/credentials", "invalid", "an object is expected"))
         return {}
-    said: dict[str, object] = raw or {}
+    fields: dict[str, object] = raw or {}
     needs = {"source": isinstance(source, S3Source), "destination": isinstance(destination, S3Destination)}
     keys: dict[str, AccessKeys] = {}
-    for name in said:
+    for name in fields:
         if name not in needs:
             found.append(FieldProblem(f"/credentials/{escaped(name)}", "unknown_field", "there is no such option"))
     for name, needed in needs.items():
         place = f"/credentials/{name}"
-        given = said.get(name)
+        given = fields.get(name)
         if given is None or given == {}:
             if needed:
                 found.append(FieldProblem(place, "missing", f"a {name} of type s3 needs access keys"))
@@ -214,20 +214,20 @@ def _read_credentials(
 
 def _access_keys(raw: object, place: str, found: list[FieldProblem], now_s: float) -> AccessKeys | None:
     before = len(found)
-    said = read(raw, _Keys, found, place)
-    if said is None or len(found) > before:
+    keys = read(raw, _Keys, found, place)
+    if keys is None or len(found) > before:
         return None
     for name in ("access_key_id", "secret_access_key", "session_token"):
-        value = getattr(said, name)
+        value = getattr(keys, name)
         if value and not _SECRET.fullmatch(value):
             found.append(FieldProblem(f"{place}/{name}", "invalid", "printable ASCII without spaces is expected"))
         elif not value and name != "session_token":
             found.append(FieldProblem(f"{place}/{name}", "missing", "it is empty"))
     return AccessKeys(
-        access_key_id=said.access_key_id,
-        secret_access_key=said.secret_access_key,
-        session_token=said.session_token or None,
-        expires_at=_expiry(said.expires_at, f"{place}/expires_at", found, now_s),
+        access_key_id=keys.access_key_id,
+        secret_access_key=keys.secret_access_key,
+        session_token=keys.session_token or None,
+        expires_at=_expiry(keys.expires_at, f"{place}/expires_at", found, now_s),
     )
 
 
@@ -247,9 +247,9 @@ def _expiry(text: str | None, place: str, found: list[FieldProblem], now_s: floa
 
 
 def _signed(
-    said: _Url, place: str, found: list[FieldProblem], policy: EgressPolicy, now_s: float, at_url: str = "/url"
+    signed: _Url, place: str, found: list[FieldProblem], policy: EgressPolicy, now_s: float, at_url: str = "/url"
 ) -> SignedUrl:
-    base, mark, query = said.url.partition("?")
+    base, mark, query = signed.url.partition("?")
     _check_endpoint(base, f"{place}{at_url}", found, policy)
     if mark and (len(query) > MAX_QUERY or not _QUERY.fullmatch(query)):
         found.append(
@@ -257,33 +257,35 @@ def _signed(
                 f"{place}{at_url}", "invalid", f"its query must be percent-encoded, up to {MAX_QUERY} characters"
             )
         )
-    if len(said.headers) > MAX_HEADERS:
+    if len(signed.headers) > MAX_HEADERS:
         found.append(FieldProblem(f"{place}/headers", "too_many", f"at most {MAX_HEADERS} headers"))
-    for name, value in said.headers.items():
+    for name, value in signed.headers.items():
         try:
             check_headers({name: value})
         except EgressRefused:
             found.append(FieldProblem(f"{place}/headers/{escaped(name)}", "invalid", "this header cannot be set"))
     return SignedUrl(
-        url=said.url, headers=said.headers, expires_at=_expiry(said.expires_at, f"{place}/expires_at", found, now_s)
+        url=signed.url,
+        headers=signed.headers,
+        expires_at=_expiry(signed.expires_at, f"{place}/expires_at", found, now_s),
     )
 
 
-def _check_s3(said: S3Source | S3Destination, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
-    if not _BUCKET.fullmatch(said.bucket) or ".." in said.bucket:
+def _check_s3(location: S3Source | S3Destination, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
+    if not _BUCKET.fullmatch(location.bucket) or ".." in location.bucket:
         found.append(FieldProblem(f"{place}/bucket", "invalid", "a bucket has 3 to 63 letters, digits, dots or dashes"))
-    if not _REGION.fullmatch(said.region):
+    if not _REGION.fullmatch(location.region):
         found.append(FieldProblem(f"{place}/region", "invalid", "a region has lower-case letters, digits and dashes"))
-    if said.endpoint is None:
-        if said.region == "auto":
+    if location.endpoint is None:
+        if location.region == "auto":
             found.append(
                 FieldProblem(f"{place}/endpoint", "missing", "give an endpoint, or the AWS region of the bucket")
             )
         return
-    if said.endpoint.count("/") > 2 or "?" in said.endpoint:
+    if location.endpoint.count("/") > 2 or "?" in location.endpoint:
         found.append(FieldProblem(f"{place}/endpoint", "invalid", "an endpoint is https://host or https://host:port"))
     else:
-        _check_endpoint(said.endpoint, f"{place}/endpoint", found, policy)
+        _check_endpoint(location.endpoint, f"{place}/endpoint", found, policy)
 
 
 def _check_endpoint(url: str, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
@@ -311,10 +313,10 @@ def _check_name(name: str, place: str, found: list[FieldProblem], *, what: str) 
         found.append(FieldProblem(place, "invalid", f"a {what} has no control characters"))
 
 
-def _check_pins(said: S3Source | SignedUrlSource | LocalSource, found: list[FieldProblem]) -> None:
-    if said.sha256 is not None and not _SHA256.fullmatch(said.sha256):
+def _check_pins(source: S3Source | SignedUrlSource | LocalSource, found: list[FieldProblem]) -> None:
+    if source.sha256 is not None and not _SHA256.fullmatch(source.sha256):
         found.append(FieldProblem("/source/sha256", "invalid", "64 lower-case hexadecimal digits are expected"))
-    etag = None if isinstance(said, LocalSource) else said.etag
+    etag = None if isinstance(source, LocalSource) else source.etag
     if etag is not None and not _ETAG.fullmatch(etag):
         found.append(FieldProblem("/source/etag", "invalid", "a strong entity tag is expected"))
 

@@ -196,9 +196,9 @@ def is_strong(etag: str | None) -> bool:
 
 
 def total_size(response: aiohttp.ClientResponse) -> int | None:
-    said = _range_of(response)
-    if said is not None:
-        return int(said.group(3)) if said.group(3) != "*" else None
+    content_range = _range_of(response)
+    if content_range is not None:
+        return int(content_range.group(3)) if content_range.group(3) != "*" else None
     return response.content_length if response.status == 200 else None
 
 
@@ -207,10 +207,10 @@ def _info(response: aiohttp.ClientResponse) -> SourceInfo:
 
 
 def _first_byte(response: aiohttp.ClientResponse) -> int | None:
-    said = _range_of(response)
-    if said is None:
+    content_range = _range_of(response)
+    if content_range is None:
         return 0 if response.status == 200 else None
-    return int(said.group(1)) if said.group(1) else None
+    return int(content_range.group(1)) if content_range.group(1) else None
 
 
 def _range_of(response: aiohttp.ClientResponse) -> re.Match[str] | None:

@@ -98,13 +98,13 @@ def refused(
     stage: Stage, place: str, http_status: int, store_code: str | None = None, retry_after_us: int | None = None
 ) -> StorageError:
     """The error for an answer that is not a success."""
-    said = f"{http_status} {store_code}" if store_code else str(http_status)
+    status = f"{http_status} {store_code}" if store_code else str(http_status)
     code, category = _judge(stage, http_status, store_code)
     return StorageError(
         code,
         category,
         stage,
-        f"{place}: the store answered {said}",
+        f"{place}: the store answered {status}",
         http_status=http_status,
         store_code=store_code,
         retry_after_us=retry_after_us or None,

@@ -59,8 +59,8 @@ def _in_one_line(error: ValueError) -> str:
     errors = getattr(error, "errors", None)
     if errors is None:
         return str(error)
-    said = errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in said)
+    problems = errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in problems)
 
 
 def schema_of(kind: type) -> JsonDocument:

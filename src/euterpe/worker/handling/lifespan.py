@@ -60,7 +60,7 @@ async def _enter(lifespan: Lifespan, name: str) -> tuple[AbstractAsyncContextMan
         return manager, await manager.__aenter__()
     except Exception as error:
         log.error("the lifespan failed; the worker does not start", exc_info=error)
-        raise EuterpeError(_said(name, "start", error)) from error
+        raise EuterpeError(_error_message(name, "start", error)) from error
 
 
 async def _leave(manager: AbstractAsyncContextManager[Any], name: str, shutdown: ShutdownDeadline) -> None:
@@ -72,8 +72,8 @@ async def _leave(manager: AbstractAsyncContextManager[Any], name: str, shutdown:
     except TimeoutError as error:
         raise EuterpeError(f"the lifespan {name} did not end within {patience_s:.1f} s") from error
     except Exception as error:
-        raise EuterpeError(_said(name, "end", error)) from error
+        raise EuterpeError(_error_message(name, "end", error)) from error
 
 
-def _said(name: str, when: str, error: Exception) -> str:
+def _error_message(name: str, when: str, error: Exception) -> str:
     return f"the lifespan {name} failed at its {when}: {type(error).__name__}: {text_of(error)}"

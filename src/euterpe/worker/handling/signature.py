@@ -97,11 +97,11 @@ class Signature:
         if self.arguments is None:
             return
         kinds = {field.name: field.type for field in msgspec.structs.fields(self.arguments)}
-        said = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
-        for name in (*(name for name in said if name not in kinds), *(self.required - said.keys())):
+        arguments = msgspec.json.decode(payload, type=dict[str, msgspec.Raw])
+        for name in (*(name for name in arguments if name not in kinds), *(self.required - arguments.keys())):
             wrong = "missing" if name in kinds else "unknown"
             raise InvalidInput(f"{prefix}{name}", f"is {wrong} (an argument of {job_type})")
-        for name, value in said.items():
+        for name, value in arguments.items():
             if has_references(bytes(value)):
                 continue
             try:

@@ -76,12 +76,12 @@ def _merge(earlier: ProgressUpdate, later: ProgressUpdate) -> ProgressUpdate | N
     """Both in one write; None when that would hide a stage."""
     if earlier.stage is not None and later.stage is not None:
         return None
-    said = {
+    fields = {
         name: value
         for name in ("stage", "progress", "message", "checkpoint")
         if (value := getattr(later, name)) is not None
     }
-    return msgspec.structs.replace(earlier, **said)
+    return msgspec.structs.replace(earlier, **fields)
 
 
 def _let_go(futures: list[asyncio.Future[None]]) -> None:

@@ -26,10 +26,10 @@ class Fingerprint(click.ParamType):  # type: ignore[type-arg]  # generic only in
     name = "fingerprint"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        said = str(value).lower()
-        if not FINGERPRINT.fullmatch(said):
+        text = str(value).lower()
+        if not FINGERPRINT.fullmatch(text):
             self.fail(f"{value!r} is not a fingerprint; `euterpe failures list` shows them", param, ctx)
-        return said
+        return text
 
 
 @click.group()

@@ -133,9 +133,9 @@ def revoke(session: CliSession, prefix: str, yes: bool, as_json: bool) -> None:
         say(f"{record.prefix}  revoked")
 
 
-def _prefix(said: str) -> str:
+def _prefix(text: str) -> str:
     """A whole key, pasted, is as good as its prefix; its secret part goes no further."""
-    return said.partition(".")[0]
+    return text.partition(".")[0]
 
 
 @keys.group()

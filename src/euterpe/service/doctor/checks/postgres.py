@@ -109,9 +109,9 @@ def durability(facts: PostgresFacts) -> Complaint | None:
 
 def defaults(facts: PostgresFacts) -> Complaint | None:
     risky = [
-        said
-        for said in facts.role_defaults
-        if said.partition("=")[0] in RISKY_DEFAULTS and said.lower() not in HARMLESS
+        setting
+        for setting in facts.role_defaults
+        if setting.partition("=")[0] in RISKY_DEFAULTS and setting.lower() not in HARMLESS
     ]
     if not risky:
         return None

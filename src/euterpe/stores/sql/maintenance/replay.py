@@ -68,11 +68,11 @@ def _store(drafts: list[Draft], key_window_us: int) -> Program[list[Receipt]]:
 
 def with_results(job: JobRow) -> Program[Submission]:
     """The replay of one job alone. It waits for nothing, unless its payload refers to results: those it needs."""
-    said = replay_of(job)
+    replay = replay_of(job)
     if not has_references(job.payload):
-        return said
+        return replay
     waits = (yield from _waits({job.id: job}))[job.id]
-    return msgspec.structs.replace(said, depends_on=waits.ids, dependency=waits.kind)
+    return msgspec.structs.replace(replay, depends_on=waits.ids, dependency=waits.kind)
 
 
 def _may_run_as_itself(job: JobRow) -> bool:
@@ -118,16 +118,16 @@ class Waits(msgspec.Struct, frozen=True):
 def _waits(jobs: Mapping[str, JobRow]) -> Program[dict[str, Waits]]:
     """A fan-in on a parent that is replayed waits for what that will spawn anew. On one that completed, it waits for
     the children that are there. Edges older than the column know no order."""
-    said: dict[str, list[str]] = {job_id: [] for job_id in jobs}
+    named: dict[str, list[str]] = {job_id: [] for job_id in jobs}
     more: dict[str, list[str]] = {job_id: [] for job_id in jobs}
     for job_id, depends_on, position in (yield one("dependency_ids", ids=list(jobs))):
-        (more if position is None else said)[job_id].append(depends_on)
+        (more if position is None else named)[job_id].append(depends_on)
     waits: dict[str, Waits] = {}
     for job_id, job in jobs.items():
         kind = Dependency.AFTER if job.dependency is None else Dependency(job.dependency)
-        ids = said[job_id] or more[job_id]
-        if kind is Dependency.FAN_IN and said[job_id] and not jobs.keys() & set(said[job_id]):
-            kind, ids = Dependency.AFTER, [*said[job_id], *more[job_id]]
+        ids = named[job_id] or more[job_id]
+        if kind is Dependency.FAN_IN and named[job_id] and not jobs.keys() & set(named[job_id]):
+            kind, ids = Dependency.AFTER, [*named[job_id], *more[job_id]]
         waits[job_id] = Waits(kind, tuple(ids))
     return waits
 
@@ -198,8 +198,8 @@ def _drafts(
         if has_references(job.payload):
             # Results count by place: one that retention removed must be missed, not passed over.
             needed = tuple(now.get(d) or d for d in ids)
-        said = msgspec.structs.replace(
+        submission = msgspec.structs.replace(
             replay_of(job), depends_on=needed, dependency=kind, idempotency_key=f"{REPLAY_KEY}{job_id}"
         )
-        drafts.append(Draft(new_id, said))
+        drafts.append(Draft(new_id, submission))
     return sorted(drafts, key=lambda draft: draft.submission.replay_of != first.id)

@@ -53,23 +53,23 @@ class Conflict(StoreUnavailable):
 
 def meaning(error: BaseException, *, committing: bool = False) -> EuterpeError:
     """Our own error for one of FAILURES. `committing`: the commit, or a statement that is its own, had been sent."""
-    state, said = sqlstate(error), message(error)
+    state, text = sqlstate(error), message(error)
     if is_lost(error):
         if committing:
-            return CommitUnknown(f"Postgres went away during a commit: {said}", state)
-        return StoreUnavailable(f"Postgres went away: {said}", state)
+            return CommitUnknown(f"Postgres went away during a commit: {text}", state)
+        return StoreUnavailable(f"Postgres went away: {text}", state)
     if state in CONFLICTS or isinstance(error, asyncpg.InvalidCachedStatementError):
-        refused = StoreUnavailable(f"Postgres refused again and again: {said}", state)
-        return Conflict(f"Postgres refused: {said}", _rejected(error) if state == UNIQUE else refused)
+        refused = StoreUnavailable(f"Postgres refused again and again: {text}", state)
+        return Conflict(f"Postgres refused: {text}", _rejected(error) if state == UNIQUE else refused)
     if state[:2] in DATA:
         return _rejected(error)
     if state == NO_RIGHTS:
-        return no_rights("Postgres", said)
+        return no_rights("Postgres", text)
     if state[:2] in SCHEMA_CLASSES:
-        return not_migrated("Postgres", said)
+        return not_migrated("Postgres", text)
     if state == LOCK_TIMEOUT:
-        return LockTimeout(f"Postgres refused: {said}", state)
-    return StoreUnavailable(f"Postgres refused: {said}", state)
+        return LockTimeout(f"Postgres refused: {text}", state)
+    return StoreUnavailable(f"Postgres refused: {text}", state)
 
 
 def cannot_connect(error: BaseException) -> StoreUnavailable:
@@ -82,8 +82,8 @@ def cannot_connect(error: BaseException) -> StoreUnavailable:
     if state[:2] == NO_LOGIN_CLASS:
         return StoreUnavailable(f"Postgres refuses the login ({message(error)}): check user and password", state)
     if state == NO_DATABASE:
-        said = f"Postgres has no such database ({message(error)}): create it, or name another in the URL"
-        return StoreUnavailable(said, state)
+        text = f"Postgres has no such database ({message(error)}): create it, or name another in the URL"
+        return StoreUnavailable(text, state)
     if isinstance(error, asyncpg.PostgresError) and not may_pass:
         return StoreUnavailable(f"Postgres refuses the connection: {message(error)}", state)
     kind = ServerNotReady if may_pass else StoreUnavailable

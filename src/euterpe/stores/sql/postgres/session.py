@@ -63,8 +63,8 @@ class SessionPlan(msgspec.Struct):
     def begin(self) -> str:
         """One message, however much it says."""
         if self.through_pooler:
-            said = {name: value for name, value in self._settings().items() if name not in OF_A_TRANSACTION}
-            local = "".join(f"; SET LOCAL {name} = '{value}'" for name, value in said.items())
+            settings = {name: value for name, value in self._settings().items() if name not in OF_A_TRANSACTION}
+            local = "".join(f"; SET LOCAL {name} = '{value}'" for name, value in settings.items())
             return f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE{local}"
         if self.idle_transaction_s < IDLE_TRANSACTION_S[1]:
             return f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = '{self.idle_transaction_s * 1000:.0f}ms'"

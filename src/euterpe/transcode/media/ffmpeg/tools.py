@@ -90,8 +90,8 @@ def _runs(path: Path) -> bool:
 
 
 def _version_of(program: Path) -> str:
-    said = _first_lines(program)
-    match = re.match(r"ff(?:mpeg|probe) version (\S+)", said)
+    lines = _first_lines(program)
+    match = re.match(r"ff(?:mpeg|probe) version (\S+)", lines)
     if match is None:
         raise _missing("the ffmpeg that was found does not run")
     version = match.group(1)

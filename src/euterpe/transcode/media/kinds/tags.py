@@ -104,8 +104,8 @@ def front_first(covers: Sequence[MediaStream]) -> list[MediaStream]:
 
 
 def cover_type(stream: MediaStream) -> int:
-    said = stream.tags.get("comment", "")
-    return COVER_TYPES.index(said) if said in COVER_TYPES else FRONT
+    comment = stream.tags.get("comment", "")
+    return COVER_TYPES.index(comment) if comment in COVER_TYPES else FRONT
 
 
 def _clock(milliseconds: int) -> str:

@@ -96,8 +96,8 @@ def _channels(layout: str) -> int | None:
 
 
 def _bits(codec: str, rest: str) -> int | None:
-    if said := re.search(r"\((\d+) bit\)", rest):
-        return int(said.group(1))
+    if match := re.search(r"\((\d+) bit\)", rest):
+        return int(match.group(1))
     if pcm := re.match(r"pcm_[suf](\d+)", codec):
         return int(pcm.group(1))
     sample = re.search(r", ([us]\d+p?)(?:,| |$)", rest)
