@@ -134,7 +134,7 @@ def looked(facts: Any) -> list[Finding]:
 def test_a_check_fires_and_says_what_to_do_next(name: str, severity: Severity, facts: Any, part: str) -> None:
     (told,) = [finding for finding in looked(facts) if finding.check == name]
     assert (told.severity, bool(told.next_step)) == (severity, True)
-    assert part in told.says
+    assert part in told.message
 
 
 def test_a_healthy_queue_has_no_complaint_and_every_check_was_made_to_fire() -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from euterpe.backends.diagnosis import DatabaseLook
+from euterpe.backends.diagnosis import DatabaseProbe
 from euterpe.backends.engines import Backend, connect
 from euterpe.config.loading import load
 from euterpe.model.claims.exchange import ClaimRequest
@@ -31,7 +31,7 @@ from tests.conformance.clock import FrozenClock
 from tests.sql_stores import sql
 
 DAY_US = 86_400_000_000
-Look = tuple[Backend, DatabaseLook, FrozenClock]
+Look = tuple[Backend, DatabaseProbe, FrozenClock]
 
 
 @pytest.fixture(params=["sqlite_url", "fresh_postgres_url"])
@@ -39,7 +39,7 @@ async def look(request: pytest.FixtureRequest) -> AsyncIterator[Look]:
     clock = FrozenClock()
     backend = connect(request.getfixturevalue(request.param), clock=clock)
     await backend.open()
-    yield backend, DatabaseLook(backend.store), clock
+    yield backend, DatabaseProbe(backend.store), clock
     await backend.close()
 
 
@@ -84,7 +84,7 @@ async def test_missing_migrations_are_seen(sqlite_url: str) -> None:
     with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
         connection.execute("DELETE FROM euterpe_migrations WHERE version = 13")
     await backend.store.open()
-    seen = await DatabaseLook(backend.store).database()
+    seen = await DatabaseProbe(backend.store).database()
     assert (seen.missing_migrations, abs(seen.clock_skew_us) < 1_000_000) == (("0013 operations",), True)
     await backend.store.close()
 
@@ -103,7 +103,7 @@ def own_database_url(postgres_url: str) -> Iterator[str]:
 async def test_what_is_wrong_with_a_postgres_server_is_seen(own_database_url: str) -> None:
     backend = connect(own_database_url)
     await backend.open()
-    looking = DatabaseLook(backend.store)
+    looking = DatabaseProbe(backend.store)
     async with await psycopg.AsyncConnection.connect(own_database_url) as other:
         await other.execute("ALTER TABLE inbox_jobs SET (autovacuum_enabled = false)")
         await other.commit()
@@ -138,8 +138,8 @@ async def test_a_user_without_rights_is_told_which_tables_it_may_not_use(
             await owner.execute(f"DROP ROLE {role}".encode())
     told = {finding.check: finding for finding in found}
     assert told["schema_rights"].severity is Severity.ERROR
-    assert "euterpe_api_keys" in told["schema_rights"].says
-    assert "could not be looked at" in told["migrations"].says, "what it cannot see, it does not call well"
+    assert "euterpe_api_keys" in told["schema_rights"].message
+    assert "could not be looked at" in told["migrations"].message, "what it cannot see, it does not call well"
     assert told["long_transactions"].severity is Severity.OK
 
 
@@ -153,7 +153,7 @@ async def test_what_is_wrong_with_a_file_is_seen(sqlite_url: str, tmp_path: Path
     backend = connect(sqlite_url)
     await backend.open()
     await backend.store.submit(Submission(type="t"))
-    facts = await DatabaseLook(backend.store).sqlite()
+    facts = await DatabaseProbe(backend.store).sqlite()
     assert facts is not None
     assert (facts.journal_mode, facts.pages > 10) == ("wal", True)
     path = Path(sqlite_url.removeprefix("sqlite:///"))
@@ -199,10 +199,10 @@ async def test_jobs_in_redis_are_looked_at_as_far_as_redis_tells(redis_url: str)
     told = {finding.check: finding for finding in await examine(load(None, {"ENGINE_URL": redis_url}), None)}
     assert told["database_reachable"].severity is Severity.OK
     assert told["redis_reachable"].severity is Severity.OK
-    assert "append-only" in told["redis_persistence"].says, "the servers of tests keep none"
+    assert "append-only" in told["redis_persistence"].message, "the servers of tests keep none"
     assert "jobs" not in {check.partition("_")[0] for check in told}
 
 
 def test_a_control_plane_has_no_database_to_look_at() -> None:
     with pytest.raises(Unsupported):
-        DatabaseLook(HttpStore("http://127.0.0.1:1"))
+        DatabaseProbe(HttpStore("http://127.0.0.1:1"))

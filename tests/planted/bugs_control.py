@@ -36,7 +36,7 @@ CONTROL_BUGS = (
     ),
     Bug(
         "a_worker_looks_at_its_leases_for_every_cancel",
-        (Edit("worker/cancel_watch.py", "self._looked_at + PAUSE_S)", "self._looked_at)"),),
+        (Edit("worker/cancel_watch.py", "self._checked_at + PAUSE_S)", "self._checked_at)"),),
         f"{CANCELLING}::test_a_worker_of_the_same_process_hears_of_cancels_at_once_and_looks_once_for_many[sqlite]",
         "len(looks)",
     ),

@@ -156,7 +156,7 @@ STORAGE_BUGS = (
         (
             Edit(
                 f"{_STORAGE}/s3/objects.py",
-                "                if await self._look_at(key) != etag:\n",
+                "                if await self._current_etag(key) != etag:\n",
                 "                if False:\n",
             ),
         ),

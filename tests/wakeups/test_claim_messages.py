@@ -75,7 +75,7 @@ async def test_a_message_stays_until_the_commit_and_goes_after_it(
     await submitted(plane, max_attempts=1 if end == "dead letter" else 3)
     job = await claim_one(client)
     await until(lambda: bool(plane.store.wakeups._registry.running))  # type: ignore[union-attr]  # the transport's own
-    await plane.store.wakeups._look()  # type: ignore[union-attr]  # whatever it does about a message, it does it here
+    await plane.store.wakeups._drop_done()  # type: ignore[union-attr]  # whatever it does about a message, it does it here
     assert job_at(streams, job["stream"]) == job["job_id"]
     assert messages_in(redis_url) == (1, 1)
     if end == "complete":
@@ -107,7 +107,7 @@ async def test_a_commit_that_fails_leaves_the_message_pending(
 
     monkeypatch.setattr(WorkerProtocolStore, "finish", refuse)
     assert (await client.post(COMPLETE, json=named(job))).status_code == 503
-    await wakeups._look()
+    await wakeups._drop_done()
     assert job_at(streams, job["stream"]) == job["job_id"]
     monkeypatch.setattr(WorkerProtocolStore, "finish", finish)
     assert (await client.post(COMPLETE, json=named(job))).json() == {"ok": True, "ack": True}

@@ -25,7 +25,7 @@ def redis_in_use(config: Config) -> tuple[str, bool] | None:
     return None if wakeups_url is None else (wakeups_url, False)
 
 
-class DatabaseLook:
+class DatabaseProbe:
     """Questions to a database. Nothing is changed by them."""
 
     def __init__(self, store: Store) -> None:

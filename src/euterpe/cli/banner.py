@@ -23,7 +23,7 @@ def print_banner(started: Started, host: str) -> None:
 
 def lines(started: Started, host: str, command: str) -> list[str]:
     base = f"http://{_reachable(host)}:{started.port}"
-    told = [
+    output = [
         "",
         f"Euterpe is up on {redact_url(started.url)}",
         "",
@@ -36,7 +36,7 @@ def lines(started: Started, host: str, command: str) -> list[str]:
     ]
     created, kept_in = started.welcome.created, started.welcome.kept_in
     if created is not None:
-        told += [
+        output += [
             "Your API key and webhook secret, shown this once:",
             "",
             f"  {created.key}",
@@ -46,12 +46,12 @@ def lines(started: Started, host: str, command: str) -> list[str]:
         ]
     bearer = _bearer(started)
     if bearer is None:
-        told += ["Make an API key:", "", f"  {command} keys create --requester me --scope submit,read", ""]
+        output += ["Make an API key:", "", f"  {command} keys create --requester me --scope submit,read", ""]
         bearer = "'Authorization: Bearer PUT-YOUR-KEY-HERE'"
-        told += ["Then submit a job:", ""]
+        output += ["Then submit a job:", ""]
     else:
-        told += ["Submit a job, in another terminal:", ""]
-    told += [
+        output += ["Submit a job, in another terminal:", ""]
+    output += [
         f"  curl -sS {base}/jobs -H 'Content-Type: application/json' \\",
         f"    -H {bearer} \\",
         f"    -d {shlex.quote(_example(started.types))}",
@@ -64,7 +64,7 @@ def lines(started: Started, host: str, command: str) -> list[str]:
         "Ctrl-C stops everything; what was submitted stays.",
         "",
     ]
-    return told
+    return output
 
 
 def _transcoding(started: Started, base: str, bearer: str) -> list[str]:

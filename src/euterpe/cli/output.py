@@ -81,16 +81,16 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, fle
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     """Name and value, one pair a line; what is None is left out."""
-    told = [(name, value) for name, value in fields if value is not None]
-    width = max((len(name) for name, _ in told), default=0)
-    for name, value in told:
+    present = [(name, value) for name, value in fields if value is not None]
+    width = max((len(name) for name, _ in present), default=0)
+    for name, value in present:
         text = printable(str(value))
         colour = STATE_STYLES.get(text, "") if name == "state" else ""
         shown = click.style(text, fg=colour.split()[-1] if colour not in ("", "dim") else None)
         click.echo(f"{name.ljust(width)}  {shown}")
 
 
-def say(line: str = "") -> None:
+def print_line(line: str = "") -> None:
     """A line for people, on standard output."""
     click.echo(printable(line))
 

@@ -40,10 +40,14 @@ def run_several(session: CliSession, queue: Queue, tuning: Tuning, processes: in
 
             def run(is_up: Callable[[], None], number: int = number) -> int:
                 place = folder / f"{number}-{os.getpid()}.sock"
-                told = place if tuning.metrics_port else None
+                metrics_socket = place if tuning.metrics_port else None
                 return _guarded(
                     lambda: run_here(
-                        session, WORKER, queue, replace(tuning, metrics_socket=told, metrics_port=0), is_up=is_up
+                        session,
+                        WORKER,
+                        queue,
+                        replace(tuning, metrics_socket=metrics_socket, metrics_port=0),
+                        is_up=is_up,
                     )
                 )
 

@@ -50,10 +50,10 @@ class AiohttpGuard(AbstractResolver):
         name = host.lower()
         if name != self._target.host and not name.endswith(f".{self._target.host}"):
             raise OSError(errno.EACCES, f"{host} does not belong to the endpoint {self._target.host}")
-        asked = Target(self._target.scheme, name, port, "/", is_literal=False)
+        target = Target(self._target.scheme, name, port, "/", is_literal=False)
         found = await self._resolver.resolve(name, port)
         for address in found:
-            check_address(asked, address, self._policy)
+            check_address(target, address, self._policy)
         self._approved.update((address, port) for address in found)
         return [_result(host, address, port) for address in found if _fits(address, family)]
 

@@ -239,6 +239,6 @@ def _has_something_to_read(transport: asyncio.Transport) -> bool:
     sock = transport.get_extra_info("socket")
     if sock is None or sock.fileno() < 0:
         return False
-    look = select.poll()
-    look.register(sock.fileno(), select.POLLIN)
-    return bool(look.poll(0))
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return bool(poll.poll(0))

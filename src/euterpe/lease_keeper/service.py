@@ -15,7 +15,7 @@ import msgspec
 from euterpe.backends.engines import Backend, connect
 from euterpe.model.errors import EuterpeError
 from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, KeeperConfig, LeaseTable
-from euterpe.worker.heartbeat.renew import Hear, LeaseChanges, renew_forever
+from euterpe.worker.heartbeat.renew import LeaseChanges, ReportChanges, renew_forever
 
 UNREAD_LIMIT = 256 * 1024
 GIVE_BACK_S: Final = 10.0
@@ -63,27 +63,29 @@ async def give_back_unbegun(config: KeeperConfig, table: LeaseTable) -> None:
 async def keep(config: KeeperConfig, table: LeaseTable, writer: asyncio.WriteTransport) -> None:
     backend = connect(config.url)
 
-    def hear(changes: LeaseChanges) -> bool:
+    def report(changes: LeaseChanges) -> bool:
         if writer.get_write_buffer_size() > UNREAD_LIMIT:
             return False  # The worker does not read just now; the next beat says it again.
         writer.write(msgspec.json.encode(changes) + b"\n")
         return True
 
-    await _open(backend, hear)
+    await _open(backend, report)
     try:
-        hear(LeaseChanges())  # Ready.
-        await renew_forever(backend.store, table, config.lease_ttl_us, hear, config.parent)
+        report(LeaseChanges())  # Ready.
+        await renew_forever(backend.store, table, config.lease_ttl_us, report, config.parent)
     finally:
         await backend.store.close()
 
 
-async def _open(backend: Backend, hear: Hear) -> None:
+async def _open(backend: Backend, report: ReportChanges) -> None:
     """The store alone: no migrations, no wake-ups. A database that is away just now will be back."""
-    told = False
+    reported = False
     while True:
         try:
             await backend.store.open()
             return
         except EuterpeError as error:
-            told = told or hear(LeaseChanges(trouble=type(error).__name__))  # The worker logs, in its own format.
+            reported = reported or report(
+                LeaseChanges(trouble=type(error).__name__)
+            )  # The worker logs, in its own format.
             await asyncio.sleep(1)

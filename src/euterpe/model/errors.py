@@ -171,14 +171,14 @@ class JobFailed(EuterpeError):
     """The awaited job ended without a result. `error` tells why, where a handler or the system failed it."""
 
     def __init__(self, job_id: str, state: str, error: JobError | None) -> None:
-        detail = "" if error is None else f": {_told(error)}"
+        detail = "" if error is None else f": {_message_of(error)}"
         super().__init__(f"job {job_id} ended {state}{detail}")
         self.job_id = job_id
         self.state = state
         self.error = error
 
 
-def _told(error: JobError) -> str:
+def _message_of(error: JobError) -> str:
     """The code of a plain exception is its type: without it, a KeyError would be a mere name in quotes."""
     is_type = error.code[:1].isupper() and error.code not in error.message
     return f"{error.code}: {error.message}" if is_type else error.message

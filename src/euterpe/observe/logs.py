@@ -177,9 +177,9 @@ class HumanFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {**_fields_of(record), **exception_of(record, reveal=self._reveal)}
-        told = "".join(f" {key}={_one_line(str(value))}" for key, value in fields.items())
+        suffix = "".join(f" {key}={_one_line(str(value))}" for key, value in fields.items())
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        line = f"{clock} {level_word(record):<8} {_one_line(message_of(record))}{told}"
+        line = f"{clock} {level_word(record):<8} {_one_line(message_of(record))}{suffix}"
         traceback = users_traceback(record)
         return "\n".join([line, *(map(_one_line, traceback.splitlines()) if traceback else ())])
 
@@ -307,14 +307,14 @@ def exception_of(record: logging.LogRecord, *, reveal: bool) -> dict[str, str]:
         return {}
     error, trace = record.exc_info[1], record.exc_info[2]
     if isinstance(error, AttemptTrace):
-        told, place = {"exc_type": error.code}, " < ".join(error.places)
+        fields, place = {"exc_type": error.code}, " < ".join(error.places)
     else:
-        told, place = {"exc_type": _type_name(error)}, " < ".join(_places(trace))
+        fields, place = {"exc_type": _type_name(error)}, " < ".join(_places(trace))
     if place:
-        told["exc_at"] = place
+        fields["exc_at"] = place
     if reveal:
-        told["exc_msg"] = scrub(str(error))
-    return told
+        fields["exc_msg"] = scrub(str(error))
+    return fields
 
 
 def scrub(text: str) -> str:

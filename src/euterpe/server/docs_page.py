@@ -81,9 +81,10 @@ def _type(name: str, schema: dict[str, Any]) -> str:
         )
         for field, kind in schema.get("properties", {}).items()
     ]
-    says = _text(schema.get("description", ""))
+    description = _text(schema.get("description", ""))
     table = _table(("field", "type", "", ""), rows) if rows else ""
-    return f"<details id='type-{escape(name)}'><summary><code>{escape(name)}</code> {says}</summary>{table}</details>"
+    summary = f"<summary><code>{escape(name)}</code> {description}</summary>"
+    return f"<details id='type-{escape(name)}'>{summary}{table}</details>"
 
 
 def _default(schema: dict[str, Any]) -> str:

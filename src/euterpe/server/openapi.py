@@ -22,7 +22,7 @@ INTRODUCTION: Final = (
     "run them with a key of scope `worker`. Errors are problem documents (RFC 9457) with a `code`."
 )
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
-_HEADER_SAYS: Final = {
+_HEADER_DESCRIPTIONS: Final = {
     "Idempotency-Key": ("Makes the request safe to repeat: the same key gets the first answer.", 256),
     "traceparent": (
         "The W3C trace context that the job's spans continue. A broken one is ignored.",
@@ -88,7 +88,7 @@ def _operation(route: AnyRoute, schema_of: dict[str, Any], components: dict[str,
         "responses": _responses(route, schema_of),
     }
     needs = "Open to everybody." if route.scope is None else f"Needs scope `{route.scope}`."
-    operation["description"] = f"{route.says} {needs}".strip()
+    operation["description"] = f"{route.description} {needs}".strip()
     parameters = _parameters(route, components)
     if parameters:
         operation["parameters"] = parameters
@@ -118,12 +118,14 @@ def _parameters(route: AnyRoute, components: dict[str, Any]) -> list[dict[str, A
             for name, schema in properties.items()
         ]
     for name in route.request_headers:
-        says, limit = _HEADER_SAYS[name]
+        description, limit = _HEADER_DESCRIPTIONS[name]
         schema: dict[str, Any] = {"type": "string"}
         if limit is not None:
             pattern = "^[0-9]+$" if name == "Last-Event-ID" else "^[!-~]+$"
             schema |= {"minLength": 1, "maxLength": limit, "pattern": pattern}
-        parameters.append({"name": name, "in": "header", "required": False, "description": says, "schema": schema})
+        parameters.append(
+            {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
+        )
     return parameters
 
 
@@ -140,9 +142,9 @@ def _responses(route: AnyRoute, schema_of: dict[str, Any]) -> dict[str, Any]:
         problems = _WITH_KEY | problems
     if route.method != "GET":
         problems = _WITH_BODY | problems
-    for status, says in sorted((_EVERY_ROUTE | problems).items()):
+    for status, description in sorted((_EVERY_ROUTE | problems).items()):
         if str(status) not in responses:
-            responses[str(status)] = _problem(status, says, schema_of)
+            responses[str(status)] = _problem(status, description, schema_of)
     return dict(sorted(responses.items()))
 
 
@@ -151,16 +153,16 @@ def _response(reply: ReplySpec, schema_of: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
     if reply.example is not None:
         content["example"] = reply.example
-    response: dict[str, Any] = {"description": reply.says, "content": {reply.media_type: content}}
+    response: dict[str, Any] = {"description": reply.description, "content": {reply.media_type: content}}
     if reply.headers:
         response["headers"] = {name: _header(name) for name in reply.headers}
     return response
 
 
-def _problem(status: int, says: str, schema_of: dict[str, Any]) -> dict[str, Any]:
+def _problem(status: int, description: str, schema_of: dict[str, Any]) -> dict[str, Any]:
     example = {"type": "urn:euterpe:problem:...", "title": HTTPStatus(status).phrase, "status": status, "code": "..."}
     response: dict[str, Any] = {
-        "description": says,
+        "description": description,
         "content": {"application/problem+json": {"schema": schema_of[repr(Problem)], "example": example}},
     }
     if status in (429, 503):
@@ -169,4 +171,4 @@ def _problem(status: int, says: str, schema_of: dict[str, Any]) -> dict[str, Any
 
 
 def _header(name: str) -> dict[str, Any]:
-    return {"description": _HEADER_SAYS[name][0], "schema": {"type": "string"}}
+    return {"description": _HEADER_DESCRIPTIONS[name][0], "schema": {"type": "string"}}

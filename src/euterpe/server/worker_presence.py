@@ -31,12 +31,12 @@ class WorkerPresence:
     def __init__(self, registry: WorkerRegistry) -> None:
         self._registry = registry
         self._known: dict[str, WorkerFacts] = {}
-        self._heard: set[str] = set()
+        self._seen: set[str] = set()
         self._writing: asyncio.Task[None] | None = None
 
-    async def told(self, worker_id: str, registration: Registration, *, must: bool) -> None:
+    async def register(self, worker_id: str, registration: Registration, *, must: bool) -> None:
         """A worker registers itself, or has ended. Unless it must, a failure is logged: jobs come first."""
-        self._heard.discard(worker_id)
+        self._seen.discard(worker_id)
         self._known.pop(worker_id, None)
         try:
             if registration.leaving:
@@ -57,28 +57,28 @@ class WorkerPresence:
         self._known[worker_id] = WorkerFacts(queues=tuple(wanted.streams), types=types)
         while len(self._known) > KNOWN:
             del self._known[next(iter(self._known))]
-        self._hear(worker_id)
+        self._note_seen(worker_id)
 
     def beats(self, worker_id: str) -> None:
         """It works, and claims nothing meanwhile."""
         if worker_id in self._known:
-            self._hear(worker_id)
+            self._note_seen(worker_id)
 
-    def _hear(self, worker_id: str) -> None:
-        self._heard.add(worker_id)
+    def _note_seen(self, worker_id: str) -> None:
+        self._seen.add(worker_id)
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
     async def _write(self) -> None:
         """Until nobody has been heard of for a while."""
         outage = Outage(log, "the registry of workers")
-        while self._heard:
-            heard, self._heard = self._heard, set()
-            alive = [Presence(worker_id=name, facts=self._known[name]) for name in heard if name in self._known]
+        while self._seen:
+            seen, self._seen = self._seen, set()
+            alive = [Presence(worker_id=name, facts=self._known[name]) for name in seen if name in self._known]
             try:
                 await self._registry.register(alive)
             except Exception as error:  # noqa: BLE001  # no claim depends on it
-                self._heard |= heard
+                self._seen |= seen
                 pause_s = outage.pause_after(error)
             else:
                 outage.over()

@@ -56,11 +56,11 @@ class MetricsPage:
 
     def render(self) -> bytes:
         lines: list[str] = []
-        told: set[str] = set()
+        declared: set[str] = set()
         for (name, labels), value in self.samples.items():
             family = name if name in self.heads else _family(name)
-            if family not in told:
-                told.add(family)
+            if family not in declared:
+                declared.add(family)
                 lines += self.heads.get(family, [])
             lines.append(f"{name}{labels} {value:.17g}")
         return ("\n".join(lines) + "\n").encode()

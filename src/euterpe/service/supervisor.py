@@ -53,7 +53,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._places: list[ProcessSlot] = []
-        self._told = 0
+        self._stop_signals = 0
         self._passed_on = 0
         self._code = 0
         self._alive, self._parent_end = os.pipe()
@@ -73,7 +73,7 @@ class Supervisor:
             while True:
                 self._reap()
                 self._pass_on()
-                if self._told and all(place.pid is None for place in self._places):
+                if self._stop_signals and all(place.pid is None for place in self._places):
                     return self._code
                 self._start_due()
                 self._wait()
@@ -83,11 +83,11 @@ class Supervisor:
                 signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._told += 1
+        self._stop_signals += 1
 
     def _pass_on(self) -> None:
         """Each order once to each child: the second one makes them give back what still runs."""
-        while self._passed_on < min(self._told, 2):
+        while self._passed_on < min(self._stop_signals, 2):
             self._passed_on += 1
             for place in self._places:
                 place.start_at = None
@@ -169,13 +169,13 @@ class Supervisor:
             place.was_up = place.was_up or os.read(place.up, 1) != b""
             os.close(place.up)
             place.up = -1
-        if self._told:
+        if self._stop_signals:
             self._code = self._code or max(code, 0)
             return
         if not place.was_up and code > 0:
             # It said why. What cannot start here would not start a second time either.
             self._code = code
-            self._told = 1
+            self._stop_signals = 1
             return
         short = time.monotonic() - place.started < SHORT_LIFE_S
         place.failures = place.failures + 1 if code and short else 0

@@ -37,7 +37,7 @@ from euterpe.transcode.schema.request import JOB_TYPE, TranscodePayload
 from euterpe.transcode.storage.local import STAGING
 
 POLL_S: Final = 0.1
-Tell = Callable[[str, float, str], object]
+OnFileProgress = Callable[[str, float, str], object]
 """The name of a file, how far it is in percent, and the speed and time left in words."""
 
 
@@ -53,7 +53,7 @@ class Batch:
     at_once: int | None = None
 
 
-async def transcode_files(batch: Batch, tell: Tell) -> list[dict[str, Any]]:
+async def transcode_files(batch: Batch, on_progress: OnFileProgress) -> list[dict[str, Any]]:
     """A document for each file, in order: `source`, `status`, `outputs` or `error`. Raises BatchProblem."""
     wanted = [outputs_for(path, batch.presets) for path in batch.files]
     _check_names(batch.files, wanted)
@@ -80,7 +80,7 @@ async def transcode_files(batch: Batch, tell: Tell) -> list[dict[str, Any]]:
             stop = asyncio.Event()
             working = asyncio.create_task(queue.work(at_once, stop=stop, webhooks=False, poll="100ms"))
             try:
-                ended = [await _follow(queue, job_id, path.name, tell) for path, job_id in jobs]
+                ended = [await _follow(queue, job_id, path.name, on_progress) for path, job_id in jobs]
             finally:
                 stop.set()
                 await working
@@ -131,11 +131,11 @@ async def _submit(queue: Queue, path: Path, outputs: tuple[Output, ...]) -> tupl
     return path, job.id
 
 
-async def _follow(queue: Queue, job_id: str, name: str, tell: Tell) -> JobRow:
+async def _follow(queue: Queue, job_id: str, name: str, on_progress: OnFileProgress) -> JobRow:
     while True:
         job = await core_of(queue).get(job_id)
         done = job.state in TERMINAL
-        tell(name, 100.0 if done else job.progress or 0.0, "" if done else job.progress_message or job.status)
+        on_progress(name, 100.0 if done else job.progress or 0.0, "" if done else job.progress_message or job.status)
         if done:
             return job
         await asyncio.sleep(POLL_S)

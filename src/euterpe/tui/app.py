@@ -89,11 +89,11 @@ class TopApp(App[None]):
 
     def on_mount(self) -> None:
         self.query_one("#running", DataTable).focus()
-        self.look()
-        self.set_interval(self._every_s, self.look)
+        self.refresh_snapshot()
+        self.set_interval(self._every_s, self.refresh_snapshot)
 
     @work(exclusive=True)
-    async def look(self) -> None:
+    async def refresh_snapshot(self) -> None:
         if self._is_paused:
             return
         try:
@@ -129,7 +129,7 @@ class TopApp(App[None]):
             self.notify(str(error), severity="error", markup=False)
             return
         self.notify(f"{job_id[:ID_SHOWN]}: {message}")
-        self.look()
+        self.refresh_snapshot()
 
     def _show(self, seen: Snapshot) -> None:
         counts = "  ".join(f"{state} {count:,}" for state, count in seen.states.items() if count)

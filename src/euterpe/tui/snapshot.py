@@ -80,9 +80,10 @@ async def _workers(store: Store, running: list[JobRow]) -> list[WorkerRow]:
     if Capability.WORKERS in store.capabilities:
         with suppress(EuterpeError):  # A key without scope admin may not read who is alive.
             alive = await store.workers.list(WORKERS_SHOWN)
-    told = {worker.worker_id: worker.facts for worker in alive}
+    facts = {worker.worker_id: worker.facts for worker in alive}
     return [
-        _worker_row(name, holds[name], told.get(name)) for name in sorted({*holds, *told}, key=lambda n: (-holds[n], n))
+        _worker_row(name, holds[name], facts.get(name))
+        for name in sorted({*holds, *facts}, key=lambda n: (-holds[n], n))
     ]
 
 

@@ -46,7 +46,7 @@ class NotifyWakeups:
         self.channel = channel_name(channel)
         self._local = LocalWakeups()
         self._pending: set[str] = set()
-        self._told_at = 0.0
+        self._notified_at = 0.0
         self._pid: int | None = None
         self._attention = asyncio.Event()
         self._leaving = asyncio.Event()
@@ -74,15 +74,15 @@ class NotifyWakeups:
             await asyncio.gather(task, return_exceptions=True)
 
     def notify_before_commit(self, queue: str) -> CommitNotice:
-        quiet = time.monotonic() - self._told_at > QUIET_S
+        quiet = time.monotonic() - self._notified_at > QUIET_S
         if not quiet or self._local.has_listeners(queue):
             return CommitNotice(self.announce)  # Who listens here would hear of it twice.
-        self._told_at = time.monotonic()
+        self._notified_at = time.monotonic()
         return CommitNotice(self._local.announce, self.channel)
 
     def announce(self, queues: Iterable[str]) -> None:
         named = set(queues)
-        self._told_at = time.monotonic()
+        self._notified_at = time.monotonic()
         self._local.announce(named)
         self._pending |= named
         self._attention.set()
@@ -106,7 +106,7 @@ class NotifyWakeups:
             if not self._leaving.is_set() and self._can_listen():
                 self._pid = connection.get_server_pid()
                 connection.add_termination_listener(self._hung_up)
-                await connection.add_listener(self.channel, self._heard)
+                await connection.add_listener(self.channel, self._on_notify)
                 self._local.announce_any()  # Whatever was said while nobody listened.
             await self._converse(connection)
         finally:
@@ -139,7 +139,7 @@ class NotifyWakeups:
                 self._pending |= set(queues)
                 raise
 
-    def _heard(self, _connection: Any, pid: int, _channel: str, payload: str) -> None:
+    def _on_notify(self, _connection: Any, pid: int, _channel: str, payload: str) -> None:
         if pid != self._pid:  # Our own were told at once.
             self._local.announce([payload])
 

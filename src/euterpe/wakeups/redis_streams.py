@@ -132,7 +132,7 @@ class StreamWakeups:
             mine = {name: streams[name] for name in self._seen_streams if name in streams}
             if mine:
                 self._take(await self.messages.read_own(mine, HELD_LIMIT))
-            await self._look()
+            await self._drop_done()
             await self.messages.hand_on(list(self._registry.waiting.values()))
             self._registry.waiting.clear()
             if not self._registry.running:
@@ -301,26 +301,26 @@ class StreamWakeups:
 
     async def _tidy_forever(self) -> None:
         soonest_s, latest_s = TIDY_WAIT_S
-        look_s = soonest_s
+        pause_s = soonest_s
         idle_s = min(1.0, self._republish_s / 4, self._visibility_s / 4)
         while True:
             raise_if_cancelled()
-            pause_s = look_s if self._registry or self._ended else idle_s
+            pause_s = pause_s if self._registry or self._ended else idle_s
             if await happens_within(pause_s, self._stir):
                 self._stir.clear()
-                look_s = soonest_s
+                pause_s = soonest_s
                 await asyncio.sleep(soonest_s)  # Time for the claim that the message led to.
             try:
-                done = await self._look() if self._registry or self._ended else 0
+                done = await self._drop_done() if self._registry or self._ended else 0
                 await self._do_chores()
             except REDIS_ERRORS as error:
                 await asyncio.sleep(latest_s if is_nogroup(error) else self._outage.pause_after(error))
             except EuterpeError:
                 await asyncio.sleep(latest_s)  # The database is away; others complain about that.
             else:
-                look_s = soonest_s if done else min(2 * look_s, latest_s)
+                pause_s = soonest_s if done else min(2 * pause_s, latest_s)
 
-    async def _look(self) -> int:
+    async def _drop_done(self) -> int:
         """Acknowledge and delete what the database has taken care of; returns how many messages went."""
         ended = await self._drop_ended()
         held = self._registry.all()

@@ -56,8 +56,8 @@ class DataWatch:
 
     def notify_before_commit(self, queue: str) -> CommitNotice:
         """One writer takes everything in order, so who claims from now on may find the job in the same commit."""
-        told_all = self._local.announce_here(queue)
-        return CommitNotice(self._touch if told_all else self.announce)
+        announced_all = self._local.announce_here(queue)
+        return CommitNotice(self._touch if announced_all else self.announce)
 
     def announce(self, queues: Iterable[str]) -> None:
         named = set(queues)

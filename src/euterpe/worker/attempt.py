@@ -99,10 +99,10 @@ class AttemptRun:
             self.interrupted_at = time.monotonic()
             self.context.ask_to_stop()
         mode = self.handler.mode
-        told_is_enough = why is HandlerInterruption.CANCEL or (
+        notice_is_enough = why is HandlerInterruption.CANCEL or (
             first and why is HandlerInterruption.SHUTDOWN and mode == "thread"
         )
-        if not told_is_enough or (first and mode == "async"):
+        if not notice_is_enough or (first and mode == "async"):
             self.cancel()
 
     def cancel(self) -> None:
@@ -223,10 +223,10 @@ class AttemptRun:
         """Whether what the handler returned is no result: it was told to stop, and knew it."""
         if self.interruption is None:
             return False
-        only_told = self.interruption is HandlerInterruption.CANCEL or (
+        only_notified = self.interruption is HandlerInterruption.CANCEL or (
             self.interruption is HandlerInterruption.SHUTDOWN and self.handler.mode == "thread"
         )
-        return not only_told or self._knew()
+        return not only_notified or self._knew()
 
     def _knew(self) -> bool:
         return self.handler.mode == "async" or self.context.saw_the_request

@@ -296,9 +296,9 @@ class RunningAttempts:
                 self._insist(attempt)
         for waiting in self.ready.take_older_than(now - PATIENCE_S):
             self._end_unbegun(waiting, Released())
-        self._look_at_lingering()
+        self._check_lingering()
 
-    def _look_at_lingering(self) -> None:
+    def _check_lingering(self) -> None:
         """Say it once when handlers that do not stop have taken every slot, and once when one is free again."""
         held = self._threads.lingering + len(self._uncancellable)
         if (held >= self._concurrency) is self._no_slot_left:

@@ -27,9 +27,9 @@ class CancelWatch:
         self._running = running
         self._reports = reports
         self._loop = asyncio.get_running_loop()
-        self._looked_at = -PAUSE_S
+        self._checked_at = -PAUSE_S
         self._timer: asyncio.TimerHandle | None = None
-        self._look: asyncio.Task[None] | None = None
+        self._check: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] | None = None
 
     def begin(self, wakeups: Wakeups) -> None:
@@ -40,23 +40,23 @@ class CancelWatch:
             self._unsubscribe()
         if self._timer is not None:
             self._timer.cancel()
-        if self._look is not None:
-            self._look.cancel()
+        if self._check is not None:
+            self._check.cancel()
 
     def wake(self) -> None:
         """Look soon. What is announced while a look is under way is looked for by the next one."""
         if self._timer is None:
-            self._timer = self._loop.call_at(max(self._loop.time(), self._looked_at + PAUSE_S), self._begin_look)
+            self._timer = self._loop.call_at(max(self._loop.time(), self._checked_at + PAUSE_S), self._begin_check)
 
-    def _begin_look(self) -> None:
+    def _begin_check(self) -> None:
         self._timer = None
-        self._looked_at = self._loop.time()
-        if self._look is not None and not self._look.done():
+        self._checked_at = self._loop.time()
+        if self._check is not None and not self._check.done():
             self.wake()
         elif leases := self._running():
-            self._look = self._loop.create_task(self._look_at(leases))
+            self._check = self._loop.create_task(self._check_leases(leases))
 
-    async def _look_at(self, leases: Sequence[Lease]) -> None:
+    async def _check_leases(self, leases: Sequence[Lease]) -> None:
         try:
             replies = await self._claims.check_leases(leases)
         except EuterpeError:

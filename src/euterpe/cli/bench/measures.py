@@ -56,13 +56,13 @@ class BenchReport:
     remarks: tuple[str, ...]
 
 
-async def bench(url: str, plan: Plan, begin: Callable[[str], None], tell: Callable[[Figure], None]) -> BenchReport:
+async def bench(url: str, plan: Plan, begin: Callable[[str], None], on_figure: Callable[[Figure], None]) -> BenchReport:
     """Measure on the engine of `url`; `begin` hears in which place of its own, `tell` each figure as it comes."""
     figures: list[Figure] = []
 
     def found(key: str, title: str, value: float, unit: str, about: str = "") -> None:
         figures.append(Figure(key, title, value, unit, about))
-        tell(figures[-1])
+        on_figure(figures[-1])
 
     async with open_sandbox(url) as place:
         begin(place.name)

@@ -10,7 +10,7 @@ import click
 from euterpe.cli.bench.measures import BenchReport, Figure, Plan
 from euterpe.cli.bench.measures import bench as measure
 from euterpe.cli.commands.role import run_on_fast_loop
-from euterpe.cli.output import note, print_json, say
+from euterpe.cli.output import note, print_json, print_line
 from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.config import redact_url
 
@@ -46,8 +46,8 @@ def run(url: str, plan: Plan, *, as_json: bool) -> BenchReport:
     def begin(place: str) -> None:
         note(f"measuring in {place}, which is removed at the end")
 
-    def tell(figure: Figure) -> None:
-        note(line(figure)) if as_json else say(line(figure))
+    def show(figure: Figure) -> None:
+        note(line(figure)) if as_json else print_line(line(figure))
 
     async def main() -> None:
         task = asyncio.current_task()
@@ -55,7 +55,7 @@ def run(url: str, plan: Plan, *, as_json: bool) -> BenchReport:
         # A signal must not leave the schema behind. SIGINT too: Python leaves it ignored in a shell's background.
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        reports.append(await measure(url, plan, begin, tell))
+        reports.append(await measure(url, plan, begin, show))
 
     try:
         run_on_fast_loop(main())
@@ -67,8 +67,8 @@ def run(url: str, plan: Plan, *, as_json: bool) -> BenchReport:
 
 def line(figure: Figure) -> str:
     value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:,.2f}"
-    told = f"{figure.title.ljust(WIDTH)}  {value.rjust(9)} {figure.unit.ljust(6)}"
-    return (f"{told}  {figure.about}" if figure.about else told).rstrip()
+    text = f"{figure.title.ljust(WIDTH)}  {value.rjust(9)} {figure.unit.ljust(6)}"
+    return (f"{text}  {figure.about}" if figure.about else text).rstrip()
 
 
 def document(url: str, plan: Plan, report: BenchReport) -> dict[str, object]:

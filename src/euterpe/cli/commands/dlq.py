@@ -13,7 +13,7 @@ import msgspec
 from euterpe.backends.engines import Backend
 from euterpe.cli.commands.jobs import each_of, show_page
 from euterpe.cli.documents import job_with_attempts
-from euterpe.cli.output import confirm, note, print_json, say, shown_json
+from euterpe.cli.output import confirm, note, print_json, print_line, shown_json
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import DURATION, JOB_ID
 from euterpe.model.job import JobRow
@@ -196,4 +196,4 @@ def purge(session: CliSession, chosen: Which, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"purged": gone})
     else:
-        say(f"{len(gone)} dead letters purged")
+        print_line(f"{len(gone)} dead letters purged")

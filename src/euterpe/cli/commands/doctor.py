@@ -54,7 +54,7 @@ def _show(found: list[Finding], *, everything: bool) -> None:
         if finding.severity is Severity.OK and not everything:
             continue
         mark, colour = MARKS[finding.severity]
-        click.echo(f"{click.style(mark.ljust(WIDTH), fg=colour)}  {finding.check}: {printable(finding.says)}")
+        click.echo(f"{click.style(mark.ljust(WIDTH), fg=colour)}  {finding.check}: {printable(finding.message)}")
         if finding.next_step is not None:
             click.echo(f"{' ' * WIDTH}  next: {printable(finding.next_step)}")
     counts = [sum(finding.severity is severity for finding in found) for severity in order]

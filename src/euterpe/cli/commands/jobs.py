@@ -12,7 +12,7 @@ import msgspec
 from euterpe.backends.engines import Backend
 from euterpe.cli.commands.bulk.matching import act_on_matching, check_ids_or_query, query_options
 from euterpe.cli.documents import job_with_attempts
-from euterpe.cli.output import age, confirm, note, print_fields, print_json, print_table, say, span
+from euterpe.cli.output import age, confirm, note, print_fields, print_json, print_line, print_table, span
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID, PAIR
 from euterpe.model.bulk import Action
@@ -113,16 +113,16 @@ def show(session: CliSession, job_id: str, with_logs: bool, as_json: bool) -> No
     print_job(job)
     print_fields([("payload", _body(job))])
     if attempts:
-        say()
+        print_line()
         print_table(
             ("attempt", "outcome", "took", "worker", "error"),
             [(a.attempt, a.outcome or "running", _took(a), _short(a.worker_id), _message(a.error)) for a in attempts],
             flexible="error",
         )
         if stack := _stack(attempts[-1].error):
-            say()
+            print_line()
             for line in stack.splitlines():
-                say(line)
+                print_line(line)
     if logs is not None:
         _print_logs(attempts, logs)
 
@@ -130,11 +130,11 @@ def show(session: CliSession, job_id: str, with_logs: bool, as_json: bool) -> No
 def _print_logs(attempts: list[AttemptRow], logs: list[AttemptLog]) -> None:
     numbers = {attempt.claim_version: attempt.attempt for attempt in attempts}
     for log in logs:
-        say()
+        print_line()
         older = f" ({log.dropped:,} older lines are not kept)" if log.dropped else ""
-        say(f"log of attempt {numbers.get(log.claim_version, '?')}{older}")
+        print_line(f"log of attempt {numbers.get(log.claim_version, '?')}{older}")
         for line in log.lines:
-            say(f"{rfc3339(line.at)}  {line.level:<8} {line.logger}: {line.message}")
+            print_line(f"{rfc3339(line.at)}  {line.level:<8} {line.logger}: {line.message}")
     if not logs:
         note("nothing is kept of its log: no attempt that has ended logged anything, or worker.log_lines is 0")
 
@@ -168,8 +168,8 @@ def print_job(job: JobRow) -> None:
 
 
 def _moment(at_us: int | None) -> str | None:
-    told = rfc3339(at_us)
-    return None if told is None else f"{told[:19].replace('T', ' ')} UTC ({_distance(at_us or 0)})"
+    text = rfc3339(at_us)
+    return None if text is None else f"{text[:19].replace('T', ' ')} UTC ({_distance(at_us or 0)})"
 
 
 def _distance(at_us: int) -> str:
@@ -221,11 +221,11 @@ def _body(job: JobRow) -> str:
 @click.pass_obj
 def why(session: CliSession, job_id: str, as_json: bool) -> None:
     """Say in a sentence why a job waits, or what became of it."""
-    told = session.ask(lambda backend: backend.store.why(job_id))
+    explanation = session.ask(lambda backend: backend.store.why(job_id))
     if as_json:
-        print_json(msgspec.to_builtins(told))
+        print_json(msgspec.to_builtins(explanation))
     else:
-        say(told.sentence)
+        print_line(explanation.sentence)
 
 
 @jobs.command()
@@ -353,23 +353,23 @@ def each_of(
     """Do it to each job and tell each end; exit 1 when one of them was refused."""
 
     async def all_of_them(backend: Backend) -> list[dict[str, object]]:
-        told = []
+        documents = []
         for job_id in job_ids:
             try:
-                told.append(await act(backend, job_id))
+                documents.append(await act(backend, job_id))
             except EuterpeError as error:
-                told.append({"job_id": job_id, "error": str(error)})
-        return told
+                documents.append({"job_id": job_id, "error": str(error)})
+        return documents
 
-    told = session.ask(all_of_them)
+    documents = session.ask(all_of_them)
     if as_json:
-        print_json({"jobs": told})
-    for document in told if not as_json else []:
+        print_json({"jobs": documents})
+    for document in documents if not as_json else []:
         if "error" in document:
             note(f"euterpe: {document['error']}")
         else:
-            say(f"{document['job_id']}  {_came_of(document)}")
-    if any("error" in document for document in told):
+            print_line(f"{document['job_id']}  {_came_of(document)}")
+    if any("error" in document for document in documents):
         raise click.exceptions.Exit(1)
 
 
@@ -377,10 +377,10 @@ def _came_of(document: dict[str, object]) -> str:
     new_job_id = document.get("new_job_id")
     if document.get("replayed_before"):
         return f"replayed before, as job {new_job_id}"
-    asked = " (asked to stop)" if document.get("cancel_requested") else ""
+    stopping = " (asked to stop)" if document.get("cancel_requested") else ""
     behind = document.get("dependents")
     dependents = f", with {len(behind)} that depend on it" if isinstance(behind, list) and behind else ""
-    return f"{document['state']}{asked}" + (f"  as new job {new_job_id}" if new_job_id else "") + dependents
+    return f"{document['state']}{stopping}" + (f"  as new job {new_job_id}" if new_job_id else "") + dependents
 
 
 def _count(job_ids: Sequence[str]) -> str:

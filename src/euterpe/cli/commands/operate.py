@@ -9,7 +9,7 @@ import click
 from euterpe.backends.engines import Backend, connect
 from euterpe.cli.commands.jobs import print_jobs
 from euterpe.cli.documents import stats_document
-from euterpe.cli.output import note, print_json, print_table, say, span
+from euterpe.cli.output import note, print_json, print_line, print_table, span
 from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
 from euterpe.cli.values import NAMES
 from euterpe.config import redact_url
@@ -41,11 +41,11 @@ def stats(session: CliSession, as_json: bool) -> None:
     else:
         _print_counts(found)
     ended = ", ".join(f"{count} {state}" for state, count in found.per_minute.items() if count)
-    say(f"last minute: {ended or 'nothing ended'}")
+    print_line(f"last minute: {ended or 'nothing ended'}")
     waiting = ", ".join(f"{count} {state}" for state, count in sorted(found.outbox.items()) if count)
-    say(f"webhooks: {waiting or 'none waiting'}")
+    print_line(f"webhooks: {waiting or 'none waiting'}")
     for kind, name in paused:
-        say(f"paused: {kind} {name}  (euterpe resume --{kind} {name})")
+        print_line(f"paused: {kind} {name}  (euterpe resume --{kind} {name})")
 
 
 def _print_counts(found: StoreStats) -> None:
@@ -96,7 +96,7 @@ def pause(session: CliSession, queue: str | None, job_type: str | None) -> None:
     """Stop every worker from claiming a queue or a job type."""
     kind, name = _kind_and_name(queue, job_type)
     session.ask(lambda backend: backend.store.pause(kind, name), create=True)
-    say(f"paused {kind} {name}; what runs already goes on")
+    print_line(f"paused {kind} {name}; what runs already goes on")
 
 
 @click.command()
@@ -113,7 +113,7 @@ def resume(session: CliSession, queue: str | None, job_type: str | None) -> None
         backend.wakeups.announce([name] if kind == "queue" else session.config.worker.consume)
 
     session.ask(act)
-    say(f"resumed {kind} {name}")
+    print_line(f"resumed {kind} {name}")
 
 
 @click.command()
@@ -127,6 +127,6 @@ def migrate(session: CliSession, as_json: bool) -> None:
     if as_json:
         print_json({"applied": applied})
     elif applied:
-        say(f"{redact_url(session.url)}: applied {', '.join(applied)}")
+        print_line(f"{redact_url(session.url)}: applied {', '.join(applied)}")
     else:
-        say(f"{redact_url(session.url)}: up to date")
+        print_line(f"{redact_url(session.url)}: up to date")

@@ -11,7 +11,7 @@ import click
 from euterpe.backends.engines import Backend
 from euterpe.cli.apps import load_queue
 from euterpe.cli.commands.jobs import print_job
-from euterpe.cli.output import note, print_json, say
+from euterpe.cli.output import note, print_json, print_line
 from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
 from euterpe.cli.values import DURATION, INSTANT, JOB_ID, JSON, PAIR
 from euterpe.model.job import JobRow
@@ -97,7 +97,7 @@ def _show(handle: JobHandle[Any], job: JobRow | None, *, as_json: bool) -> None:
             }
         )
     else:
-        say(f"{'already submitted' if handle.replayed else 'submitted'}  {handle.id}  {handle.state}")
+        print_line(f"{'already submitted' if handle.replayed else 'submitted'}  {handle.id}  {handle.state}")
         note(f"next: euterpe status {handle.id}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from euterpe.cli.commands.role import run_on_fast_loop
-from euterpe.cli.output import note, print_json, say
+from euterpe.cli.output import note, print_json, print_line
 from euterpe.cli.session import json_option
 
 FAILED = 1
@@ -45,12 +45,12 @@ def transcode(files: tuple[Path, ...], presets: tuple[str, ...], out: Path, at_o
             return
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-        name, told = TextColumn("{task.description}"), TextColumn("{task.fields[told]}")
-        with Progress(name, BarColumn(), TaskProgressColumn(), told) as bars:
-            rows = {path.name: bars.add_task(path.name, total=100, told="") for path in files}
+        name, status = TextColumn("{task.description}"), TextColumn("{task.fields[status]}")
+        with Progress(name, BarColumn(), TaskProgressColumn(), status) as bars:
+            rows = {path.name: bars.add_task(path.name, total=100, status="") for path in files}
             documents.extend(
                 await transcode_files(
-                    batch, lambda name, percent, text: bars.update(rows[name], completed=percent, told=text)
+                    batch, lambda name, percent, text: bars.update(rows[name], completed=percent, status=text)
                 )
             )
 
@@ -62,15 +62,15 @@ def transcode(files: tuple[Path, ...], presets: tuple[str, ...], out: Path, at_o
         print_json({"files": documents})
     else:
         for document in documents:
-            _tell(document)
+            _print_outcome(document)
     if any(document["status"] != "succeeded" for document in documents):
         raise click.exceptions.Exit(FAILED)
 
 
-def _tell(document: dict[str, Any]) -> None:
+def _print_outcome(document: dict[str, Any]) -> None:
     if document["status"] != "succeeded":
         error = document["error"] or {}
         note(f"{document['source']}: {error.get('message', document['status'])} ({error.get('code', 'error')})")
         return
     for output in document["outputs"]:
-        say(f"{output['path']}  {output['size_bytes']:,} bytes  {output['sha256'][:12]}")
+        print_line(f"{output['path']}  {output['size_bytes']:,} bytes  {output['sha256'][:12]}")

@@ -61,7 +61,7 @@ class PlainStage:
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
-        self._told = (0, 0)
+        self._last_shown = (0, 0)
 
     def heading(self, text: str) -> None:
         click.echo(f"\n{text}")
@@ -86,8 +86,8 @@ class PlainStage:
     def transcode(self, attempt: int, percent: float, note: str) -> None:
         """A line for each step that is reached: a pipe needs no more."""
         reached = (attempt, int(percent) // PROGRESS_STEP)
-        if reached > self._told:
-            self._told = reached
+        if reached > self._last_shown:
+            self._last_shown = reached
             self.remark(f"attempt {attempt}: {percent:5.1f} %  {note}")
 
 
@@ -128,8 +128,8 @@ class LiveStage:
             )
 
     def transcode(self, attempt: int, percent: float, note: str) -> None:
-        told = f"{percent:.0f} %  {note}, attempt {attempt}"
-        self._progress.update(self._transcode, visible=True, completed=percent, note=told)
+        text = f"{percent:.0f} %  {note}, attempt {attempt}"
+        self._progress.update(self._transcode, visible=True, completed=percent, note=text)
 
 
 @contextmanager

@@ -18,23 +18,23 @@ PATIENCE_S: Final = 60.0
 RATE: Final = 8_000
 
 
-async def start_the_pipeline(play: Steps) -> Path | None:
+async def start_the_pipeline(steps: Steps) -> Path | None:
     """It starts while other things are shown. None where there is no ffmpeg."""
     if not has_ffmpeg():
         return None
-    root = play.processes.folder / "media"
+    root = steps.processes.folder / "media"
     _make_tone(root / "in/first.wav")
-    await play.processes.pipeline("pipeline", root)
+    await steps.processes.pipeline("pipeline", root)
     return root
 
 
-async def encode_a_folder(play: Steps, root: Path) -> Proof:
-    await _until_there(play, root / "encodes/first.mp3")
-    play.stage.remark("media/in/first.wav is media/encodes/first.mp3; a second file comes while it runs")
+async def encode_a_folder(steps: Steps, root: Path) -> Proof:
+    await _until_there(steps, root / "encodes/first.mp3")
+    steps.stage.remark("media/in/first.wav is media/encodes/first.mp3; a second file comes while it runs")
     _make_tone(root / "second.wav")
     (root / "in/album").mkdir()
     (root / "second.wav").rename(root / "in/album/second.wav")
-    await _until_there(play, root / "encodes/album/second.mp3")
+    await _until_there(steps, root / "encodes/album/second.mp3")
     return prove_encodes(root)
 
 
@@ -43,8 +43,8 @@ def prove_encodes(root: Path) -> Proof:
     wanted = {path.relative_to(root / "in").with_suffix(".mp3") for path in (root / "in").rglob("*.wav")}
     there = {path.relative_to(root / "encodes") for path in (root / "encodes").rglob("*") if path.is_file()}
     sound = [name for name in there & wanted if _is_mp3(root / "encodes" / name)]
-    says = f"a folder of {len(wanted)} files became a folder of {len(sound)} encodes, the late one too"
-    return Proof(len(wanted) > 1 and there == wanted and len(sound) == len(wanted), says)
+    claim = f"a folder of {len(wanted)} files became a folder of {len(sound)} encodes, the late one too"
+    return Proof(len(wanted) > 1 and there == wanted and len(sound) == len(wanted), claim)
 
 
 def _is_mp3(path: Path) -> bool:
@@ -63,10 +63,10 @@ def _make_tone(path: Path) -> None:
         file.writeframes(array.array("h", samples).tobytes())
 
 
-async def _until_there(play: Steps, path: Path) -> None:
+async def _until_there(steps: Steps, path: Path) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not path.exists():  # noqa: ASYNC240  # a look at one local name
-        if fallen := play.processes.fallen():
+        if fallen := steps.processes.fallen():
             raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
         if time.monotonic() > deadline:
             raise DemoFailed(f"gave up after {PATIENCE_S:.0f} s of waiting until {path.name} was there")

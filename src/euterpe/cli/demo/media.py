@@ -49,44 +49,44 @@ class Media:
     status: Document = field(default_factory=dict)
 
 
-async def transcode(play: Steps) -> Media | None:
+async def transcode(steps: Steps) -> Media | None:
     """None where there is no ffmpeg, or no rclone to be the object store."""
     rclone = find_rclone()
     if rclone is None or not has_ffmpeg():
         missing = "rclone" if rclone is None else "ffmpeg"
-        play.stage.remark(f"no {missing} here, so nothing is transcoded; `./run demo` in a checkout brings it along")
+        steps.stage.remark(f"no {missing} here, so nothing is transcoded; `./run demo` in a checkout brings it along")
         return None
-    assert play.api is not None
-    folder = play.processes.folder
+    assert steps.api is not None
+    folder = steps.processes.folder
     media = Media(
-        folder, ObjectStore(folder / "s3"), play.api, Receiver(), Receiver(lambda event: _renew(media, event))
+        folder, ObjectStore(folder / "s3"), steps.api, Receiver(), Receiver(lambda event: _renew(media, event))
     )
-    media.webhooks.secret = media.refreshes.secret = play.api.webhook_secret
+    media.webhooks.secret = media.refreshes.secret = steps.api.webhook_secret
     sound = folder / "noise.flac"
     await asyncio.to_thread(_make_sound, sound)
-    play.stage.remark(f"ffmpeg makes {SECONDS // 60} minutes of noise, to become an mp3, a wav and a waveform")
+    steps.stage.remark(f"ffmpeg makes {SECONDS // 60} minutes of noise, to become an mp3, a wav and a waveform")
     async with media.store.serving(rclone, folder / "rclone.log"):
         with media.webhooks.listening(), media.refreshes.listening():
             await asyncio.to_thread(media.store.put, SOURCE, sound)
-            play.stage.remark("it is put into a real S3: `rclone serve s3`, behind a gate that knows session tokens")
-            await _play(play, media)
+            steps.stage.remark("it is put into a real S3: `rclone serve s3`, behind a gate that knows session tokens")
+            await _play(steps, media)
     return media
 
 
-async def _play(play: Steps, media: Media) -> None:
-    victim = await play.processes.media_worker("media-a", media.api)
+async def _play(steps: Steps, media: Media) -> None:
+    victim = await steps.processes.media_worker("media-a", media.api)
     job_id = await asyncio.to_thread(_submit, media)
-    await _until(play, media, job_id, _is_in_the_middle)
+    await _until(steps, media, job_id, _is_in_the_middle)
     media.leaks += await asyncio.to_thread(secrets_found, media)
     victim.kill()
     await victim.process.wait()
     media.killed_at = _percent(await asyncio.to_thread(_status, media, job_id))
     media.store.expire()
-    play.stage.remark(f"media-a is gone (SIGKILL) at {media.killed_at:g} % of it, and the credentials have run out")
+    steps.stage.remark(f"media-a is gone (SIGKILL) at {media.killed_at:g} % of it, and the credentials have run out")
     media.store.expires_at_part = 2
-    await play.processes.media_worker("media-b", media.api)
-    play.stage.remark("media-b will be given fresh ones, which run out at the second part of its largest upload")
-    media.status = await _until(play, media, job_id, lambda seen: bool(seen["terminal"]))
+    await steps.processes.media_worker("media-b", media.api)
+    steps.stage.remark("media-b will be given fresh ones, which run out at the second part of its largest upload")
+    media.status = await _until(steps, media, job_id, lambda seen: bool(seen["terminal"]))
     async with asyncio.timeout(TRANSCODE_TIMEOUT_S):
         while not any(event.payload["job"]["terminal"] for event in media.webhooks.events):  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
@@ -141,14 +141,14 @@ def _status(media: Media, job_id: str) -> Document:
     return document
 
 
-async def _until(play: Steps, media: Media, job_id: str, condition: Callable[[Document], bool]) -> Document:
+async def _until(steps: Steps, media: Media, job_id: str, condition: Callable[[Document], bool]) -> Document:
     async with asyncio.timeout(TRANSCODE_TIMEOUT_S):
         while True:
             seen = await asyncio.to_thread(_status, media, job_id)
-            play.stage.transcode(seen["attempt_count"], _percent(seen), _words(seen))
+            steps.stage.transcode(seen["attempt_count"], _percent(seen), _words(seen))
             if condition(seen):
                 return seen
-            if fallen := play.processes.fallen():
+            if fallen := steps.processes.fallen():
                 raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
             if seen["terminal"]:
                 raise DemoFailed(f"the transcode ended {seen['status']} too soon: {seen['last_error']}")

@@ -23,14 +23,14 @@ def the_killed_encode_was_finished(media: Media) -> Proof:
 def refused_credentials_were_refreshed(media: Media) -> Proof:
     """The refresh receiver checked the signatures; only an advanced version lets a worker go on."""
     status, calls = media.status, media.refreshes
-    told = ", ".join(str(event.payload["reason"]) for event in calls.events)
+    reasons = ", ".join(str(event.payload["reason"]) for event in calls.events)
     return Proof(
         len(calls.events) == status["refresh_attempts"] == 2
         and not calls.refused
         and media.updates == [200, 200]
         and status["credential_version"] == 3,
         f"credentials ran out twice: the store refused {len(media.store.refused)} requests, {len(calls.events)} signed "
-        f"calls asked for fresh ones ({told}), credential_version went from 1 to {status['credential_version']}",
+        f"calls asked for fresh ones ({reasons}), credential_version went from 1 to {status['credential_version']}",
     )
 
 
@@ -60,11 +60,11 @@ def nothing_is_left(media: Media) -> Proof:
 
 
 def webhooks_were_signed(media: Media) -> Proof:
-    told = [str(event.payload["type"]).removeprefix("transcode.") for event in media.webhooks.events]
+    types = [str(event.payload["type"]).removeprefix("transcode.") for event in media.webhooks.events]
     sequence = [int(event.payload["sequence"]) for event in media.webhooks.events]
     return Proof(
-        sequence == sorted(sequence) and told[-1:] == ["succeeded"] and not media.webhooks.refused,
-        f"its webhooks came signed and in order: {', '.join(told)}",
+        sequence == sorted(sequence) and types[-1:] == ["succeeded"] and not media.webhooks.refused,
+        f"its webhooks came signed and in order: {', '.join(types)}",
     )
 
 

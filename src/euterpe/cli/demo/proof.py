@@ -10,4 +10,4 @@ class Proof:
     """A claim with the figures that bear it out, and whether they do."""
 
     holds: bool
-    says: str
+    claim: str

@@ -21,24 +21,24 @@ async def perform(folder: Path, url: str) -> bool:
     async with queue, AsyncExitStack() as inside:
         try:
             with open_stage() as stage:
-                play = Steps(processes, stage)
-                inside.enter_context(play.receiver.listening())
+                steps = Steps(processes, stage)
+                inside.enter_context(steps.receiver.listening())
                 for heading, step in STEPS:
                     if heading:
                         stage.heading(heading)
-                    await step(play)
-                music = await start_the_pipeline(play)
+                    await step(steps)
+                music = await start_the_pipeline(steps)
                 stage.heading("A sound is transcoded, its worker killed, its credentials let run out")
-                media = await transcode(play)
-                proofs = [prove(play) for prove in PROOFS]
+                media = await transcode(steps)
+                proofs = [prove(steps) for prove in PROOFS]
                 if media is not None:
                     proofs += [prove(media) for prove in MEDIA_PROOFS]
                 if music is not None:
                     stage.heading("A folder of music becomes a folder of encodes")
-                    proofs.append(await encode_a_folder(play, music))
+                    proofs.append(await encode_a_folder(steps, music))
                 stage.heading("What this run proved, read back from the database")
                 for proof in proofs:
-                    stage.proof(proof.says, holds=proof.holds)
+                    stage.proof(proof.claim, holds=proof.holds)
         finally:
             await processes.go_home()
     return all(proof.holds for proof in proofs)

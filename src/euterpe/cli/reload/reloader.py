@@ -80,7 +80,7 @@ class Reloader:
         """Until told to stop; the exit code of the last run."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._tell, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         watching = loop.create_task(self._watch())
         await asyncio.sleep(0)  # The watch begins before the first run: no change falls between the two.
         try:
@@ -140,7 +140,7 @@ class Reloader:
             note(f"euterpe: {', '.join(names[:3])}{more} changed; restarting")
             self._changed.set()
 
-    def _tell(self, number: int) -> None:
+    def _on_signal(self, number: int) -> None:
         """Pass the order on, unless a terminal has given its Ctrl-C to the child as well."""
         self._stopping.set()
         if self._child is not None and not (number == signal.SIGINT and sys.stdin.isatty()):

@@ -163,13 +163,13 @@ def _left_to_others(job: JobRow, failure: Failure, rng: Random) -> Settlement:
     except (TypeError, ValueError):
         claims = 1
     delay_us = min(FIRST_UNFIT_US * 2 ** min(claims - 1, 20), LONGEST_UNFIT_US) * rng.uniform(0.9, 1.1)
-    told = msgspec.structs.replace(failure, details={**(failure.details or {}), UNFIT_CLAIMS: str(claims)})
+    counted = msgspec.structs.replace(failure, details={**(failure.details or {}), UNFIT_CLAIMS: str(claims)})
     return Settlement(
         job.id,
         job.claim_version,
         State.RETRYING,
         "released",
-        error=_error_json(job, told, retryable=True),
+        error=_error_json(job, counted, retryable=True),
         delay_us=int(delay_us),
         refund=True,
     )

@@ -23,18 +23,18 @@ class Complaint(msgspec.Struct, frozen=True):
     """What is wrong, and what to do next."""
 
     severity: Severity
-    says: str
+    message: str
     next_step: str
 
 
-def warning(says: str, next_step: str) -> Complaint:
+def warning(message: str, next_step: str) -> Complaint:
     """It works, and will not for long, or not well."""
-    return Complaint(Severity.WARNING, says, next_step)
+    return Complaint(Severity.WARNING, message, next_step)
 
 
-def error(says: str, next_step: str) -> Complaint:
+def error(message: str, next_step: str) -> Complaint:
     """Jobs do not run, or are in danger."""
-    return Complaint(Severity.ERROR, says, next_step)
+    return Complaint(Severity.ERROR, message, next_step)
 
 
 class Check(msgspec.Struct, Generic[Facts], frozen=True):
@@ -51,7 +51,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     check: str
     severity: Severity
-    says: str
+    message: str
     next_step: str | None = None
 
 
@@ -61,7 +61,7 @@ def findings(checks: Sequence[Check[Facts]], facts: Facts) -> Iterator[Finding]:
         if complaint is None:
             yield Finding(check.name, Severity.OK, check.well)
         else:
-            yield Finding(check.name, complaint.severity, complaint.says, complaint.next_step)
+            yield Finding(check.name, complaint.severity, complaint.message, complaint.next_step)
 
 
 def worst(found: Sequence[Finding]) -> Severity:

@@ -106,11 +106,11 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(found: Situation) -> Explanation:
     """The first thing that is in the way, in the order in which a claim would meet it."""
     if found.state in TERMINAL:
-        return _say(found, Reason.ENDED, _end(found))
+        return _explanation(found, Reason.ENDED, _end(found))
     if found.state is State.RUNNING:
         return _running(found)
     if found.expires_at <= found.now:
-        return _say(
+        return _explanation(
             found,
             Reason.LIFETIME_OVER,
             f"Its lifetime ended {_at(found, found.expires_at)}; the next sweep moves it to the dead letters.",
@@ -125,14 +125,14 @@ def explain(found: Situation) -> Explanation:
 def _running(found: Situation) -> Explanation:
     until = found.lease_expires_at or found.now
     if until < found.now:
-        told = f"Its lease ran out {_at(found, until)}: worker {found.worker_id} does not renew it any more; "
-        return _say(found, Reason.LEASE_EXPIRED, told + "the next sweep takes the job back.")
+        text = f"Its lease ran out {_at(found, until)}: worker {found.worker_id} does not renew it any more; "
+        return _explanation(found, Reason.LEASE_EXPIRED, text + "the next sweep takes the job back.")
     attempt = f"attempt {found.attempt_count} of {found.max_attempts}"
     where = f"on worker {found.worker_id} since {_moment(found.started_at)}"
     if found.cancel_requested:
-        told = f"It was asked to stop and still runs, {attempt}, {where}."
-        return _say(found, Reason.CANCEL_REQUESTED, told)
-    return _say(found, Reason.RUNNING, f"It is running, {attempt}, {where}.")
+        text = f"It was asked to stop and still runs, {attempt}, {where}."
+        return _explanation(found, Reason.CANCEL_REQUESTED, text)
+    return _explanation(found, Reason.RUNNING, f"It is running, {attempt}, {where}.")
 
 
 def _pending(found: Situation) -> Explanation:
@@ -142,46 +142,46 @@ def _pending(found: Situation) -> Explanation:
         waits += f", among them {first.type} {first.job_id}, which is {first.state}"
         if found.pending_dependencies == 1:
             waits = f"It waits for {first.type} {first.job_id} to end, which is {first.state}"
-    return _say(found, Reason.DEPENDENCY, waits + ".", blocked_by=found.blockers)
+    return _explanation(found, Reason.DEPENDENCY, waits + ".", blocked_by=found.blockers)
 
 
 def _not_due(found: Situation) -> Explanation:
     if found.run_at <= found.now:
-        told = f"It was due {_at(found, found.run_at)}; the next sweep puts it into queue {found.queue!r}."
-        return _say(found, Reason.DUE, told)
+        text = f"It was due {_at(found, found.run_at)}; the next sweep puts it into queue {found.queue!r}."
+        return _explanation(found, Reason.DUE, text)
     if found.state is State.DELAYED:
-        told = f"It is delayed until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."
-        return _say(found, Reason.DELAYED, told, until=found.run_at)
+        text = f"It is delayed until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."
+        return _explanation(found, Reason.DELAYED, text, until=found.run_at)
     if found.error is not None and UNFIT_CLAIMS in (error := read_error(found.error)):
-        told = (
+        text = (
             f"The worker that claimed it last could not use its arguments ({error.get('message')}). It waits for a "
             f"worker whose handler fits, without a charge; the next claim is at {_moment(found.run_at)}, "
             f"in {_span(found.run_at - found.now)}."
         )
-        return _say(found, Reason.BACKOFF, told, until=found.run_at)
-    told = (
+        return _explanation(found, Reason.BACKOFF, text, until=found.run_at)
+    text = (
         f"Attempt {found.attempt_count} of {found.max_attempts} ended badly{_because(found)}; "
         f"the next one waits for its backoff until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."
     )
-    return _say(found, Reason.BACKOFF, told, until=found.run_at)
+    return _explanation(found, Reason.BACKOFF, text, until=found.run_at)
 
 
 def _scheduled(found: Situation) -> Explanation:
     if found.queue_paused:
-        told = f"Queue {found.queue!r} is paused; `euterpe resume --queue {found.queue}` lets workers claim from it."
-        return _say(found, Reason.QUEUE_PAUSED, told)
+        text = f"Queue {found.queue!r} is paused; `euterpe resume --queue {found.queue}` lets workers claim from it."
+        return _explanation(found, Reason.QUEUE_PAUSED, text)
     if found.type_paused:
-        told = f"Job type {found.type!r} is paused; `euterpe resume --type {found.type}` lets workers claim it."
-        return _say(found, Reason.TYPE_PAUSED, told)
+        text = f"Job type {found.type!r} is paused; `euterpe resume --type {found.type}` lets workers claim it."
+        return _explanation(found, Reason.TYPE_PAUSED, text)
     limit = found.concurrency_limit
     if found.concurrency_key is not None and limit is not None and found.blocker_count >= limit:
         return _key_is_full(found, limit)
     if found.parked and limit is None:
-        told = f"The rate of key {found.concurrency_key!r} is spent; the job starts when there is a token for it."
-        return _say(found, Reason.PARKED, told)
+        text = f"The rate of key {found.concurrency_key!r} is spent; the job starts when there is a token for it."
+        return _explanation(found, Reason.PARKED, text)
     if found.parked:
-        told = f"Concurrency key {found.concurrency_key!r} has a free slot; the next sweep lets the job be claimed."
-        return _say(found, Reason.PARKED, told)
+        text = f"Concurrency key {found.concurrency_key!r} has a free slot; the next sweep lets the job be claimed."
+        return _explanation(found, Reason.PARKED, text)
     if found.service is not None and not found.service.knowing:
         return _unserved(found, found.service)
     if found.service is not None and found.service.open_until is not None:
@@ -194,31 +194,31 @@ def _unserved(found: Situation, service: ClaimingWorkers) -> Explanation:
     app = f"whose app declares type {found.type!r}"
     start = f"`euterpe worker myapp:queue --queues {found.queue}`"
     if not service.alive:
-        told = f"No worker is alive: none was heard of in the last {_span(SILENCE_US)}. Start one {app}: {start}."
-        return _say(found, Reason.NO_WORKER, told, ahead=found.ahead)
+        text = f"No worker is alive: none was heard of in the last {_span(SILENCE_US)}. Start one {app}: {start}."
+        return _explanation(found, Reason.NO_WORKER, text, ahead=found.ahead)
     if not service.listening:
         alive = (
             "The one worker that is alive does not take"
             if service.alive == 1
             else (f"None of the {service.alive:,} workers that are alive takes")
         )
-        told = f"{alive} from queue {found.queue!r}. Start one that does, {app}: {start}."
-        return _say(found, Reason.NO_WORKER_ON_QUEUE, told, ahead=found.ahead)
+        text = f"{alive} from queue {found.queue!r}. Start one that does, {app}: {start}."
+        return _explanation(found, Reason.NO_WORKER_ON_QUEUE, text, ahead=found.ahead)
     takes = _count(service.listening, "worker") + (" takes" if service.listening == 1 else " take")
-    told = (
+    text = (
         f"{takes} from queue {found.queue!r}, and none knows type {found.type!r}. "
         f"Start one {app}, or import its module in the workers that are there."
     )
-    return _say(found, Reason.NO_WORKER_FOR_TYPE, told, ahead=found.ahead)
+    return _explanation(found, Reason.NO_WORKER_FOR_TYPE, text, ahead=found.ahead)
 
 
 def _breaker_open(found: Situation, until: int) -> Explanation:
-    told = (
+    text = (
         f"The circuit breaker of queue {found.queue!r} is open on every worker that could claim it, until "
         f"{_moment(until)}, in {_span(until - found.now)}: too many of its jobs failed. Then one job is tried; "
         "`euterpe failures list` tells what fails."
     )
-    return _say(found, Reason.BREAKER_OPEN, told, until=until, ahead=found.ahead)
+    return _explanation(found, Reason.BREAKER_OPEN, text, until=until, ahead=found.ahead)
 
 
 def _key_is_full(found: Situation, limit: int) -> Explanation:
@@ -226,23 +226,23 @@ def _key_is_full(found: Situation, limit: int) -> Explanation:
     more = found.blocker_count - len(found.blockers)
     if more > 0:
         names += f" and {_count(more, 'more')}"
-    told = f"Concurrency key {found.concurrency_key!r} lets {limit} run at once, and that many do: {names}."
-    return _say(found, Reason.CONCURRENCY_KEY, told, blocked_by=found.blockers)
+    text = f"Concurrency key {found.concurrency_key!r} lets {limit} run at once, and that many do: {names}."
+    return _explanation(found, Reason.CONCURRENCY_KEY, text, blocked_by=found.blockers)
 
 
 def _in_line(found: Situation) -> Explanation:
     if found.ahead > AHEAD_LIMIT:
-        told = f"More than {AHEAD_LIMIT:,} jobs are ahead of it in queue {found.queue!r}."
-        return _say(found, Reason.POSITION, told, ahead=found.ahead)
+        text = f"More than {AHEAD_LIMIT:,} jobs are ahead of it in queue {found.queue!r}."
+        return _explanation(found, Reason.POSITION, text, ahead=found.ahead)
     if found.ahead:
         verb = "is" if found.ahead == 1 else "are"
-        told = f"{_count(found.ahead, 'job')} {verb} ahead of it in queue {found.queue!r}."
-        return _say(found, Reason.POSITION, told, ahead=found.ahead)
-    told = (
+        text = f"{_count(found.ahead, 'job')} {verb} ahead of it in queue {found.queue!r}."
+        return _explanation(found, Reason.POSITION, text, ahead=found.ahead)
+    text = (
         f"It is next in queue {found.queue!r}: the first free worker that takes from this queue "
         f"and knows type {found.type!r} claims it."
     )
-    return _say(found, Reason.NEXT, told, ahead=0)
+    return _explanation(found, Reason.NEXT, text, ahead=0)
 
 
 def _end(found: Situation) -> str:
@@ -259,7 +259,7 @@ def _end(found: Situation) -> str:
             return f"It went to the dead letters {at}, after {attempts}{_because(found)}; a retry runs it as a new job."
 
 
-def _say(
+def _explanation(
     found: Situation,
     reason: Reason,
     sentence: str,
@@ -283,8 +283,8 @@ def _count(number: int, noun: str) -> str:
 
 
 def _moment(at_us: int | None) -> str:
-    told = rfc3339(at_us)
-    return "an unknown time" if told is None else told[:19].replace("T", " ") + " UTC"
+    text = rfc3339(at_us)
+    return "an unknown time" if text is None else text[:19].replace("T", " ") + " UTC"
 
 
 def _at(found: Situation, at_us: int | None) -> str:

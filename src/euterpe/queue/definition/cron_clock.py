@@ -22,7 +22,7 @@ log = logging.getLogger("euterpe.cron")
 
 LATE: Final = timedelta(minutes=1)
 """How late a tick may still be submitted: after a pause of the worker, or of the database."""
-LOOK: Final = timedelta(seconds=10)
+READ_INTERVAL: Final = timedelta(seconds=10)
 """How often a worker looks what operators made of its crons."""
 LONGEST_SLEEP_S: Final = 60.0
 TRY_AGAIN_S: Final = 1.0
@@ -94,18 +94,18 @@ async def keep_time(
 ) -> None:
     """Submit every tick from now on, and the missed ones where a cron asks for that. `store` has the crons as rows."""
     times = [CronTimes(cron, now()) for cron in crons]
-    look_at = now()
+    read_at = now()
     declared = False
     while True:
-        if store is not None and now() >= look_at:
-            look_at = now() + LOOK
+        if store is not None and now() >= read_at:
+            read_at = now() + READ_INTERVAL
             with suppress(EuterpeError):  # The next look finds the database again.
-                declared = await _look(store, times, now(), declared=declared)
+                declared = await _read_settings(store, times, now(), declared=declared)
         upcoming = [each.upcoming for each in times if not each.is_paused]
         wait_s = min([(tick - now()).total_seconds() for tick in upcoming], default=LONGEST_SLEEP_S)
         if wait_s > 0:
-            until_look_s = LONGEST_SLEEP_S if store is None else (look_at - now()).total_seconds()
-            await sleep(max(0.0, min(wait_s, until_look_s, LONGEST_SLEEP_S)))
+            until_read_s = LONGEST_SLEEP_S if store is None else (read_at - now()).total_seconds()
+            await sleep(max(0.0, min(wait_s, until_read_s, LONGEST_SLEEP_S)))
             continue
         for each in times:
             for tick in [] if each.is_paused else each.take_due(now()):
@@ -114,7 +114,7 @@ async def keep_time(
                         await store.ticked(each.cron.full_name, round(tick.timestamp() * 1e6))
 
 
-async def _look(store: CronStore, times: Sequence[CronTimes], now: datetime, *, declared: bool) -> bool:
+async def _read_settings(store: CronStore, times: Sequence[CronTimes], now: datetime, *, declared: bool) -> bool:
     if not declared:
         await store.declare([each.cron.as_declared() for each in times])
     rows = {row.name: row for row in await store.list()}

@@ -32,7 +32,7 @@ logger: Final = logging.getLogger("euterpe.api")
 class ReplySpec:
     """One possible answer of a route, for the document: a type, a tuple of alternatives, or None for plain text."""
 
-    says: str
+    description: str
     type: Any = None
     media_type: str = "application/json"
     example: Any = None
@@ -65,7 +65,7 @@ class Route(Generic[Input]):
     scope: Scope | None
     """None: open to everybody."""
     tag: str
-    says: str = ""
+    description: str = ""
     problems: Mapping[int, str] = field(default_factory=dict)
     """Refusals of this route's own, besides those that every route of its kind may answer."""
     example: Any = None

@@ -74,7 +74,7 @@ async def serve(
     )
     server = _Server(config)
     stop = stop or asyncio.Event()
-    stopping = asyncio.get_running_loop().create_task(_stop_when_told(stop, at_once, app, server))
+    stopping = asyncio.get_running_loop().create_task(_stop_when_asked(stop, at_once, app, server))
     started(listener.getsockname()[1])
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     try:
@@ -88,7 +88,7 @@ async def serve(
         listener.close()
 
 
-async def _stop_when_told(
+async def _stop_when_asked(
     stop: asyncio.Event, at_once: asyncio.Event | None, app: ControlPlane, server: uvicorn.Server
 ) -> None:
     await stop.wait()

@@ -24,8 +24,8 @@ class AdminRoutes:
         self._store = store
         self._wakeups = wakeups
 
-    async def workers(self, _: Request, asked: WorkersQuery) -> Answer:
-        found = await self._store.workers.list(asked.limit)
+    async def workers(self, _: Request, query: WorkersQuery) -> Answer:
+        found = await self._store.workers.list(query.limit)
         return Answer(200, msgspec.json.encode(WorkersDocument([*map(worker_document, found)])))
 
     async def paused(self, _: Request, __: NoInput) -> Answer:
@@ -74,8 +74,8 @@ def admin_routes(admin: AdminRoutes) -> list[AnyRoute]:
             {200: alive},
             Scope.ADMIN,
             tag,
-            says="Every worker that was heard of in the last minute: what it listens to, knows and runs, and its "
-            "circuit breakers that are not closed.",
+            description="Every worker that was heard of in the last minute: what it listens to, knows and runs, and "
+            "its circuit breakers that are not closed.",
         ),
         Route("GET", "/pauses", admin.paused, NoInput, "What is paused", {200: paused}, Scope.READ, tag),
         Route(
@@ -87,7 +87,7 @@ def admin_routes(admin: AdminRoutes) -> list[AnyRoute]:
             {200: paused},
             Scope.ADMIN,
             tag,
-            says="No worker claims from it until it is resumed. What runs already goes on.",
+            description="No worker claims from it until it is resumed. What runs already goes on.",
             example={"queue": "mail"},
         ),
         Route(
@@ -110,7 +110,8 @@ def admin_routes(admin: AdminRoutes) -> list[AnyRoute]:
             {200: purged},
             Scope.ADMIN,
             tag,
-            says="All or none. `GET /jobs?state=dead_letter` lists them; `POST /jobs/{job_id}/retry` replays one.",
+            description="All or none. `GET /jobs?state=dead_letter` lists them; "
+            "`POST /jobs/{job_id}/retry` replays one.",
             problems={409: "One of the jobs is no dead letter."},
             example={"job_ids": ["0198c5a1-7c1e-7d35-9a53-2f8b6f2f9b11"]},
         ),

@@ -40,7 +40,7 @@ def _read_routes(bulk: BulkRoutes) -> list[AnyRoute]:
             {200: ReplySpec("The cause that struck last first.", wire.FailuresDocument, example=e.FAILURES)},
             Scope.READ,
             _BULK,
-            says="A cause is the type of the job and its error without ids, numbers, quoted text and paths.",
+            description="A cause is the type of the job and its error without ids, numbers, quoted text and paths.",
         ),
     ]
 
@@ -57,8 +57,8 @@ def _operation_routes(bulk: BulkRoutes) -> list[AnyRoute]:
             {202: ReplySpec("Stored.", wire.OperationDocument, example=e.OPERATION, headers=("Location",))},
             Scope.SUBMIT,
             _BULK,
-            says="It is worked off in the background. Each job that matched at this moment is acted on once; what "
-            "comes or changes later does not join. With an idempotency key the same request is one operation.",
+            description="It is worked off in the background. Each job that matched at this moment is acted on once; "
+            "what comes or changes later does not join. With an idempotency key the same request is one operation.",
             example={"action": "retry", "q": "state:failed type:report.*"},
             request_headers=("Idempotency-Key",),
             problems={409: "The idempotency key was used for another request."},
@@ -93,7 +93,7 @@ def _operation_routes(bulk: BulkRoutes) -> list[AnyRoute]:
             {200: operation},
             Scope.SUBMIT,
             _BULK,
-            says="What was done stays done; no further job is acted on.",
+            description="What was done stays done; no further job is acted on.",
             example={},
             problems=_NO_OPERATION | {409: "It has acted on all its jobs."},
         ),

@@ -82,7 +82,7 @@ class Feed:
         self._live: dict[str, Change] = {}
         self._ended: dict[str, int] = {}
         self._since = 0
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._draining = False
 
     async def events(self, request: Request, _: NoInput) -> Stream:
@@ -91,10 +91,10 @@ class Feed:
         self._enter(listener)
         try:
             now = await self._now_us()
-            if self._looking is None:
+            if self._polling is None:
                 self._since = now - OVERLAP_US
-                looking = self._look_while_anybody_listens()
-                self._looking = asyncio.get_running_loop().create_task(looking, context=Context())
+                looking = self._poll_while_anybody_listens()
+                self._polling = asyncio.get_running_loop().create_task(looking, context=Context())
             await self._catch_up(listener, now if left_at is None else left_at)
         except BaseException:
             self._leave(listener)
@@ -118,9 +118,9 @@ class Feed:
 
     async def close(self) -> None:
         self.drain()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait([self._polling])
 
     async def _catch_up(self, listener: Listener, start: int) -> None:
         """Tell what changed since the listener left, and follow what of its requester's lives now."""
@@ -135,37 +135,37 @@ class Feed:
     async def _pour(self, listener: Listener, request: Request) -> AsyncIterator[bytes]:
         yield b"retry: 2000\n: listening\n\n"
         while not (listener.cut and listener.queue.empty()):
-            told = b": still here\n\n"
+            chunk = b": still here\n\n"
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_S):
                     change = await listener.queue.get()
                 if change is None:
                     return
-                told = event_of(change)
+                chunk = event_of(change)
             # By the clock and not by the silence: a busy stream has no heartbeats.
             if time.monotonic() - listener.checked_at >= HEARTBEAT_S:
                 if not await self._still_allowed(request):
                     return
                 listener.checked_at = time.monotonic()
-            yield told
+            yield chunk
 
     def _leave(self, listener: Listener) -> None:
         self._listeners.discard(listener)
-        heard = {other.requester_id for other in self._listeners}
-        self._live = {job_id: change for job_id, change in self._live.items() if change.requester_id in heard}
+        requesters = {other.requester_id for other in self._listeners}
+        self._live = {job_id: change for job_id, change in self._live.items() if change.requester_id in requesters}
 
-    async def _look_while_anybody_listens(self) -> None:
+    async def _poll_while_anybody_listens(self) -> None:
         try:
             while self._listeners:
                 await asyncio.sleep(CHANGES_POLL_S)
                 try:
-                    await self._look()
+                    await self._poll()
                 except EuterpeError:
                     log.warning("the event feed could not look for changes")
         finally:
-            self._looking = None
+            self._polling = None
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         requesters = sorted({listener.requester_id for listener in self._listeners})
         if not requesters:
             return

@@ -91,7 +91,7 @@ class JobRoutes:
 
     async def search(self, request: Request, query: JobQuery) -> Answer:
         name, _, value = (query.tag or "").partition(":")
-        asked = Search(
+        search = Search(
             requester_id=requester_asked_for(request, query),
             state=None if query.state is None else State(query.state),
             type=query.type,
@@ -101,8 +101,8 @@ class JobRoutes:
             limit=query.limit,
         )
         if query.q is not None:
-            asked = joined(parse_query(query.q, await self._store.now_us()), asked)
-        page = await self._store.search(asked)
+            search = joined(parse_query(query.q, await self._store.now_us()), search)
+        page = await self._store.search(search)
         return Answer(200, _page(page.jobs, page.cursor))
 
     async def attempts(self, request: Request, whose: RequesterScope) -> Answer:
@@ -115,8 +115,8 @@ class JobRoutes:
         return Answer(200, msgspec.json.encode(job_logs(job_id, logs)))
 
     async def why(self, request: Request, whose: RequesterScope) -> Answer:
-        told = await self._store.why(_job_id(request), requester_asked_for(request, whose))
-        return Answer(200, msgspec.json.encode(told))
+        explanation = await self._store.why(_job_id(request), requester_asked_for(request, whose))
+        return Answer(200, msgspec.json.encode(explanation))
 
     async def cancel(self, request: Request, body: CancelBody) -> Answer:
         job_id = _job_id(request)

@@ -136,7 +136,7 @@ class WorkerRoutes:
         ]
         if body.registration is not None:
             is_all = not (completions or failures or heartbeats or body.claim)
-            await self._presence.told(body.worker_id, body.registration, must=is_all)
+            await self._presence.register(body.worker_id, body.registration, must=is_all)
         replies = await self._replies([*completions, *failures])
         renewals = await self._renew_all(heartbeats)
         if heartbeats:
@@ -185,8 +185,8 @@ class WorkerRoutes:
         return reply.state
 
     async def _replies(self, reports: Sequence[TokenReport | None]) -> list[TokenReply]:
-        asked = [report for report in reports if report is not None]
-        replies = iter(await self._reports.ask_all(asked) if asked else ())
+        sent = [report for report in reports if report is not None]
+        replies = iter(await self._reports.ask_all(sent) if sent else ())
         return [REFUSED if report is None else next(replies) for report in reports]
 
     async def _renew_all(

@@ -24,11 +24,11 @@ async def deliver(config: Config, queue: Queue, metrics: Metrics, stop: Stop) ->
         config, queue.url, core.store.outbox, core.wakeups, secrets_of, settings, metrics
     ) as dispatcher:
         loop = asyncio.get_running_loop()
-        told = [loop.create_task(_stop_when(event, dispatcher)) for event in (stop.draining, stop.at_once)]
+        watchers = [loop.create_task(_stop_when(event, dispatcher)) for event in (stop.draining, stop.at_once)]
         try:
             await dispatcher.run()
         finally:
-            for task in told:
+            for task in watchers:
                 task.cancel()
 
 

@@ -39,10 +39,12 @@ async def produce(
     config: Config, queue: Queue, tree: Tree, make_job: Callable[[FoundFile], Submission], stop: asyncio.Event
 ) -> None:
     """Submit jobs for files until told to stop."""
-    said = config.producer
-    recipe = ",".join((*said.presets, said.output_prefix)) if said.presets else ""
+    options = config.producer
+    recipe = ",".join((*options.presets, options.output_prefix)) if options.presets else ""
     settings = ProducerSettings(
-        scan_interval_s=said.scan_interval_us / 1e6, settle_s=said.settle_us / 1e6, per_s=said.rate_limit_per_sec
+        scan_interval_s=options.scan_interval_us / 1e6,
+        settle_s=options.settle_us / 1e6,
+        per_s=options.rate_limit_per_sec,
     )
     async with _rate_of(config, queue) as rate:
         producer = Producer(tree, make_job, core_of(queue).store, settings, rate, recipe)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from euterpe.backends.diagnosis import DatabaseLook, redis_in_use
+from euterpe.backends.diagnosis import DatabaseProbe, redis_in_use
 from euterpe.backends.engines import connect, engine_url_of, redis_tuning_of, sqlite_path
 from euterpe.config import Config
 from euterpe.config.loading import LoadedConfig
@@ -55,18 +55,18 @@ async def examine(loaded: LoadedConfig, config_path: str | None) -> list[Finding
     try:
         found.append(Finding(REACHABLE, Severity.OK, "the database answers"))
         try:
-            look = DatabaseLook(backend.store)
+            probe = DatabaseProbe(backend.store)
         except Unsupported:
             return [*found, Finding("sql_database", Severity.OK, "there is none to look into from here")]
-        return found + await _database(look, url)
+        return found + await _database(probe, url)
     finally:
         await backend.store.close()
 
 
 def _configuration(loaded: LoadedConfig, config_path: str | None) -> Finding:
     if loaded.ignored:
-        says = f"a role that needs it will not start: {'; '.join(map(str, loaded.ignored))}"
-        return Finding(CONFIGURATION, Severity.ERROR, says, MEND_IT)
+        message = f"a role that needs it will not start: {'; '.join(map(str, loaded.ignored))}"
+        return Finding(CONFIGURATION, Severity.ERROR, message, MEND_IT)
     if loaded.file_missing:
         return Finding(CONFIGURATION, Severity.WARNING, f"there is no file {config_path}", "name another with --config")
     return Finding(CONFIGURATION, Severity.OK, "the configuration can be read")
@@ -86,25 +86,25 @@ async def _redis(config: Config) -> list[Finding]:
     return list(findings(redis.CHECKS, await redis_facts(address, redis_tuning_of(config), holds_jobs=holds_jobs)))
 
 
-async def _database(look: DatabaseLook, url: str) -> list[Finding]:
-    found = await _looked(database.CHECKS, look.database)
-    server = await _facts_or_none(look.postgres)
+async def _database(probe: DatabaseProbe, url: str) -> list[Finding]:
+    found = await _probed(database.CHECKS, probe.database)
+    server = await _facts_or_none(probe.postgres)
     if server is not None:
         found += findings(postgres.CHECKS, server)
-    file = await _facts_or_none(look.sqlite)
+    file = await _facts_or_none(probe.sqlite)
     if file is not None:
         found += findings(sqlite.CHECKS, with_file(file, Path(sqlite_path(url))))
-    found += await _looked(jobs.CHECKS, look.jobs)
-    found += await _looked(webhooks.CHECKS, look.outbox)
-    found += await _looked(accounts.CHECKS, lambda: _accounts(look, url))
+    found += await _probed(jobs.CHECKS, probe.jobs)
+    found += await _probed(webhooks.CHECKS, probe.outbox)
+    found += await _probed(accounts.CHECKS, lambda: _accounts(probe, url))
     return found
 
 
-async def _looked(checks: Sequence[Check[T]], gather: Callable[[], Awaitable[T]]) -> list[Finding]:
+async def _probed(checks: Sequence[Check[T]], gather: Callable[[], Awaitable[T]]) -> list[Finding]:
     try:
         return list(findings(checks, await gather()))
     except EuterpeError as refused:
-        return list(_not_looked_at(checks, refused))
+        return list(_not_probed(checks, refused))
 
 
 async def _facts_or_none(gather: Callable[[], Awaitable[T | None]]) -> T | None:
@@ -114,14 +114,14 @@ async def _facts_or_none(gather: Callable[[], Awaitable[T | None]]) -> T | None:
         return None
 
 
-def _not_looked_at(checks: Sequence[Check[T]], refused: EuterpeError) -> Iterator[Finding]:
+def _not_probed(checks: Sequence[Check[T]], refused: EuterpeError) -> Iterator[Finding]:
     for check in checks:
-        says = f"could not be looked at: {_first_line(refused)}"
-        yield Finding(check.name, Severity.WARNING, says, "mend what is told above first, then run the doctor again")
+        message = f"could not be looked at: {_first_line(refused)}"
+        yield Finding(check.name, Severity.WARNING, message, "mend what is told above first, then run the doctor again")
 
 
-async def _accounts(look: DatabaseLook, url: str) -> AccountFacts:
-    used = await look.keks_used()
+async def _accounts(probe: DatabaseProbe, url: str) -> AccountFacts:
+    used = await probe.keks_used()
     here: frozenset[str] | None = None
     plaintext = False
     try:
@@ -131,7 +131,7 @@ async def _accounts(look: DatabaseLook, url: str) -> AccountFacts:
     else:
         plaintext = isinstance(keys, PlaintextKeys)
         here = None if isinstance(keys, PlaintextKeys) else keys.kek_ids
-    return AccountFacts(expiring=await look.expiring_keys(), keks_used=used, keks_here=here, plaintext=plaintext)
+    return AccountFacts(expiring=await probe.expiring_keys(), keks_used=used, keks_here=here, plaintext=plaintext)
 
 
 def _first_line(error: Exception) -> str:

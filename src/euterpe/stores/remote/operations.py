@@ -82,7 +82,7 @@ class RemoteOperations:
     async def list(self, ordered_by: str | None = None, limit: int = 50) -> list[BulkOperation]:
         reply = await self._session.get("/operations", requester_params(ordered_by) | {"limit": str(limit)})
         documents = msgspec.json.decode(reply.body, type=dict[str, list[OperationReply]])["operations"]
-        return [_told(document) for document in documents]
+        return [_operation_of(document) for document in documents]
 
     async def cancel(self, operation_id: str, ordered_by: str | None = None) -> BulkOperation:
         path, about = _path(operation_id)
@@ -90,8 +90,8 @@ class RemoteOperations:
 
     async def failure_groups(self, requester_id: str | None, limit: int) -> FailureGroups:
         reply = await self._session.get("/failures", requester_params(requester_id) | {"limit": str(limit)})
-        told = msgspec.json.decode(reply.body, type=FailuresReply)
-        return FailureGroups([_group(document) for document in told.groups], told.more)
+        decoded = msgspec.json.decode(reply.body, type=FailuresReply)
+        return FailureGroups([_group(document) for document in decoded.groups], decoded.more)
 
 
 class FailuresReply(msgspec.Struct, frozen=True):
@@ -107,10 +107,10 @@ def _path(operation_id: str) -> tuple[str, Subject]:
 
 
 def _operation(body: bytes) -> BulkOperation:
-    return _told(msgspec.json.decode(body, type=OperationReply))
+    return _operation_of(msgspec.json.decode(body, type=OperationReply))
 
 
-def _told(reply: OperationReply) -> BulkOperation:
+def _operation_of(reply: OperationReply) -> BulkOperation:
     """Where it is in the history of jobs, and who ordered it, stays with the control plane."""
     fields = msgspec.structs.asdict(reply)
     del fields["operation_id"], fields["requester"]

@@ -268,11 +268,11 @@ class HttpStore(LimitedStore):
         jobs: list[JobRow] = []
         params = requester_params(query.requester_id) | criteria_of(query)
         while True:
-            asked = min(query.limit - len(jobs), PAGE_LIMIT)
-            params["limit"] = str(asked)
+            limit = min(query.limit - len(jobs), PAGE_LIMIT)
+            params["limit"] = str(limit)
             page = msgspec.json.decode((await self._session.get("/jobs", params)).body, type=JobPageReply)
             jobs += map(job_of, page.jobs)
-            looked_far_enough = query.scan_limit is not None and len(page.jobs) < asked
+            looked_far_enough = query.scan_limit is not None and len(page.jobs) < limit
             if page.cursor is None or len(jobs) >= query.limit or looked_far_enough:
                 return SearchPage(jobs, page.cursor)
             params["cursor"] = page.cursor

@@ -141,7 +141,7 @@ def transcode_routes(routes: TranscodeRoutes) -> list[AnyRoute]:
             {202: accepted},
             Scope.SUBMIT,
             TAG,
-            says="Enqueues only. With an Idempotency-Key the same request gets the same answer, byte for byte; "
+            description="Enqueues only. With an Idempotency-Key the same request gets the same answer, byte for byte; "
             "credentials and the queries of signed URLs may differ.",
             problems={409: "The idempotency key was used for another request."},
             example=wire.REQUEST,
@@ -168,7 +168,7 @@ def transcode_routes(routes: TranscodeRoutes) -> list[AnyRoute]:
             {200: updated},
             Scope.SUBMIT,
             TAG,
-            says="The whole set, for the same places. `If-Match` names the `credential_version` that was seen.",
+            description="The whole set, for the same places. `If-Match` names the `credential_version` that was seen.",
             problems={
                 404: no_job[404],
                 409: "The transcode has ended.",

@@ -15,33 +15,35 @@ INTERVAL_S: Final = 0.5
 
 _TEXT: Final = re.compile(r"(?:(?P<speed>[0-9.]+)x)?(?:, )?(?:(?P<eta>[0-9.]+) s left)?")
 
-Tell = Callable[[float, str], object]
+OnProgress = Callable[[float, str], object]
 
 
 class ProgressReporter:
     """Tells now and then; a stage never goes back."""
 
-    def __init__(self, tell: Tell, call_back: Tell | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tell = tell
+    def __init__(
+        self, on_progress: OnProgress, call_back: OnProgress | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._on_progress = on_progress
         self._call_back = call_back
         self._clock = clock
         self._next = 0.0
         self.percent = 0.0
 
     def encoding(self, progress: MediaProgress) -> None:
-        self._say("processing", progress.percent / 100, progress_text(progress.speed, progress.eta_seconds))
+        self._report("processing", progress.percent / 100, progress_text(progress.speed, progress.eta_seconds))
 
     def moved(self, stage: str, done: int, total: int | None) -> None:
         """Bytes of a transfer."""
-        self._say(stage, min(1.0, done / total) if total else 0.0, "")
+        self._report(stage, min(1.0, done / total) if total else 0.0, "")
 
-    def _say(self, stage: str, share: float, message: str) -> None:
+    def _report(self, stage: str, share: float, message: str) -> None:
         low, high = SHARES[stage]
         self.percent = max(self.percent, round(low + (high - low) * share, 1))
         now = self._clock()
         if now >= self._next:
             self._next = now + INTERVAL_S
-            self._tell(self.percent, message)
+            self._on_progress(self.percent, message)
             if self._call_back is not None:
                 self._call_back(self.percent, message)
 

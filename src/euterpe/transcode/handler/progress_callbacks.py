@@ -49,12 +49,12 @@ class ProgressCallbacks:
 
     async def _write(self, percent: float, message: str) -> None:
         try:
-            await self._engine.write(lambda: tell_progress(self._attempt, percent, message))
+            await self._engine.write(lambda: progress_callback(self._attempt, percent, message))
         except EuterpeError as error:
             log.warning("progress was not called back", extra={"error_code": type(error).__name__})
 
 
-def tell_progress(attempt: UploadAttempt, percent: float, message: str) -> Program[None]:
+def progress_callback(attempt: UploadAttempt, percent: float, message: str) -> Program[None]:
     rows = yield one(
         "transcode/note_progress",
         job_id=attempt.job_id,

@@ -183,9 +183,9 @@ def _inside(name: str, folder: str) -> str:
 def _pointing_into(master: EncodedFile, folder: str) -> EncodedFile:
     """The master playlist, with its variants in the folder of this attempt."""
     lines = master.path.read_text().splitlines()
-    told = [line if not line or line.startswith("#") else f"{folder}{line}" for line in lines]
+    rewritten = [line if not line or line.startswith("#") else f"{folder}{line}" for line in lines]
     path: Path = master.path.with_name(f"{PurePosixPath(master.name).stem}.published.m3u8")
-    path.write_text("\n".join(told) + "\n")
+    path.write_text("\n".join(rewritten) + "\n")
     return replace(master, path=path)
 
 

@@ -194,12 +194,12 @@ async def _loudness(prepared: Prepared, run: Run, path: Path, found: MediaInfo) 
     """What a limiter left over is heard in the output itself."""
     if prepared.measured is None:
         return None
-    correction, heard = prepared.correction, None
+    correction, measured = prepared.correction, None
     if correction is not None and correction.mode == "dynamic" and found.audio is not None:
-        heard = await listen(run, (), found.audio, prepared.output.id, source=path)
-        if missed(correction, heard):
+        measured = await listen(run, (), found.audio, prepared.output.id, source=path)
+        if missed(correction, measured):
             prepared.warnings.append("loudness_target_missed")
-    return report(prepared.measured, correction, heard)
+    return report(prepared.measured, correction, measured)
 
 
 async def described(path: Path, name: str, content_type: str) -> EncodedFile:

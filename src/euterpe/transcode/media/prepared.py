@@ -89,13 +89,13 @@ def _prepare(number: int, output: Output, info: MediaInfo) -> Prepared:
 
 def _ladder(output: HlsOutput, info: MediaInfo) -> tuple[tuple[str, ...], list[str]]:
     """Without rungs that are larger than the source, but for the smallest of them if nothing else shows the picture."""
-    asked = [variant.preset for variant in output.variants]
-    sound = [name for name in asked if name not in VIDEO_PRESETS and info.audio is not None]
-    video = [name for name in asked if name in VIDEO_PRESETS and info.video is not None]
+    presets = [variant.preset for variant in output.variants]
+    sound = [name for name in presets if name not in VIDEO_PRESETS and info.audio is not None]
+    video = [name for name in presets if name in VIDEO_PRESETS and info.video is not None]
     picture = [name for name in video if info.video is not None and not is_enlarged(info.video, VIDEO_PRESETS[name])]
     if video and not picture:
         picture = [min(video, key=lambda name: VIDEO_PRESETS[name].height)]
-    kept = tuple(name for name in asked if name in sound or name in picture)
+    kept = tuple(name for name in presets if name in sound or name in picture)
     if not kept:
         raise bad_output("no_variant", "the source has nothing that a variant asks for", output.id)
-    return kept, [f"variant_left_out:{name}" for name in asked if name not in kept]
+    return kept, [f"variant_left_out:{name}" for name in presets if name not in kept]

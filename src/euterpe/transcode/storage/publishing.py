@@ -13,7 +13,7 @@ from euterpe.transcode.storage.ports import Fence
 
 Condition = Mapping[str, str]
 Act = Callable[[Condition], Awaitable[str | None]]
-Look = Callable[[], Awaitable[str | None]]
+CurrentEtag = Callable[[], Awaitable[str | None]]
 """The entity tag of what is there now, or None."""
 
 FREE: Final[Condition] = {"if-none-match": "*"}
@@ -24,7 +24,9 @@ _KNOWS_NO_CONDITIONS: Final = frozenset({400, 501})
 _ETAG: Final = re.compile(rb"<ETag>([^<]{1,300})</ETag>")
 
 
-async def publish(act: Act, look: Look, fence: Fence, is_ours: Callable[[str], bool] | None = None) -> str | None:
+async def publish(
+    act: Act, current_etag: CurrentEtag, fence: Fence, is_ours: Callable[[str], bool] | None = None
+) -> str | None:
     """Do it while the claim is current, on the condition that nobody has published meanwhile; returns the entity tag.
 
     What is there already is replaced: it belongs to an older attempt, or to an older request for the same key.
@@ -42,7 +44,7 @@ async def publish(act: Act, look: Look, fence: Fence, is_ours: Callable[[str], b
             if not _is_conflict(error, condition):
                 raise
         try:
-            there = await look()
+            there = await current_etag()
         except StorageError as error:
             if error.is_transient:
                 raise

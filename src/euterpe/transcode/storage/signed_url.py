@@ -104,7 +104,7 @@ class PutUrlWriter:
                 lambda number: self._put(path, name, pieces.parts[0], content_type, condition, wait=number > 0)
             )
 
-        etag = await publish(act, self._cannot_look, fence)
+        etag = await publish(act, self._no_current_etag, fence)
         if progress is not None:
             progress(pieces.size)
         return Stored(place, pieces.size, pieces.sha256, etag)
@@ -152,7 +152,7 @@ class PutUrlWriter:
             renewed = True
 
     @staticmethod
-    async def _cannot_look() -> str | None:
+    async def _no_current_etag() -> str | None:
         raise StorageError("storage.refused", Category.PERMANENT, Stage.UPLOADING, "a signed URL to put shows nothing")
 
     def _http_of(self, url: str) -> StorageHttp:

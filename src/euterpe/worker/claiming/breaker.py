@@ -85,7 +85,7 @@ class QueueCircuit:
         circuit.state = observe(circuit.state, self._policy, self.counted_at_us, self.permit, succeeded, 0)
         circuit.state = observe(circuit.state, self._policy, now_us, self.permit, 0, failed)
         self.counted_at_us, self.next_slice_us = now_us, now_us + self._slice_us
-        self._look()
+        self._notice_change()
 
     def ask_for_probe(self, prober: QueueBreakers) -> bool:
         """Whether the asker may claim one job of this queue to see how it goes. One probe at a time, in the process."""
@@ -95,7 +95,7 @@ class QueueCircuit:
         if permit is None:
             return False
         self.permit, self.prober = permit, prober
-        self._look()
+        self._notice_change()
         return True
 
     def end_probe(self, outcome: Outcome | None, pause_us: int = 0) -> None:
@@ -107,9 +107,9 @@ class QueueCircuit:
             self.circuit.record(self.permit, failed=1)
         else:
             self.circuit.give_back(self.permit, pause_us)
-        self._look()
+        self._notice_change()
 
-    def _look(self) -> None:
+    def _notice_change(self) -> None:
         """Notice a change of state, and say so."""
         code = self.circuit.code
         closed = code is BreakerCode.CLOSED
@@ -161,7 +161,7 @@ class QueueBreakers:
         self._circuits = {queue: shared.of(queue) for queue in queues}
         self._only = next(iter(self._circuits.values())) if len(self._circuits) == 1 else None
         """The circuit of all jobs that come, where the worker has one queue."""
-        self._told: dict[str, BreakerCode] = {}
+        self._published: dict[str, BreakerCode] = {}
         self._seen = -1
         self._publish_states()
 
@@ -277,8 +277,8 @@ class QueueBreakers:
         self._seen = self._shared.changes
         for queue in self._circuits:
             code = self._shared.codes[queue]
-            if self._told.get(queue) is not code:
-                self._told[queue] = code
+            if self._published.get(queue) is not code:
+                self._published[queue] = code
                 self._telemetry.breaker_state(queue, code)
 
 

@@ -154,9 +154,9 @@ def _taken_from(state: object, handler: Handler) -> dict[str, object]:
 
 def _one(state: object, handler: Handler, name: str, kind: object) -> object:
     """The state itself where it is of the annotated type; else its attribute of the parameter's name."""
-    asked = f"{handler.type} asks for {name}"
+    problem = f"{handler.type} asks for {name}"
     if state is NO_STATE:
-        raise InvalidInput("lifespan", f"{asked}, but this queue has no lifespan; write one with @queue.lifespan")
+        raise InvalidInput("lifespan", f"{problem}, but this queue has no lifespan; write one with @queue.lifespan")
     origin = get_origin(kind) or kind
     expected = origin if isinstance(origin, type) and origin is not object else None
     if expected is not None and _is_a(state, expected):
@@ -165,12 +165,13 @@ def _one(state: object, handler: Handler, name: str, kind: object) -> object:
         shown = getattr(origin, "__name__", origin)
         raise InvalidInput(
             "lifespan",
-            f"{asked}, but the lifespan yields a {type(state).__name__}: no {shown}, and nothing of that name",
+            f"{problem}, but the lifespan yields a {type(state).__name__}: no {shown}, and nothing of that name",
         )
     value: object = getattr(state, name)
     if expected is not None and not _is_a(value, expected):
         raise InvalidInput(
-            "lifespan", f"{asked} as {expected.__name__}, but {name} of the lifespan's state is {type(value).__name__}"
+            "lifespan",
+            f"{problem} as {expected.__name__}, but {name} of the lifespan's state is {type(value).__name__}",
         )
     return value
 

@@ -205,7 +205,7 @@ class LoopHeartbeats:
 
     def begin(self) -> None:
         if not self.is_running:
-            heartbeats = renew_forever(self._claims, self._table, self._lease_ttl_us, self._hear)
+            heartbeats = renew_forever(self._claims, self._table, self._lease_ttl_us, self._on_changes)
             self._task = asyncio.get_running_loop().create_task(heartbeats)
 
     def end(self) -> asyncio.Task[None] | None:
@@ -215,7 +215,7 @@ class LoopHeartbeats:
             task.cancel()
         return task
 
-    def _hear(self, changes: LeaseChanges) -> bool:
+    def _on_changes(self, changes: LeaseChanges) -> bool:
         self._reports.pass_on(changes)
         return True
 

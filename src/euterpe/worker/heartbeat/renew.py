@@ -40,12 +40,12 @@ class LeaseChanges(msgspec.Struct, frozen=True, omit_defaults=True):
     trouble: str | None = None
 
 
-Hear = Callable[[LeaseChanges], bool]
+ReportChanges = Callable[[LeaseChanges], bool]
 """Told what is new; says whether it took it."""
 
 
 async def renew_forever(
-    claims: Claims, table: LeaseTable, lease_ttl_us: int, hear: Hear, worker_pid: int | None = None
+    claims: Claims, table: LeaseTable, lease_ttl_us: int, report: ReportChanges, worker_pid: int | None = None
 ) -> None:
     """Renew all of them whenever a third of the shortest lease is over."""
     reported: set[Name] = set()
@@ -62,18 +62,18 @@ async def renew_forever(
             try:
                 replies = await claims.heartbeat([entry.lease for entry in entries], lease_ttl_us)
             except Exception as error:  # noqa: BLE001  # whatever one beat meets, the next one must come
-                in_trouble = in_trouble or hear(LeaseChanges(trouble=type(error).__name__))
+                in_trouble = in_trouble or report(LeaseChanges(trouble=type(error).__name__))
             else:
                 in_trouble = False
                 renewed_at = now
                 lost = [_name(b.lease) for b in replies if not b.alive]
                 cancelled = [_name(b.lease) for b in replies if b.cancel_requested]
-                reported = _report_changes(lost, cancelled, reported, hear)
+                reported = _report_changes(lost, cancelled, reported, report)
         # The table is memory: looking often costs little, and finds a job with a short lease in time.
         await asyncio.sleep(min(TABLE_CHECK_S, interval_s / 2))
 
 
-def _report_changes(lost: list[Name], cancelled: list[Name], reported: set[Name], hear: Hear) -> set[Name]:
+def _report_changes(lost: list[Name], cancelled: list[Name], reported: set[Name], report: ReportChanges) -> set[Name]:
     """Tell what was not told before; returns what has been told of what still holds."""
     now_told = reported & {*lost, *cancelled}
     fresh = [(name, True) for name in lost if name not in reported]
@@ -83,7 +83,7 @@ def _report_changes(lost: list[Name], cancelled: list[Name], reported: set[Name]
         changes = LeaseChanges(
             [name for name, is_lost in part if is_lost], [name for name, is_lost in part if not is_lost]
         )
-        if hear(changes):
+        if report(changes):
             now_told |= {name for name, _ in part}
     return now_told
 
@@ -114,12 +114,12 @@ def state_by_proc(pid: int) -> str:
 def state_by_ps(pid: int) -> str:
     """macOS and the BSDs have no /proc; every Unix has ps."""
     try:
-        asked = subprocess.run(  # noqa: S603  # a command of ours and a number
+        result = subprocess.run(  # noqa: S603  # a command of ours and a number
             [*PS, str(pid)], capture_output=True, text=True, timeout=PS_PATIENCE_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return asked.stdout.strip()
+    return result.stdout.strip()
 
 
 def _name(lease: Lease) -> Name:

@@ -27,7 +27,7 @@ class Spawns:
         task = asyncio.get_running_loop().create_task(spawn)
         sent = sent or Sent(task)
         self._begun[task] = sent
-        task.add_done_callback(lambda done: _tell(done, answer))
+        task.add_done_callback(lambda done: _resolve(done, answer))
         return sent
 
     @property
@@ -50,7 +50,7 @@ class Spawns:
             task.cancel()
 
 
-def _tell(task: asyncio.Task[str], answer: concurrent.futures.Future[str] | None) -> None:
+def _resolve(task: asyncio.Task[str], answer: concurrent.futures.Future[str] | None) -> None:
     error = asyncio.CancelledError() if task.cancelled() else task.exception()
     if answer is None:
         return

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from euterpe.backends.engines import Backend
-from euterpe.cli.output import confirm, note, print_json, say
+from euterpe.cli.output import confirm, note, print_json, print_line
 from euterpe.cli.session import CliSession
 from euterpe.model.bulk import Action, BulkOperation, BulkOrder, JobCount, OperationState, operation_document
 from euterpe.model.errors import CommitUnknown
@@ -71,7 +71,7 @@ def act_on_matching(
     if not yes:
         again = action is not Action.CANCEL
         counted = session.ask(lambda backend: backend.store.operations.count(search, dependents=again))
-        confirm(f"{action.capitalize()} {count_text(counted)} that match {query}{told_dependents(counted)}?", yes=False)
+        confirm(f"{action.capitalize()} {count_text(counted)} that match {query}{dependents_text(counted)}?", yes=False)
 
     async def run(backend: Backend) -> BulkOperation:
         operation = await _ordered(backend, order)
@@ -85,7 +85,7 @@ def count_text(counted: JobCount) -> str:
     return number if counted.exact else f"more than {number}"
 
 
-def told_dependents(counted: JobCount) -> str:
+def dependents_text(counted: JobCount) -> str:
     """What is replayed beside those that match, as far as there is anything."""
     if not counted.dependents:
         return ""
@@ -156,7 +156,7 @@ def show_operation(operation: BulkOperation, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(operation_document(operation)))
     else:
-        say(f"{operation.id}  {operation_text(operation)}")
+        print_line(f"{operation.id}  {operation_text(operation)}")
         if operation.error is not None:
             note(f"euterpe: {operation.failed:,} could not be acted on; the last one: {operation.error}")
         if operation.state is OperationState.RUNNING:

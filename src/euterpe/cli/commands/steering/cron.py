@@ -9,7 +9,7 @@ import click
 
 from euterpe.backends.engines import Backend
 from euterpe.cli.apps import load_queue
-from euterpe.cli.output import note, print_json, print_table, say
+from euterpe.cli.output import note, print_json, print_line, print_table
 from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.cli.values import UTC_INSTANT
 from euterpe.model.cron import CronRow
@@ -50,7 +50,7 @@ def list_(session: CliSession, as_json: bool) -> None:
 def pause(session: CliSession, name: str) -> None:
     """Submit no more ticks of NAME."""
     _check(name, session.ask(lambda backend: backend.store.crons.pause(name)))
-    say(f"paused {name}; workers know within ten seconds")
+    print_line(f"paused {name}; workers know within ten seconds")
 
 
 @cron.command()
@@ -60,7 +60,7 @@ def pause(session: CliSession, name: str) -> None:
 def resume(session: CliSession, name: str) -> None:
     """Go on with NAME from now; the ticks of the pause are not made up for."""
     _check(name, session.ask(lambda backend: backend.store.crons.resume(name)))
-    say(f"resumed {name}; workers know within ten seconds")
+    print_line(f"resumed {name}; workers know within ten seconds")
 
 
 @cron.command()
@@ -79,7 +79,7 @@ def edit(session: CliSession, name: str, expression: str, tz: str | None) -> Non
         return await backend.store.crons.edit(name, expression, zone)
 
     _check(name, session.ask(act))
-    say(f"{name}: {expression}; workers know within ten seconds")
+    print_line(f"{name}: {expression}; workers know within ten seconds")
 
 
 @cron.command()
@@ -89,7 +89,7 @@ def edit(session: CliSession, name: str, expression: str, tz: str | None) -> Non
 def forget(session: CliSession, name: str) -> None:
     """Drop the row of a cron that no code declares any more."""
     _check(name, session.ask(lambda backend: backend.store.crons.forget(name)))
-    say(f"forgot {name}")
+    print_line(f"forgot {name}")
 
 
 @cron.command()
@@ -101,10 +101,10 @@ def run(name: str, app: str, since: datetime | None, until: datetime | None) -> 
     """Submit NAME now, or the ticks of a time: what was submitted before is not doubled."""
     submitted = asyncio.run(_run(load_queue(app), name, since, until))
     fresh = sum(not replayed for _, replayed in submitted)
-    say(f"{fresh} submitted, {len(submitted) - fresh} were there already")
+    print_line(f"{fresh} submitted, {len(submitted) - fresh} were there already")
     for job_id, replayed in submitted:
         if not replayed:
-            say(job_id)
+            print_line(job_id)
 
 
 async def _run(queue: Queue, name: str, since: datetime | None, until: datetime | None) -> list[tuple[str, bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from euterpe.backends.engines import Backend
-from euterpe.cli.output import note, print_json, print_table, say, span
+from euterpe.cli.output import note, print_json, print_line, print_table, span
 from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.model.rate import KeyRate, parse_rate
 from euterpe.model.submitting.submission import LOCAL_REQUESTER, check_limit_key
@@ -59,7 +59,7 @@ def set_(session: CliSession, key: str, rate: str, burst: int, requester: str) -
         await backend.store.rates.set(key, wanted, requester)
 
     session.ask(act, create=True)
-    say(f"{key}: {rate}, burst {burst}")
+    print_line(f"{key}: {rate}, burst {burst}")
 
 
 @rates.command("remove")
@@ -73,7 +73,7 @@ def remove(session: CliSession, key: str, requester: str) -> None:
     async def act(backend: Backend) -> bool:
         return await backend.store.rates.remove(key, requester)
 
-    say(f"{key}: no rate any more" if session.ask(act) else f"{key} had no rate")
+    print_line(f"{key}: no rate any more" if session.ask(act) else f"{key} had no rate")
 
 
 def _document(found: KeyRate) -> dict[str, object]:

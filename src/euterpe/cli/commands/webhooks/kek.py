@@ -10,7 +10,7 @@ from euterpe.backends.database import database_of
 from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import keyring_for
 from euterpe.cli.commands.webhooks.keys import secrets_of
-from euterpe.cli.output import note, print_json, print_table, say
+from euterpe.cli.output import note, print_json, print_line, print_table
 from euterpe.cli.session import CliSession, database_options, json_option, sql_only
 from euterpe.crypto import InvalidKeyring, Keyring
 from euterpe.transcode.credentials.keys import KmsAndKeyring, credential_keys
@@ -79,7 +79,7 @@ def status(session: CliSession, as_json: bool) -> None:
     )
     for row in rows:
         if not row["here"]:
-            say(f"{row['kek_id']} is missing: what it wraps cannot be opened until EUTERPE_KEKS holds it again")
+            print_line(f"{row['kek_id']} is missing: what it wraps cannot be opened until EUTERPE_KEKS holds it again")
 
 
 @kek.command()
@@ -111,6 +111,6 @@ def rewrap(session: CliSession, as_json: bool) -> None:
             }
         )
         return
-    say(f"{secrets} secrets rewrapped by {keyring.active_kek_id}")
+    print_line(f"{secrets} secrets rewrapped by {keyring.active_kek_id}")
     if credentials:
-        say(f"{credentials} storage credentials rewrapped by {keys.active_kek_id}")
+        print_line(f"{credentials} storage credentials rewrapped by {keys.active_kek_id}")

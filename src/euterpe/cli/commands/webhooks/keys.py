@@ -11,7 +11,7 @@ from euterpe.backends.accounts import api_keys, enrolment, webhook_secrets
 from euterpe.backends.engines import Backend
 from euterpe.backends.keychain import key_file_of, keyring_for
 from euterpe.cli.documents import key_document
-from euterpe.cli.output import confirm, note, print_json, print_table, say
+from euterpe.cli.output import confirm, note, print_json, print_line, print_table
 from euterpe.cli.session import CliSession, database_options, json_option, sql_only, yes_option
 from euterpe.cli.values import DURATION, NAMES
 from euterpe.crypto.keyring import KEKS_VARIABLE
@@ -62,9 +62,9 @@ def show_created(created: CreatedKey, *, as_json: bool) -> None:
     if as_json:
         print_json({"key": created.key, "webhook_secret": created.webhook_secret, **key_document(created.record)})
         return
-    say(f"key             {created.key}")
+    print_line(f"key             {created.key}")
     if created.webhook_secret is not None:
-        say(f"webhook secret  {created.webhook_secret}")
+        print_line(f"webhook secret  {created.webhook_secret}")
         note("Keep them now: they are not shown again.")
     else:
         note("Keep it now: it is not shown again. The requester's webhook secret stays as it is.")
@@ -130,7 +130,7 @@ def revoke(session: CliSession, prefix: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json(key_document(record))
     else:
-        say(f"{record.prefix}  revoked")
+        print_line(f"{record.prefix}  revoked")
 
 
 def _prefix(text: str) -> str:
@@ -192,7 +192,7 @@ def rotate_secret(session: CliSession, requester: str, grace: int | None, as_jso
     if as_json:
         print_json({"webhook_secret": secret, **secret_document(record, active=True)})
     else:
-        say(f"webhook secret  {secret}")
+        print_line(f"webhook secret  {secret}")
         note("Keep it now: it is not shown again.")
 
 
@@ -210,4 +210,4 @@ def retire(session: CliSession, secret_id: str, yes: bool, as_json: bool) -> Non
     if as_json:
         print_json(secret_document(record, active=False))
     else:
-        say(f"{record.id}  retired")
+        print_line(f"{record.id}  retired")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from euterpe.cli.documents import event_document
-from euterpe.cli.output import age, confirm, note, print_json, print_table, say
+from euterpe.cli.output import age, confirm, note, print_json, print_line, print_table
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
 from euterpe.cli.values import JOB_ID
 from euterpe.model.errors import JobNotFound
@@ -78,7 +78,7 @@ def redeliver(
         if as_json:
             print_json({"redelivered": count})
         else:
-            say(f"{count} events are sent again")
+            print_line(f"{count} events are sent again")
         return
     if requester is not None:
         raise click.UsageError("--requester goes with --all")
@@ -86,7 +86,7 @@ def redeliver(
     if as_json:
         print_json(event_document(event))
     else:
-        say(f"{event.id}  {event.state}")
+        print_line(f"{event.id}  {event.state}")
 
 
 async def redeliver_all(outbox_store: OutboxStore, requester: str | None) -> int:

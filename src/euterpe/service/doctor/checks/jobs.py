@@ -69,13 +69,13 @@ def circuit_breakers(facts: JobFacts) -> Complaint | None:
     names = {queue for worker in facts.alive for queue in worker.facts.breakers}
     if not names:
         return None
-    told_of = []
+    texts = []
     for queue in sorted(names):
         listening = [worker for worker in facts.alive if queue in worker.facts.queues]
         tripped = sum(queue in worker.facts.breakers for worker in listening)
-        told_of.append(f"{queue} (on {tripped} of {len(listening)} workers)")
+        texts.append(f"{queue} (on {tripped} of {len(listening)} workers)")
     return warning(
-        f"circuit breakers are open: too many jobs of {listed(told_of)} failed, and these queues are left alone",
+        f"circuit breakers are open: too many jobs of {listed(texts)} failed, and these queues are left alone",
         "`euterpe failures list` tells what fails; `euterpe workers list` which worker, and mend what its jobs need",
     )
 

@@ -62,8 +62,8 @@ def _known(order: BulkOrder) -> Program[BulkOperation | None]:
     if not rows:
         return None
     known = operation_from(rows[0])
-    asked = (order.action, order.force, order.query, order.search.requester_id)
-    if asked != (known.action, known.force, known.query, known.requester_id):
+    order_key = (order.action, order.force, order.query, order.search.requester_id)
+    if order_key != (known.action, known.force, known.query, known.requester_id):
         assert order.key is not None
         raise IdempotencyConflict(order.key, known.id, "operation")
     return known

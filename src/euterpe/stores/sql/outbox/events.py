@@ -18,11 +18,16 @@ def claim_events(
     worker_id: str, limit: int, lease_ttl_us: int, skip_origins: Sequence[str], requester_id: str | None = None
 ) -> Program[list[OutboxEvent]]:
     """Due events, oldest first; of each job only the first undelivered one, so that order holds."""
-    asked = {"worker_id": worker_id, "limit": limit, "lease_ttl_us": lease_ttl_us, "skip_origins": list(skip_origins)}
+    arguments = {
+        "worker_id": worker_id,
+        "limit": limit,
+        "lease_ttl_us": lease_ttl_us,
+        "skip_origins": list(skip_origins),
+    }
     if requester_id is None:
-        rows = yield one("claim_events", **asked)
+        rows = yield one("claim_events", **arguments)
     else:
-        rows = yield one("claim_events_of", requester_id=requester_id, **asked)
+        rows = yield one("claim_events_of", requester_id=requester_id, **arguments)
     return sorted((OutboxEvent(*row) for row in rows), key=lambda e: (e.run_at, e.created_at, e.sequence))
 
 

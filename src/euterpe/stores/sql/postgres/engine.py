@@ -154,7 +154,7 @@ class PostgresEngine:
                 try:
                     return await self.pump(connection, make())
                 except FAILURES as error:
-                    raise _told(connection, error) from error
+                    raise _translated(connection, error) from error
 
         return await self._persist(once, patience_s)
 
@@ -168,14 +168,14 @@ class PostgresEngine:
                 await connection.execute("COMMIT")
                 return answer
             except FAILURES as error:
-                raise _told(connection, error, committing=committing) from error
+                raise _translated(connection, error, committing=committing) from error
 
     async def _single(self, make: MakeProgram[T]) -> T:
         async with self._acquired() as connection:
             try:
                 return await self.pump(connection, make())
             except FAILURES as error:
-                raise _told(connection, error, committing=True) from error
+                raise _translated(connection, error, committing=True) from error
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Connection]:
@@ -258,8 +258,8 @@ class PostgresEngine:
             # Only at the ledger of today: the old one may be renamed by another process between two looks at it.
             async with self._begun(connection):
                 has_ledger = await connection.fetchval(HAS_LEDGER)
-                look = applied_by("euterpe_migrations")
-                applied = {row[0] for row in await connection.fetch(look)} if has_ledger else set()
+                statement = applied_by("euterpe_migrations")
+                applied = {row[0] for row in await connection.fetch(statement)} if has_ledger else set()
             return await self._migrate_on(connection) if missing(self.family, applied) else []
         except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
             raise no_rights("Postgres", message(error)) from error
@@ -310,7 +310,7 @@ async def _applied(connection: Connection) -> set[int] | None:
     return {row[0] for row in await connection.fetch(applied_by(ledger))}
 
 
-def _told(connection: Connection, error: BaseException, *, committing: bool = False) -> EuterpeError:
+def _translated(connection: Connection, error: BaseException, *, committing: bool = False) -> EuterpeError:
     """What the error means. A connection that is of no use is closed here: nothing that it says later may count."""
     if is_useless(error):
         connection.terminate()

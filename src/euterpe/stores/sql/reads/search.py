@@ -117,7 +117,7 @@ def _page(query: Search, stretch: ScanRange, correlation_id: str | None = None) 
 
 def criteria(query: Search, stretch: ScanRange, correlation_id: str | None = None) -> dict[str, object]:
     """What every statement that finds jobs by a query asks for."""
-    asked: dict[str, object] = {
+    values: dict[str, object] = {
         "states": ALL_STATES if query.state is None else [query.state],
         "before": stretch.before,
         "down_to": stretch.down_to,
@@ -133,7 +133,7 @@ def criteria(query: Search, stretch: ScanRange, correlation_id: str | None = Non
         "error": None if query.error is None else msgspec.json.encode(query.error).decode(),
         "tags": [_tag_text(tag) for tag in query.every_tag],
     }
-    return asked if query.fingerprint is None else asked | {"fingerprint": query.fingerprint}
+    return values if query.fingerprint is None else values | {"fingerprint": query.fingerprint}
 
 
 def _tag_text(tag: tuple[str, str]) -> str:

@@ -259,9 +259,9 @@ class GroupCommitEngine:
                 slot.session = library.connect(self.path)
         except Exception as error:  # noqa: BLE001  # whatever it was, `open` waits for an answer
             known = isinstance(error, library.failures)
-            _tell(started, library.explain(self.path, error, committing=False) if known else error)
+            _resolve(started, library.explain(self.path, error, committing=False) if known else error)
             return
-        _tell(started, None)
+        _resolve(started, None)
         while not isinstance(item := tickets.get(), StopTicket):
             group = [item]
             stop = self._gather(group, tickets)
@@ -362,7 +362,7 @@ def _ledger_of(session: Session) -> str | None:
     return OLD_LEDGER if has_our_columns and session.run(OLD_LEDGER_IS_OURS) else None
 
 
-def _tell(started: asyncio.Future[None], error: Exception | None) -> None:
+def _resolve(started: asyncio.Future[None], error: Exception | None) -> None:
     def resolve() -> None:
         if started.done():
             return

@@ -37,14 +37,16 @@ class Meter:
 
     def begin_pass(self, number: int, length_ms: int | None) -> PassMeter:
         self._done = sum(self._weights[:number])
-        self._say(self._done, None)
-        return PassMeter(lambda share, speed: self._say(self._done + share * self._weights[number], speed), length_ms)
+        self._report(self._done, None)
+        return PassMeter(
+            lambda share, speed: self._report(self._done + share * self._weights[number], speed), length_ms
+        )
 
     def finish(self) -> None:
         self._percent = 100.0
         self._report(MediaProgress(100.0, None, 0.0))
 
-    def _say(self, done: float, speed: float | None) -> None:
+    def _report(self, done: float, speed: float | None) -> None:
         share = min(1.0, done / self._total)
         self._percent = max(self._percent, min(MOST_BEFORE_THE_END, round(100 * share, 1)))
         spent = self._clock() - self._began
@@ -55,8 +57,8 @@ class Meter:
 class PassMeter:
     """Reads what `-progress` writes: lines of `key=value`, a block ends with `progress=`."""
 
-    def __init__(self, say: Callable[[float, float | None], None], length_ms: int | None) -> None:
-        self._say = say
+    def __init__(self, report: Callable[[float, float | None], None], length_ms: int | None) -> None:
+        self._report = report
         self._length_us = (length_ms or 0) * 1000
         self._rest = b""
         self._values: dict[str, str] = {}
@@ -84,7 +86,7 @@ class PassMeter:
             self._share = max(self._share, min(1.0, at_us / self._length_us))
         if ended:
             self._share = 1.0
-        self._say(self._share, speed_of(self._values.get("speed", "")))
+        self._report(self._share, speed_of(self._values.get("speed", "")))
         return moved
 
 

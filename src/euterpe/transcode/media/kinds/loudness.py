@@ -77,7 +77,7 @@ def read_measured(stderr: str) -> Measured | None:
     return Measured(values["I"], values["Peak"]) if len(values) == 2 else None
 
 
-def report(measured: Measured, correction: Correction | None, heard: Measured | None) -> LoudnessReport:
+def report(measured: Measured, correction: Correction | None, after: Measured | None) -> LoudnessReport:
     """One gain is arithmetic; what a limiter left over has to be measured."""
     if correction is None:
         return LoudnessReport(None if measured.silent else measured.lufs, None, None, "skipped")
@@ -85,10 +85,10 @@ def report(measured: Measured, correction: Correction | None, heard: Measured | 
         peak = round(measured.true_peak + correction.gain, 2)
         return LoudnessReport(measured.lufs, correction.target.target_lufs, peak, "linear")
     return LoudnessReport(
-        measured.lufs, heard.lufs if heard else None, heard.true_peak if heard else None, correction.mode
+        measured.lufs, after.lufs if after else None, after.true_peak if after else None, correction.mode
     )
 
 
-def missed(correction: Correction | None, heard: Measured | None) -> bool:
+def missed(correction: Correction | None, measured: Measured | None) -> bool:
     """The limiter took away more than a unit of loudness: the target is too high for this sound."""
-    return correction is not None and heard is not None and abs(heard.lufs - correction.target.target_lufs) > 1.0
+    return correction is not None and measured is not None and abs(measured.lufs - correction.target.target_lufs) > 1.0

@@ -26,15 +26,15 @@ async def measure(run: Run, outputs: Sequence[Prepared], meter: PassMeter) -> No
     assert audio is not None
     known: dict[tuple[str, ...], Measured] = {}
     for each in outputs:
-        heard = (*cutting_filters(each.span), *mixing_filters(_mixed_to(each.output, audio)))
-        if heard not in known:
-            known[heard] = await listen(run, heard, audio, each.output.id, meter=meter)
-        each.measured = known[heard]
+        filters = (*cutting_filters(each.span), *mixing_filters(_mixed_to(each.output, audio)))
+        if filters not in known:
+            known[filters] = await listen(run, filters, audio, each.output.id, meter=meter)
+        each.measured = known[filters]
         if each.measured.silent:
             each.warnings.append("loudness_skipped_silence")
         correction = each.correction
         if correction is not None and correction.mode == "dynamic":
-            limited = (*heard, *correction.filters(_rate(each.output, audio)))
+            limited = (*filters, *correction.filters(_rate(each.output, audio)))
             after = await listen(run, limited, audio, each.output.id)
             each.boost = min(MOST_BOOST_DB, max(0.0, correction.target.target_lufs - after.lufs))
 

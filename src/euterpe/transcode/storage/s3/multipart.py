@@ -16,7 +16,7 @@ from euterpe.model.failures.failure import Category
 from euterpe.transcode.storage.cleanup import LONGEST_S, Cleanup
 from euterpe.transcode.storage.errors import Stage, StorageError, is_error_document, late_failure
 from euterpe.transcode.storage.ports import Fence, OpenUpload, Progress, UploadAttempt, UploadLedger
-from euterpe.transcode.storage.publishing import Condition, Look, etag_in, publish
+from euterpe.transcode.storage.publishing import Condition, CurrentEtag, etag_in, publish
 from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3.client import S3Client
 from euterpe.transcode.storage.s3.parts import Cut, Part, stream
@@ -52,13 +52,18 @@ class MultipartUpload:
         self._cleanup = cleanup
         self._sent = 0
 
-    async def run(self, path: Path, pieces: Cut, look: Look, fence: Fence, progress: Progress | None) -> str | None:
+    async def run(
+        self, path: Path, pieces: Cut, current_etag: CurrentEtag, fence: Fence, progress: Progress | None
+    ) -> str | None:
         upload = await self._begun()
         try:
             etags = await self._send_all(upload, path, pieces.parts, progress)
             ours = expected_etag(etags)
             etag = await publish(
-                partial(self._complete, upload, etags, look, ours), look, fence, lambda there: there == ours
+                partial(self._complete, upload, etags, current_etag, ours),
+                current_etag,
+                fence,
+                lambda there: there == ours,
             )
         except StorageError as error:
             await self._aborted(upload)
@@ -149,7 +154,7 @@ class MultipartUpload:
         return await self._retries.run(act)
 
     async def _complete(
-        self, upload: OpenUpload, etags: Etags, look: Look, ours: str | None, condition: Condition
+        self, upload: OpenUpload, etags: Etags, current_etag: CurrentEtag, ours: str | None, condition: Condition
     ) -> str | None:
         document = _completion(etags)
 
@@ -163,7 +168,7 @@ class MultipartUpload:
                     body=document,
                 )
             except StorageError as error:
-                if number and error.store_code == "NoSuchUpload" and ours is not None and await look() == ours:
+                if number and error.store_code == "NoSuchUpload" and ours is not None and await current_etag() == ours:
                     return ours  # An earlier try did it, and its answer was lost.
                 raise
             if is_error_document(answer.body):

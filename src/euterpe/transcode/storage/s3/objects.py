@@ -107,7 +107,7 @@ class S3Writer:
         if size <= self._single_put_limit:
             pieces = await cut(path, max(size + 1, 1))
             act = partial(self._put_single, path, key, pieces, content_type)
-            etag = await publish(act, partial(self._look_at, key), fence)
+            etag = await publish(act, partial(self._current_etag, key), fence)
             if progress is not None:
                 progress(pieces.size)
         else:
@@ -116,7 +116,7 @@ class S3Writer:
         return Stored(key, pieces.size, pieces.sha256, etag)
 
     async def etag_at(self, key: str) -> str | None:
-        return await self._retries.run(lambda _: self._look_at(key))
+        return await self._retries.run(lambda _: self._current_etag(key))
 
     async def copy(self, key: str, name: str, *, etag: str, fence: Fence) -> str | None:
         into = self._key(name)
@@ -131,7 +131,7 @@ class S3Writer:
                 raise late_failure(self._client.place(into), answer.body)
             return etag_in(answer.body)
 
-        return await self._retries.run(lambda _: publish(act, partial(self._look_at, into), fence))
+        return await self._retries.run(lambda _: publish(act, partial(self._current_etag, into), fence))
 
     async def delete(self, name: str, *, etag: str | None = None, fence: Fence | None = None) -> None:
         key = self._key(name)
@@ -139,7 +139,7 @@ class S3Writer:
         if etag is not None:
             # Looked at as well, because many stores ignore a condition on a delete.
             with suppress(StorageError):
-                if await self._look_at(key) != etag:
+                if await self._current_etag(key) != etag:
                     return
             condition = {"if-match": etag}
         if fence is not None:
@@ -176,7 +176,7 @@ class S3Writer:
                 self._client, self._ledger, self._attempt, key, content_type, self._retries, self._cleanup
             )
             try:
-                return await upload.run(path, pieces, partial(self._look_at, key), fence, progress)
+                return await upload.run(path, pieces, partial(self._current_etag, key), fence, progress)
             except StorageError as error:
                 # AWS forgets an upload whose completion met another writer (409); it has to be sent again.
                 if is_last or error.code != UPLOAD_LOST:
@@ -202,7 +202,7 @@ class S3Writer:
 
         return await self._retries.run(act)
 
-    async def _look_at(self, key: str) -> str | None:
+    async def _current_etag(self, key: str) -> str | None:
         answer = await self._client.ask("HEAD", key, expect=frozenset({200, 404}), may_renew=False)
         return answer.etag if answer.status == 200 else None
 
