@@ -19,7 +19,7 @@ from django.db import connection, connections, transaction
 from euterpe.model.errors import InvalidInput, UnknownDependency
 from euterpe.model.submitting.batch import Unit, drafts_of, new_ids
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.caller import join, target_of
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
@@ -91,16 +91,16 @@ def errand(store: SqlStore, prefix: str) -> dict[str, Any]:
 def interrupted(store: SqlStore, at: int, orders: str, ours: list[str]) -> str:
     """What became of an atomic block that went on after a Ctrl-C inside its submit."""
     before = [count(table) for table in ours], count(orders)
-    home = home_of(store.engine)
+    target = target_of(store.engine)
     unit = mail(idempotency_key=f"interrupted {at}")
     try:
         with transaction.atomic():
             order(orders.removesuffix("orders"))
             joined = join(connection)
-            series = joined.calls(lambda: submit_joined(unit, store.engine.family), home)
+            series = joined.calls(lambda: submit_joined(unit, store.engine.family), target)
             joined.calls = lambda _make, _home: Interrupted(at, "after").calls(series)  # type: ignore[method-assign,assignment,return-value]
             with suppress(KeyboardInterrupt):
-                joined.run_sync(lambda: iter(()), home)  # type: ignore[arg-type,return-value]
+                joined.run_sync(lambda: iter(()), target)  # type: ignore[arg-type,return-value]
     except Exception:  # noqa: BLE001  # loud enough
         connection.close()
         return "loud" if before == ([count(table) for table in ours], count(orders)) else "half"

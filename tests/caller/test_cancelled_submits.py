@@ -11,7 +11,7 @@ import pytest
 
 from euterpe.model.submitting.batch import Receipt
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.caller import join, target_of
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.submitting.submit import submit_joined
 from tests.caller.callers import LIBSQL, POSTGRES, SQLITE
@@ -78,7 +78,7 @@ async def test_a_submit_cancelled_between_any_two_of_its_statements_leaves_nothi
         await begin_with_an_order(scene)
         cancelling = _CancelledBetween(scene, f"k{at}", at)
         cancelling.task = asyncio.ensure_future(
-            join(scene.caller.connection).run(cancelling.program, home_of(scene.store.engine))
+            join(scene.caller.connection).run(cancelling.program, target_of(scene.store.engine))
         )
         with suppress(asyncio.CancelledError):
             await cancelling.task
@@ -139,12 +139,12 @@ async def test_an_interrupt_at_any_call_leaves_nothing_or_the_commit_says_so(
         joined = join(scene.caller.connection)
         whole = joined.calls(
             lambda at=at: submit_joined(unit_of(idempotency_key=f"k{at}"), scene.store.engine.family),  # type: ignore[misc]
-            home_of(scene.store.engine),
+            target_of(scene.store.engine),
         )
         interrupted = Interrupted(at, when)
         joined.calls = lambda _make, _home, whole=whole, by=interrupted: by.calls(whole)  # type: ignore[method-assign,misc]
         with suppress(KeyboardInterrupt):
-            joined.run_sync(lambda: None, home_of(scene.store.engine))  # type: ignore[arg-type,return-value]
+            joined.run_sync(lambda: None, target_of(scene.store.engine))  # type: ignore[arg-type,return-value]
         committed = await commit_or_start_anew(scene)
         await all_or_nothing(scene, f"k{at}", committed=committed)
         if not interrupted.happened:
@@ -185,7 +185,7 @@ async def test_a_libsql_commit_after_a_failed_undo_raises_until_the_caller_rolls
         return []
 
     with pytest.raises(FileNotFoundError):
-        joined.run_sync(spoilt, home_of(scene.store.engine))
+        joined.run_sync(spoilt, target_of(scene.store.engine))
     for _ in range(2):
         with pytest.raises(ValueError, match="constraint failed"):
             await scene.caller.commit()

@@ -12,7 +12,7 @@ from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, JobNotFound, UnknownDependency
 from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of, new_ids
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.caller import join, target_of
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.submitting.submit import submit_joined
 from tests.caller.conftest import Scene
@@ -85,7 +85,7 @@ async def test_an_error_of_the_database_leaves_nothing_behind_and_the_callers_tr
     await scene.caller.begin()
     await scene.caller.order()
     with pytest.raises(Exception, match=r"(?i)check constraint"):
-        await join(scene.caller.connection).run(submit_and_fail, home_of(scene.store.engine))
+        await join(scene.caller.connection).run(submit_and_fail, target_of(scene.store.engine))
     await scene.caller.order()
     await scene.caller.commit()
     rows = await scene.rows()

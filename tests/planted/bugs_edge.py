@@ -152,7 +152,7 @@ EDGE_BUGS = (
     ),
     Bug(
         "what_was_said_before_the_question_is_the_answer",
-        (Edit("egress/http1.py", "        await self._hear_what_was_said_before()\n", ""),),
+        (Edit("egress/http1.py", "        await self._read_unasked_bytes()\n", ""),),
         "tests/webhook/test_unasked_bytes.py::test_an_answer_that_came_before_the_question_is_not_its_answer",
         "DID NOT RAISE",
     ),

@@ -60,8 +60,8 @@ TRANSCODE_SERVICE_BUGS = (
         (
             Edit(
                 "transcode/schema/request.py",
-                "    return list(by_place.values())",
-                "    return list(by_place.values())[:1]",
+                "    return list(by_pointer.values())",
+                "    return list(by_pointer.values())[:1]",
             ),
         ),
         f"{_TESTS}/test_http.py::test_every_problem_of_a_request_is_told_with_its_pointer",

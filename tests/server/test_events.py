@@ -153,7 +153,7 @@ async def test_a_listener_that_left_is_forgotten_and_the_looking_ends(plane: Pla
     async with listening(client):
         assert len(plane.app._feed._listeners) == 1
     async with asyncio.timeout(30):
-        while plane.app._feed._listeners or plane.app._feed._looking:  # noqa: ASYNC110  # the server notices by itself
+        while plane.app._feed._listeners or plane.app._feed._polling:  # noqa: ASYNC110  # the server notices by itself
             await asyncio.sleep(0.02)
     assert plane.app._feed._live == {}
 

@@ -8,7 +8,7 @@ from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.outcome import Success
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.worker.claiming.breaker import EMPTY_PAUSE_US, QueueBreakers, SharedCircuits
-from euterpe.worker.reporting.telemetry import Silent
+from euterpe.worker.reporting.telemetry import NoTelemetry
 
 POLICY = BreakerPolicy(min_samples=4, window_us=1_000_000, cooldown_us=300_000)
 ALL = ClaimRequest(worker_id="w", limit=10, queues=("mail", "default"))
@@ -22,7 +22,7 @@ class Process:
     def __init__(self) -> None:
         self.now_us = 0
         self.circuits = SharedCircuits(POLICY, lambda: self.now_us)
-        self.first, self.second = (QueueBreakers(self.circuits, ALL.queues, Silent()) for _ in range(2))
+        self.first, self.second = (QueueBreakers(self.circuits, ALL.queues, NoTelemetry()) for _ in range(2))
 
     def trip(self) -> None:
         self.circuits.of("mail").write_down(self.now_us, failed=4)

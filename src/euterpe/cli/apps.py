@@ -19,11 +19,11 @@ class AppFailed(EuterpeError):
     """The user's module was found and raised while it was imported."""
 
 
-def load_queue(place: str) -> Queue:
+def load_queue(reference: str) -> Queue:
     """The queue that `module:name` names. Bad usage says what would have fitted."""
-    module_name, colon, attribute = place.partition(":")
+    module_name, colon, attribute = reference.partition(":")
     if not colon or not module_name or not attribute:
-        raise click.UsageError(f"{place!r} names no queue; write module:name, as in myapp:queue")
+        raise click.UsageError(f"{reference!r} names no queue; write module:name, as in myapp:queue")
     module = _import(module_name)
     found: Any = module
     for part in attribute.split("."):
@@ -32,7 +32,7 @@ def load_queue(place: str) -> Queue:
         found = getattr(found, part)
     if not isinstance(found, Queue):
         kind = type(found).__name__
-        raise click.UsageError(f"{place} is a {kind} and not a euterpe.Queue{_suggestion(module, module_name)}")
+        raise click.UsageError(f"{reference} is a {kind} and not a euterpe.Queue{_suggestion(module, module_name)}")
     return found
 
 

@@ -34,7 +34,7 @@ def lines(started: Started, host: str, command: str) -> list[str]:
         f"  Metrics  {base}/metrics",
         "",
     ]
-    created, kept_in = started.welcome.created, started.welcome.kept_in
+    created, kept_in = started.first_key.created, started.first_key.kept_in
     if created is not None:
         output += [
             "Your API key and webhook secret, shown this once:",
@@ -94,7 +94,7 @@ def _transcoding(started: Started, base: str, bearer: str) -> list[str]:
 
 def _bearer(started: Started) -> str | None:
     """The header as it stands in a shell command: the key itself when it is new, else read from where it is kept."""
-    created, kept_in = started.welcome.created, started.welcome.kept_in
+    created, kept_in = started.first_key.created, started.first_key.kept_in
     if created is not None:
         return shlex.quote(f"Authorization: Bearer {created.key}")
     if kept_in is not None:

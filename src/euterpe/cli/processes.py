@@ -39,8 +39,8 @@ def run_several(session: CliSession, queue: Queue, tuning: Tuning, processes: in
         for number in range(1, processes + 1):
 
             def run(is_up: Callable[[], None], number: int = number) -> int:
-                place = folder / f"{number}-{os.getpid()}.sock"
-                metrics_socket = place if tuning.metrics_port else None
+                path = folder / f"{number}-{os.getpid()}.sock"
+                metrics_socket = path if tuning.metrics_port else None
                 return _guarded(
                     lambda: run_here(
                         session,

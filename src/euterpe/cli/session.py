@@ -84,7 +84,7 @@ class CliSession:
 
     @asynccontextmanager
     async def opened(self, *, create: bool = False) -> AsyncIterator[Backend]:
-        prepare_place(self.url, create=create)
+        prepare_folder(self.url, create=create)
         backend = connect(
             self.url, payload_limit=self.config.engine.max_payload_bytes, redis=redis_tuning_of(self.config)
         )
@@ -95,7 +95,7 @@ class CliSession:
             await backend.close()
 
 
-def prepare_place(url: str, *, create: bool) -> None:
+def prepare_folder(url: str, *, create: bool) -> None:
     """Room for whoever may create the database; a mere look must not leave an empty one behind."""
     if create:
         make_room(url)

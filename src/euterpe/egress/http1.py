@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: bytes) -> Head:
         """Send one whole request and wait for the head of its answer."""
-        await self._hear_what_was_said_before()
+        await self._read_unasked_bytes()
         transport = self._transport
         if self._asking or transport is None or transport.is_closing():
             raise EgressFailed(EgressFailure.DISCONNECTED, f"{self._host} closed the connection")
@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
             await self._progress()
         return self._head
 
-    async def _hear_what_was_said_before(self) -> None:
+    async def _read_unasked_bytes(self) -> None:
         """What has arrived and not been looked at was sent before we asked: it must not pass for the answer."""
         for _ in range(_LOOKS_BEFORE_ASKING):
             if self._asking or self._transport is None or not _has_something_to_read(self._transport):

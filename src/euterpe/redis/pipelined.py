@@ -208,11 +208,11 @@ class PipelinedRedis:
                     )
             except (OSError, TimeoutError) as error:
                 raise Disconnected(f"Error connecting to {host}:{port}. {type(error).__name__}: {error}") from error
-            await self._introduce(socket)
+            await self._handshake(socket)
             self._socket = socket
             return socket
 
-    async def _introduce(self, socket: _Socket) -> None:
+    async def _handshake(self, socket: _Socket) -> None:
         address = self._address
         steps: list[tuple[Word, ...]] = []
         if password := address.get("password"):

@@ -16,7 +16,7 @@ from euterpe.server.auth import Authenticator, Keys
 from euterpe.server.docs_page import docs_page
 from euterpe.server.http.asgi import AsgiScope, Receive, Send
 from euterpe.server.http.limits import Limits, RequestRate
-from euterpe.server.http.request_ids import request_id_of, telling
+from euterpe.server.http.request_ids import request_id_of, with_request_id
 from euterpe.server.http.router import AnyRoute, Router
 from euterpe.server.job_types import JobTypes
 from euterpe.server.long_poll import LongPoll
@@ -68,7 +68,7 @@ class ControlPlane:
         if scope["type"] == "http":
             request_id = request_id_of(scope)
             with logging_with(request_id=request_id):
-                await self._router.serve(scope, receive, telling(request_id, send))
+                await self._router.serve(scope, receive, with_request_id(request_id, send))
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:

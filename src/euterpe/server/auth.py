@@ -98,12 +98,12 @@ class Authenticator:
             raise _unauthorized()
         record = stored.record
         identity = Identity(record.requester_id, frozenset(record.scopes), record.prefix)
-        believed_s = self._ttl_s
+        cached_s = self._ttl_s
         if record.expires_at is not None:
-            believed_s = min(believed_s, (record.expires_at - stored.read_at) / 1_000_000)
+            cached_s = min(cached_s, (record.expires_at - stored.read_at) / 1_000_000)
         if len(self._verified) >= KEYS_REMEMBERED:
             self._verified.clear()
-        self._verified[digest] = (identity, asked_at + believed_s)
+        self._verified[digest] = (identity, asked_at + cached_s)
         return identity
 
 

@@ -254,15 +254,15 @@ class _Group:
             return 0
         finally:
             asked, self._claiming = self._claiming, frozenset()
-        self._deal(slots, asked, claims)
+        self._distribute(slots, asked, claims)
         return len(claims)
 
-    def _deal(self, slots: Sequence[Waiter], asked: frozenset[Waiter], claims: Sequence[Claim]) -> None:
-        dealt: dict[Waiter, list[Claim]] = {}
+    def _distribute(self, slots: Sequence[Waiter], asked: frozenset[Waiter], claims: Sequence[Claim]) -> None:
+        shares: dict[Waiter, list[Claim]] = {}
         for waiter, claim in zip(slots, claims, strict=False):
-            dealt.setdefault(waiter, []).append(claim)
+            shares.setdefault(waiter, []).append(claim)
         unwanted: list[Claim] = []
-        for waiter, own in dealt.items():
+        for waiter, own in shares.items():
             if not waiter.answer(own):
                 unwanted += own
         self._coordinator.give_back(unwanted)

@@ -33,7 +33,7 @@ class FirstKey:
     """Of that key, if it is still good."""
 
 
-async def welcome(url: str, store: Store, environ: Mapping[str, str]) -> FirstKey:
+async def ensure_first_key(url: str, store: Store, environ: Mapping[str, str]) -> FirstKey:
     """A first key for a database file that has none. A server's keys are its operator's: `euterpe keys create`."""
     if urlsplit(url).scheme != "sqlite":
         return FirstKey()

@@ -108,12 +108,12 @@ class Health:
         return 404, "text/plain", b"/healthz, /readyz and /metrics are here\n"
 
     async def _readiness(self) -> Answer:
-        checks = {"store": await self._check(), "worker": "draining" if self._draining.is_set() else "ok"}
+        checks = {"store": await self._store_health(), "worker": "draining" if self._draining.is_set() else "ok"}
         failing = [name for name, outcome in checks.items() if outcome != "ok"]
         body = {"status": "unavailable" if failing else "ready", "checks": checks, "failing": failing}
         return 503 if failing else 200, "application/json", msgspec.json.encode(body)
 
-    async def _check(self) -> str:
+    async def _store_health(self) -> str:
         try:
             async with asyncio.timeout(CHECK_PATIENCE_S):
                 await self._check()

@@ -36,7 +36,7 @@ from euterpe.queue.run import ServiceOptions
 from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions
 from euterpe.queue.worker import Worker, WorkerOptions
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
-from euterpe.service.bootstrap import FirstKey, welcome
+from euterpe.service.bootstrap import FirstKey, ensure_first_key
 from euterpe.service.components.outbox import deliver
 from euterpe.service.components.producing import files_are_produced, job_maker, produce, tree_of
 from euterpe.service.components.sampling import sample_forever
@@ -105,7 +105,7 @@ class Started:
     role: Role
     url: str
     port: int | None
-    welcome: FirstKey
+    first_key: FirstKey
     types: tuple[str, ...]
     """The job types that this process runs."""
     sample: str | None = None
@@ -191,12 +191,12 @@ class System:
     async def start(self, *, transcodes: bool) -> Started:
         role = self._role
         media = await self._start_transcoding() if transcodes and (role.serves or role.works) else None
-        greeting, port, link = await self._start_listening(media)
+        first_key, port, link = await self._start_listening(media)
         self._start_work()
         self._start_helpers()
         types = self._core.handlers.types if role.works else ()
         sample = await media.make_sample() if media is not None and role.serves and role.works else None
-        return Started(role, self._queue.url, port, greeting, types, sample, link)
+        return Started(role, self._queue.url, port, first_key, types, sample, link)
 
     async def _start_transcoding(self) -> TranscodingPart | None:
         media = await self._stack.enter_async_context(
@@ -212,10 +212,10 @@ class System:
         if self._role.serves:
             from euterpe.service.components.api import ApiPart  # A worker does without its packages.
 
-            greeting = await welcome(self._core.backend_url, self._core.store, os.environ)
+            first_key = await ensure_first_key(self._core.backend_url, self._core.store, os.environ)
             api = ApiPart(config, self._queue, metrics, self._trace, stop, tuning.grace_us / 1e6)
-            port, link = await api.start(self.parts, media, greeting)
-            return greeting, port, link
+            port, link = await api.start(self.parts, media, first_key)
+            return first_key, port, link
         if tuning.metrics_socket is not None:
             health = Health(metrics.render, self._core.store.ping, stop.draining, AllowedHosts("localhost", ()))
             await self._stack.enter_async_context(health.listening_at(tuning.metrics_socket))

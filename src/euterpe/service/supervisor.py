@@ -52,7 +52,7 @@ class Supervisor:
     """Keeps a child in every place until it is told to stop."""
 
     def __init__(self) -> None:
-        self._places: list[ProcessSlot] = []
+        self._slots: list[ProcessSlot] = []
         self._stop_signals = 0
         self._passed_on = 0
         self._code = 0
@@ -61,7 +61,7 @@ class Supervisor:
         os.set_blocking(self._wake_write, False)
 
     def add(self, run: RunChild) -> None:
-        self._places.append(ProcessSlot(len(self._places) + 1, run))
+        self._slots.append(ProcessSlot(len(self._slots) + 1, run))
 
     def run(self) -> int:
         """Until all have ended after an order to stop, or one could not start at all; returns the exit code."""
@@ -73,7 +73,7 @@ class Supervisor:
             while True:
                 self._reap()
                 self._pass_on()
-                if self._stop_signals and all(place.pid is None for place in self._places):
+                if self._stop_signals and all(slot.pid is None for slot in self._slots):
                     return self._code
                 self._start_due()
                 self._wait()
@@ -89,45 +89,45 @@ class Supervisor:
         """Each order once to each child: the second one makes them give back what still runs."""
         while self._passed_on < min(self._stop_signals, 2):
             self._passed_on += 1
-            for place in self._places:
-                place.start_at = None
-                if place.pid is not None:
+            for slot in self._slots:
+                slot.start_at = None
+                if slot.pid is not None:
                     with suppress(ProcessLookupError):
-                        os.kill(place.pid, signal.SIGTERM)
+                        os.kill(slot.pid, signal.SIGTERM)
 
     def _wait(self) -> None:
-        due = [place.start_at for place in self._places if place.start_at is not None]
+        due = [slot.start_at for slot in self._slots if slot.start_at is not None]
         left_s = max(0.0, min(due) - time.monotonic()) if due else None
-        pipes = [place.up for place in self._places if place.up >= 0]
+        pipes = [slot.up for slot in self._slots if slot.up >= 0]
         readable, _, _ = select.select([self._wake_read, *pipes], [], [], left_s)
-        for place in self._places:
-            if place.up in readable:
-                place.was_up = place.was_up or os.read(place.up, 1) != b""
-                os.close(place.up)
-                place.up = -1
+        for slot in self._slots:
+            if slot.up in readable:
+                slot.was_up = slot.was_up or os.read(slot.up, 1) != b""
+                os.close(slot.up)
+                slot.up = -1
         if self._wake_read in readable:
             os.read(self._wake_read, 4096)
 
     # --- children -------------------------------------------------------------------------------------
 
     def _start_due(self) -> None:
-        for place in self._places:
-            if place.start_at is not None and time.monotonic() >= place.start_at:
-                self._fork(place)
+        for slot in self._slots:
+            if slot.start_at is not None and time.monotonic() >= slot.start_at:
+                self._fork(slot)
 
-    def _fork(self, place: ProcessSlot) -> None:
+    def _fork(self, slot: ProcessSlot) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         reads, writes = os.pipe()
-        place.start_at, place.started = None, time.monotonic()
+        slot.start_at, slot.started = None, time.monotonic()
         pid = os.fork()
         if pid == 0:
             os.close(reads)
-            self._become_child(place, writes)
+            self._become_child(slot, writes)
         os.close(writes)
-        place.pid, place.up = pid, reads
+        slot.pid, slot.up = pid, reads
 
-    def _become_child(self, place: ProcessSlot, up: int) -> NoReturn:
+    def _become_child(self, slot: ProcessSlot, up: int) -> NoReturn:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -141,7 +141,7 @@ class Supervisor:
                 with suppress(OSError):
                     os.write(up, b"1")
 
-            code = place.run(is_up)
+            code = slot.run(is_up)
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -159,29 +159,29 @@ class Supervisor:
                 return
             if pid == 0:
                 return
-            for place in self._places:
-                if place.pid == pid:
-                    place.pid = None
-                    self._ended(place, os.waitstatus_to_exitcode(status))
+            for slot in self._slots:
+                if slot.pid == pid:
+                    slot.pid = None
+                    self._ended(slot, os.waitstatus_to_exitcode(status))
 
-    def _ended(self, place: ProcessSlot, code: int) -> None:
-        if place.up >= 0:
-            place.was_up = place.was_up or os.read(place.up, 1) != b""
-            os.close(place.up)
-            place.up = -1
+    def _ended(self, slot: ProcessSlot, code: int) -> None:
+        if slot.up >= 0:
+            slot.was_up = slot.was_up or os.read(slot.up, 1) != b""
+            os.close(slot.up)
+            slot.up = -1
         if self._stop_signals:
             self._code = self._code or max(code, 0)
             return
-        if not place.was_up and code > 0:
+        if not slot.was_up and code > 0:
             # It said why. What cannot start here would not start a second time either.
             self._code = code
             self._stop_signals = 1
             return
-        short = time.monotonic() - place.started < SHORT_LIFE_S
-        place.failures = place.failures + 1 if code and short else 0
-        pause_s = 0.0 if not place.failures else min(PAUSES_S[0] * 2 ** (place.failures - 1), PAUSES_S[1])
-        place.start_at = time.monotonic() + pause_s
+        short = time.monotonic() - slot.started < SHORT_LIFE_S
+        slot.failures = slot.failures + 1 if code and short else 0
+        pause_s = 0.0 if not slot.failures else min(PAUSES_S[0] * 2 ** (slot.failures - 1), PAUSES_S[1])
+        slot.start_at = time.monotonic() + pause_s
         if code:
-            log.error("process %d ended with code %d and is started again in %.1f s", place.number, code, pause_s)
+            log.error("process %d ended with code %d and is started again in %.1f s", slot.number, code, pause_s)
         else:
-            log.info("process %d has done its part and is started anew", place.number)
+            log.info("process %d has done its part and is started anew", slot.number)

@@ -92,8 +92,8 @@ def shared_work(work_key: str, job_id: str) -> Program[SharedWork | None]:
     rows = yield one("transcode/shared_work", work_key=work_key, job_id=job_id)
     if not rows:
         return None
-    doer, done_at, result = rows[0]
-    return SharedWork(str(doer), done_at, None if result is None else msgspec.json.decode(result, type=SharedResult))
+    worker, done_at, result = rows[0]
+    return SharedWork(str(worker), done_at, None if result is None else msgspec.json.decode(result, type=SharedResult))
 
 
 def finish_work(work_key: str, attempt: UploadAttempt, result: SharedResult) -> Program[None]:

@@ -108,11 +108,11 @@ class NotifyWakeups:
                 connection.add_termination_listener(self._hung_up)
                 await connection.add_listener(self.channel, self._on_notify)
                 self._local.announce_any()  # Whatever was said while nobody listened.
-            await self._converse(connection)
+            await self._notify_and_listen(connection)
         finally:
             connection.terminate()
 
-    async def _converse(self, connection: Any) -> None:
+    async def _notify_and_listen(self, connection: Any) -> None:
         shortest_s, longest_s = GATHER_S
         gather_s = shortest_s
         while not connection.is_closed():

@@ -80,9 +80,9 @@ class StreamWakeups:
         self._hinted: set[str] = set()
         self._registry = MessageRegistry()
         self._ended: deque[tuple[str, Address | None]] = deque(maxlen=UNSENT_LIMIT)
-        self._stir = asyncio.Event()
+        self._tidy_soon = asyncio.Event()
         """For the tidier: messages came, or a hint."""
-        self._room = asyncio.Event()
+        self._has_room = asyncio.Event()
         self._sending = asyncio.Lock()
         self._wanted: list[frozenset[str]] = []
         self._wanted_changed = asyncio.Event()
@@ -100,8 +100,8 @@ class StreamWakeups:
         self.messages.connect()
         loop = asyncio.get_running_loop()
         # Events belong to the loop that waits for them, and a queue may be opened again on another.
-        self._unsent_came, self._stir = asyncio.Event(), asyncio.Event()
-        self._room, self._wanted_changed = asyncio.Event(), asyncio.Event()
+        self._unsent_came, self._tidy_soon = asyncio.Event(), asyncio.Event()
+        self._has_room, self._wanted_changed = asyncio.Event(), asyncio.Event()
         self._sending = asyncio.Lock()
         self._tasks = {
             "publish": loop.create_task(self._publish_forever()),
@@ -118,12 +118,12 @@ class StreamWakeups:
         await asyncio.gather(*tasks, return_exceptions=True)
         with suppress(*REDIS_ERRORS, EuterpeError):  # a hint that is lost costs a poll interval
             async with asyncio.timeout(FAREWELL_S):
-                await self._farewell()
+                await self._leave_groups()
         with suppress(*REDIS_ERRORS):
             await self.messages.close()
         await self._secondary.close()
 
-    async def _farewell(self) -> None:
+    async def _leave_groups(self) -> None:
         await self._republish()
         while self._unsent:
             await self._send_some()
@@ -133,7 +133,7 @@ class StreamWakeups:
             if mine:
                 self._take(await self.messages.read_own(mine, HELD_LIMIT))
             await self._drop_done()
-            await self.messages.hand_on(list(self._registry.waiting.values()))
+            await self.messages.requeue(list(self._registry.waiting.values()))
             self._registry.waiting.clear()
             if not self._registry.running:
                 # Whoever leaves a group takes its pending messages along: those of running jobs are for others to end.
@@ -150,7 +150,7 @@ class StreamWakeups:
             named -= SIDE_CHANNELS
         if named:
             self._hinted |= named
-            self._stir.set()
+            self._tidy_soon.set()
 
     def announce_jobs(self, ready: Sequence[Ready]) -> None:
         """These jobs can be claimed. Called after their commit; never waits."""
@@ -211,7 +211,7 @@ class StreamWakeups:
     def acknowledge(self, ended: Sequence[tuple[str, Address | None]]) -> None:
         """These jobs ended, or went back to wait, and that is committed: their messages may go. Never waits."""
         self._ended.extend(ended)
-        self._stir.set()
+        self._tidy_soon.set()
 
     # --- publish --------------------------------------------------------------------------------------
 
@@ -281,8 +281,8 @@ class StreamWakeups:
         while queues == self._queues:
             raise_if_cancelled()
             if len(self._registry.waiting) >= HELD_LIMIT:
-                self._room.clear()
-                await self._room.wait()
+                self._has_room.clear()
+                await self._has_room.wait()
                 continue
             self._take(await self.messages.read(streams, READ_COUNT, BLOCK_MS))
 
@@ -295,7 +295,7 @@ class StreamWakeups:
         if fresh:
             self._local.announce({message.note.queue for message in fresh})
         if fresh or arrived.garbage:
-            self._stir.set()
+            self._tidy_soon.set()
 
     # --- tidy -----------------------------------------------------------------------------------------
 
@@ -306,8 +306,8 @@ class StreamWakeups:
         while True:
             raise_if_cancelled()
             pause_s = pause_s if self._registry or self._ended else idle_s
-            if await happens_within(pause_s, self._stir):
-                self._stir.clear()
+            if await happens_within(pause_s, self._tidy_soon):
+                self._tidy_soon.clear()
                 pause_s = soonest_s
                 await asyncio.sleep(soonest_s)  # Time for the claim that the message led to.
             try:
@@ -336,10 +336,10 @@ class StreamWakeups:
         done += [m for m in late if m.note.hops >= MAX_HOPS]
         late = [m for m in late if m.note.hops < MAX_HOPS]
         # Out of the book first: no claim must be given the address of a message that is about to go.
-        self._let_go([*done, *late])
+        self._forget([*done, *late])
         try:
             await self.messages.drop([m.key for m in done])
-            await self.messages.hand_on(late)
+            await self.messages.requeue(late)
         except BaseException:
             self._registry.take([*done, *late])
             raise
@@ -354,15 +354,15 @@ class StreamWakeups:
         found = await self.messages.jobs_at([a for _, a in named])
         gone = [a for (job_id, a), found_id in zip(named, found, strict=True) if found_id == job_id]
         await self.messages.drop(gone)
-        self._registry.let_go(gone)
+        self._registry.forget(gone)
         for _ in ended:
             self._ended.popleft()
         return len(gone)
 
-    def _let_go(self, messages: Iterable[HeldMessage]) -> None:
-        self._registry.let_go([message.key for message in messages])
+    def _forget(self, messages: Iterable[HeldMessage]) -> None:
+        self._registry.forget([message.key for message in messages])
         if len(self._registry.waiting) < HELD_LIMIT:
-            self._room.set()
+            self._has_room.set()
 
     def _remember(self, notes: Iterable[Note], addresses: Iterable[Address]) -> None:
         for note, address in zip(notes, addresses, strict=True):
@@ -376,7 +376,7 @@ class StreamWakeups:
             self._reclaim_at = now + min(self._visibility_s / 4, 30.0) * random.uniform(0.75, 1.25)
             streams = await self.messages.ensure_groups(queues)
             self._take(await self.messages.reclaim(streams, round(self._visibility_s * 1000)))
-            await self.messages.forget_the_dead(streams)
+            await self.messages.remove_dead_consumers(streams)
 
     async def _republish(self) -> None:
         """Tell of jobs that wait while nobody has a message to read: hinted ones now, others after a while."""

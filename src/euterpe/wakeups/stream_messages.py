@@ -193,7 +193,7 @@ class StreamMessages:
             pipe.xdel(name, *ids)
         await pipe.execute()
 
-    async def hand_on(self, held: Sequence[HeldMessage]) -> None:
+    async def requeue(self, held: Sequence[HeldMessage]) -> None:
         """Put messages back for another process: a copy in and the original out, together."""
         if not held:
             return
@@ -211,7 +211,7 @@ class StreamMessages:
             pipe.xgroup_delconsumer(name, GROUP, self.consumer)
         await pipe.execute(raise_on_error=False)
 
-    async def forget_the_dead(self, streams: Iterable[str]) -> None:
+    async def remove_dead_consumers(self, streams: Iterable[str]) -> None:
         """Names of processes that are long gone and hold nothing."""
         for name in streams:
             for consumer in await self._redis.xinfo_consumers(name, GROUP):

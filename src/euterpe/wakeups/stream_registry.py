@@ -61,7 +61,7 @@ class MessageRegistry:
             if self.running.pop(message.key, None) is not None:
                 self.waiting[message.key] = message._replace(read_at=now)
 
-    def let_go(self, addresses: Iterable[Address]) -> None:
+    def forget(self, addresses: Iterable[Address]) -> None:
         for address in addresses:
             held = self.waiting.pop(address, None) or self.running.pop(address, None)
             if held is not None and self._addresses.get(held.note.job_id) == address:

@@ -226,9 +226,9 @@ class AttemptRun:
         only_notified = self.interruption is HandlerInterruption.CANCEL or (
             self.interruption is HandlerInterruption.SHUTDOWN and self.handler.mode == "thread"
         )
-        return not only_notified or self._knew()
+        return not only_notified or self._saw_the_request()
 
-    def _knew(self) -> bool:
+    def _saw_the_request(self) -> bool:
         return self.handler.mode == "async" or self.context.saw_the_request
 
     def interrupted(self) -> Outcome | None:

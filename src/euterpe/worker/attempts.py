@@ -293,7 +293,7 @@ class RunningAttempts:
             if now >= attempt.stops_at:
                 attempt.interrupt(HandlerInterruption.TIMEOUT)
             if attempt.interruption is not None and now >= attempt.interrupted_at + UNCANCELLABLE_S:
-                self._insist(attempt)
+                self._interrupt_again(attempt)
         for waiting in self.ready.take_older_than(now - PATIENCE_S):
             self._end_unbegun(waiting, Released())
         self._check_lingering()
@@ -310,7 +310,7 @@ class RunningAttempts:
         else:
             log.warning("a slot is free again: %d handlers that were told to stop still run", held)
 
-    def _insist(self, attempt: AttemptRun) -> None:
+    def _interrupt_again(self, attempt: AttemptRun) -> None:
         """It was asked to stop and does not: kill a process, leave a coroutine to itself; a thread may go on if the
         request was only a cancel."""
         if attempt.handler.mode == "process":

@@ -42,7 +42,7 @@ from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
 from euterpe.worker.reporting.completions import HandlerCompletions
 from euterpe.worker.reporting.job_log import job_keys, report_end, report_starts
 from euterpe.worker.reporting.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
-from euterpe.worker.reporting.telemetry import Silent, record_claims, record_completed, record_settled
+from euterpe.worker.reporting.telemetry import NoTelemetry, record_claims, record_completed, record_settled
 
 log = logging.getLogger("euterpe.worker")
 
@@ -98,7 +98,7 @@ class WorkerLoop:
         self._handlers = handlers
         self._settings = settings
         self._wakeups = wakeups
-        self._telemetry = telemetry or Silent()
+        self._telemetry = telemetry or NoTelemetry()
         self._settled = settled
         self._shutdown = shutdown or ShutdownDeadline()
         self._loop = asyncio.get_running_loop()

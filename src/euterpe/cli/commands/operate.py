@@ -10,7 +10,7 @@ from euterpe.backends.engines import Backend, connect
 from euterpe.cli.commands.jobs import print_jobs
 from euterpe.cli.documents import stats_document
 from euterpe.cli.output import note, print_json, print_line, print_table, span
-from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
+from euterpe.cli.session import CliSession, database_options, json_option, prepare_folder
 from euterpe.cli.values import NAMES
 from euterpe.config import redact_url
 from euterpe.model.job import JobRow
@@ -122,7 +122,7 @@ def resume(session: CliSession, queue: str | None, job_type: str | None) -> None
 @click.pass_obj
 def migrate(session: CliSession, as_json: bool) -> None:
     """Bring the database's schema up to date."""
-    prepare_place(session.url, create=True)
+    prepare_folder(session.url, create=True)
     applied = asyncio.run(connect(session.url).store.migrate())
     if as_json:
         print_json({"applied": applied})

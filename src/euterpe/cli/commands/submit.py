@@ -12,7 +12,7 @@ from euterpe.backends.engines import Backend
 from euterpe.cli.apps import load_queue
 from euterpe.cli.commands.jobs import print_job
 from euterpe.cli.output import note, print_json, print_line
-from euterpe.cli.session import CliSession, database_options, json_option, prepare_place
+from euterpe.cli.session import CliSession, database_options, json_option, prepare_folder
 from euterpe.cli.values import DURATION, INSTANT, JOB_ID, JSON, PAIR
 from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
@@ -60,7 +60,7 @@ def submit(
     if tags:
         options["tags"] = dict(tags)
     if app is None:
-        prepare_place(session.url, create=True)
+        prepare_folder(session.url, create=True)
         queue = Queue(session.url, payload_limit=session.config.engine.max_payload_bytes)
     else:
         queue = load_queue(app)

@@ -66,8 +66,8 @@ def _make_tone(path: Path) -> None:
 async def _until_there(steps: Steps, path: Path) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not path.exists():  # noqa: ASYNC240  # a look at one local name
-        if fallen := steps.processes.fallen():
-            raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
+        if ended_early := steps.processes.ended_early():
+            raise DemoFailed(f"{ended_early[0]} ended by itself; its log is {ended_early[0]}.log")
         if time.monotonic() > deadline:
             raise DemoFailed(f"gave up after {PATIENCE_S:.0f} s of waiting until {path.name} was there")
         await asyncio.sleep(POLL_S)

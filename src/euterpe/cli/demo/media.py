@@ -148,8 +148,8 @@ async def _until(steps: Steps, media: Media, job_id: str, condition: Callable[[D
             steps.stage.transcode(seen["attempt_count"], _percent(seen), _words(seen))
             if condition(seen):
                 return seen
-            if fallen := steps.processes.fallen():
-                raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
+            if ended_early := steps.processes.ended_early():
+                raise DemoFailed(f"{ended_early[0]} ended by itself; its log is {ended_early[0]}.log")
             if seen["terminal"]:
                 raise DemoFailed(f"the transcode ended {seen['status']} too soon: {seen['last_error']}")
             await asyncio.sleep(POLL_S)

@@ -108,11 +108,11 @@ class DemoProcesses:
         self.members.append(member)
         return member
 
-    def fallen(self) -> list[str]:
+    def ended_early(self) -> list[str]:
         """Members that ended although nobody told them to."""
         return [m.name for m in self.members if m.process.returncode not in (None, -signal.SIGKILL)]
 
-    async def go_home(self) -> None:
+    async def stop_all(self) -> None:
         for member in self.members:
             if member.process.returncode is None:
                 member.process.send_signal(signal.SIGTERM)

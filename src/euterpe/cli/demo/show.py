@@ -40,5 +40,5 @@ async def perform(folder: Path, url: str) -> bool:
                 for proof in proofs:
                     stage.proof(proof.claim, holds=proof.holds)
         finally:
-            await processes.go_home()
+            await processes.stop_all()
     return all(proof.holds for proof in proofs)

@@ -67,8 +67,8 @@ class Steps:
     async def until(self, condition: Callable[[list[JobRow]], bool], what: str) -> list[JobRow]:
         deadline = time.monotonic() + STEP_TIMEOUT_S
         while not condition(jobs := await self.read_jobs()):
-            if fallen := self.processes.fallen():
-                raise DemoFailed(f"{fallen[0]} ended by itself; its log is {fallen[0]}.log")
+            if ended_early := self.processes.ended_early():
+                raise DemoFailed(f"{ended_early[0]} ended by itself; its log is {ended_early[0]}.log")
             if time.monotonic() > deadline:
                 raise DemoFailed(f"gave up after {STEP_TIMEOUT_S:.0f} s of waiting until {what}")
             await asyncio.sleep(POLL_S)

@@ -42,7 +42,7 @@ class Previous(ResultSource):
         return "euterpe.PREVIOUS"
 
 
-class ReferenceBook:
+class ReferenceCollector:
     """The jobs whose results one payload refers to, each once, in order of appearance."""
 
     __slots__ = ("ids",)

@@ -10,7 +10,7 @@ import msgspec
 
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submitting.references import ReferenceBook, has_references, put_previous
+from euterpe.model.submitting.references import ReferenceCollector, has_references, put_previous
 from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
 from euterpe.queue.definition.options import NAMES, Options, depending_on, encode_payload, submission_of
 from euterpe.queue.handle import JobHandle
@@ -52,15 +52,15 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         else:
             self.handler.signature.check(self.type, payload)
 
-    def encode_payload(self, payload: Any, book: ReferenceBook) -> tuple[bytes, str]:
+    def encode_payload(self, payload: Any, collector: ReferenceCollector) -> tuple[bytes, str]:
         """A payload given with the type's name: named arguments, checked, or bytes for a handler that takes them."""
         if isinstance(payload, (bytes, bytearray, memoryview)):
             if not self.handler.has_argument("payload"):
                 raise InvalidInput("payload", f"is bytes; {self.type} has no argument named payload to take them")
-            return encode_payload(payload, book)
+            return encode_payload(payload, collector)
         if payload is not None and not isinstance(payload, dict):
             raise InvalidInput("payload", f"{self.type} takes named arguments, not {type(payload).__name__}")
-        return self.handler.encode((), payload or {}, book), "json"
+        return self.handler.encode((), payload or {}, collector), "json"
 
 
 class Call(Generic[R]):
@@ -134,8 +134,8 @@ class JobType(Generic[P, R]):
         Example:
             await queue.chain([extract.with_args(day="mon"), load.with_args()])
         """
-        book = ReferenceBook()
-        return Call(self._definition, self._definition.handler.encode(args, kwargs, book), {}, book.ids)
+        collector = ReferenceCollector()
+        return Call(self._definition, self._definition.handler.encode(args, kwargs, collector), {}, collector.ids)
 
     def options(self, *, connection: Any = None, **options: Unpack[Options]) -> PreparedJob[P, R]:
         """The same job type with other options for the next submit. `connection` joins the transaction of the caller's

@@ -16,7 +16,7 @@ from euterpe.model.failures.backoff import Backoff, CustomDelay
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.priority import Priority, parse_priority
 from euterpe.model.submitting.changes import Changes
-from euterpe.model.submitting.references import ReferenceBook
+from euterpe.model.submitting.references import ReferenceCollector
 from euterpe.model.submitting.submission import Submission
 from euterpe.model.submitting.unique import Unique, parse_unique
 from euterpe.queue.definition.backoffs import parse_backoff
@@ -235,11 +235,11 @@ def _flag(options: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def encode_payload(payload: Any, book: ReferenceBook | None = None) -> tuple[bytes, str]:
+def encode_payload(payload: Any, collector: ReferenceCollector | None = None) -> tuple[bytes, str]:
     """Bytes stay bytes; anything else becomes JSON, and jobs in it references to their results."""
     if isinstance(payload, (bytes, bytearray, memoryview)):
         return bytes(payload), "bytes"
     try:
-        return to_json_with_references({} if payload is None else payload, book or ReferenceBook()), "json"
+        return to_json_with_references({} if payload is None else payload, collector or ReferenceCollector()), "json"
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInput("payload", f"cannot be written as JSON: {error}") from error

@@ -73,12 +73,12 @@ async def submit_through(
     """What `store` answers. What it raises is raised here too, also where a middleware swallowed it: nobody may take
     a job for stored that is not."""
     jobs = tuple(NewJob(submission) for submission in submissions)
-    passage = _Passage(jobs, submissions, payload_limit, store)
-    call: SubmitNext = passage.store
+    innermost = _InnermostCall(jobs, submissions, payload_limit, store)
+    call: SubmitNext = innermost.store
     for one in reversed(middleware):
         call = partial(_step, one, jobs, call)
     await call()
-    return passage.answer()
+    return innermost.answer()
 
 
 def submit_through_blocking(
@@ -105,7 +105,7 @@ def _run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise Unsupported("a submit middleware waits for something; a submit on a blocking connection cannot wait for it")
 
 
-class _Passage(Generic[T]):
+class _InnermostCall(Generic[T]):
     """Where the jobs come out of the middleware, once."""
 
     def __init__(

@@ -9,7 +9,7 @@ import msgspec
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of
-from euterpe.model.submitting.references import ReferenceBook
+from euterpe.model.submitting.references import ReferenceCollector
 from euterpe.model.submitting.submission import Submission, check, check_key, check_payload
 from euterpe.queue.core import QueueCore
 from euterpe.queue.definition.job_type import Call, JobType, are_uniform, payload_of, submission_of_call, with_window
@@ -99,11 +99,11 @@ class Submitter:
         if not isinstance(what, str):
             raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
         definition = core.definitions.get(what)
-        book = ReferenceBook()
+        collector = ReferenceCollector()
         encode = encode_payload if definition is None else definition.encode_payload
-        encoded, form = encode(payload, book)
-        if book.ids:
-            options = depending_on(options, book.ids)
+        encoded, form = encode(payload, collector)
+        if collector.ids:
+            options = depending_on(options, collector.ids)
         defaults: Options = with_window(core, {}) if definition is None else definition.defaults
         submission = submission_of(what, encoded, form, {**defaults, **options})
         check(submission, core.payload_limit)

@@ -169,7 +169,7 @@ class Stream:
         await send({"type": "http.response.body", "body": b""})
 
     async def send_to(self, request: Request, send: Send) -> None:
-        sender = asyncio.get_running_loop().create_task(self._pour(send, self._start))
+        sender = asyncio.get_running_loop().create_task(self._send_chunks(send, self._start))
         watch = request.watch(sender.cancel)
         try:
             await asyncio.wait([sender])
@@ -180,7 +180,7 @@ class Stream:
         if not sender.cancelled() and (error := sender.exception()) is not None:
             raise error
 
-    async def _pour(self, send: Send, start: Message) -> None:
+    async def _send_chunks(self, send: Send, start: Message) -> None:
         await send(start)
         async for chunk in self.chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})

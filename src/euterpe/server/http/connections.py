@@ -85,7 +85,7 @@ class OpenConnections:
         self._silent.pop(connection, None)
         self._idle.pop(connection, None)
 
-    def rests(self, connection: ClientConnection) -> None:
+    def mark_idle(self, connection: ClientConnection) -> None:
         if connection in self._open:
             self._idle[connection] = None
 
@@ -202,7 +202,7 @@ class ClientConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self.pipeline:
-            self._all.rests(self)
+            self._all.mark_idle(self)
 
     # What follows from it
 

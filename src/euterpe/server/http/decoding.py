@@ -19,7 +19,7 @@ from euterpe.server.http.problems import Refusal, escaped
 T = TypeVar("T", bound=msgspec.Struct)
 Body = TypeVar("Body")
 
-_PLACE: Final = re.compile(r" - at `(?P<place>[^`]*)`$")
+_PATH: Final = re.compile(r" - at `(?P<place>[^`]*)`$")
 _STEP: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 _NAMED_FIELD: Final = re.compile(r"Object (?:contains unknown|missing required) field `(?P<name>[^`]*)`")
 _WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
@@ -93,17 +93,17 @@ def _decoded(raw: msgspec.Raw, pointer: str) -> Any:
 
 def _refuse(error: msgspec.ValidationError) -> NoReturn:
     message = str(error)
-    place = _PLACE.search(message)
-    pointer = _pointer(place["place"]) if place else ""
-    detail = message[: place.start()] if place else message
+    path = _PATH.search(message)
+    pointer = _pointer(path["place"]) if path else ""
+    detail = message[: path.start()] if path else message
     if named := _NAMED_FIELD.match(message):
         pointer += f"/{escaped(named['name'])}"
     raise Refusal(422, "invalid_input", detail, pointer=pointer) from None
 
 
-def _pointer(place: str) -> str:
+def _pointer(path: str) -> str:
     """`$.jobs[0].tags[...]` is /jobs/0/tags: the key of a map is not told."""
-    return "".join(f"/{escaped(step['name'] or step['index'])}" for step in _STEP.finditer(place) if step[0] != "[...]")
+    return "".join(f"/{escaped(step['name'] or step['index'])}" for step in _STEP.finditer(path) if step[0] != "[...]")
 
 
 def _nul(pointer: str) -> Refusal:
@@ -126,4 +126,4 @@ def _nul_in(value: Any, pointer: str) -> str | None:
     else:
         return None
     found = (_nul_in(part, f"{pointer}/{escaped(str(name))}") for name, part in parts)
-    return next((place for place in found if place is not None), None)
+    return next((path for path in found if path is not None), None)

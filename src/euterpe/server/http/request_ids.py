@@ -21,7 +21,7 @@ def request_id_of(scope: AsgiScope) -> str:
     return uuid.uuid4().hex
 
 
-def telling(request_id: str, send: Send) -> Send:
+def with_request_id(request_id: str, send: Send) -> Send:
     """The same `send`, whose answer names the request."""
 
     async def send_with_id(message: Message) -> None:

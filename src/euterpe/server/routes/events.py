@@ -99,7 +99,7 @@ class Feed:
         except BaseException:
             self._leave(listener)
             raise
-        return Stream(self._pour(listener, request), EVENT_STREAM, on_end=lambda: self._leave(listener))
+        return Stream(self._event_chunks(listener, request), EVENT_STREAM, on_end=lambda: self._leave(listener))
 
     def _enter(self, listener: Listener) -> None:
         if self._draining or len(self._listeners) >= self._max_listeners:
@@ -132,7 +132,7 @@ class Feed:
                 fresh = change.updated_at > self._since
                 self._remember(msgspec.structs.replace(change, sequence=change.sequence - fresh))
 
-    async def _pour(self, listener: Listener, request: Request) -> AsyncIterator[bytes]:
+    async def _event_chunks(self, listener: Listener, request: Request) -> AsyncIterator[bytes]:
         yield b"retry: 2000\n: listening\n\n"
         while not (listener.cut and listener.queue.empty()):
             chunk = b": still here\n\n"

@@ -38,13 +38,13 @@ class ApiPart:
         self._stop = stop
         self._grace_s = min(LONGEST_GRACE_S, grace_s)
 
-    async def start(self, parts: Parts, media: TranscodingPart | None, greeting: FirstKey) -> tuple[int, str | None]:
+    async def start(self, parts: Parts, media: TranscodingPart | None, first_key: FirstKey) -> tuple[int, str | None]:
         """Start and wait until it listens. The port it got, should the configuration say 0, and where somebody at this
         machine is let into the dashboard."""
         local_root = None if media is None else self._config.transcode.local_root
         dashboard = dashboard_of(self._queue, self._stop.draining, local_root)
         app = self._app(dashboard, media)
-        return await self._listen(app, parts), one_time_link(dashboard, self._config.api.host, greeting)
+        return await self._listen(app, parts), one_time_link(dashboard, self._config.api.host, first_key)
 
     def _app(self, dashboard: Dashboard, media: TranscodingPart | None) -> ControlPlane:
         core = core_of(self._queue)

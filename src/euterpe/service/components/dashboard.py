@@ -50,11 +50,11 @@ def _entry(cron: Cron) -> CronEntry:
     return CronEntry(cron.jobtype.type, cron.expression, cron.in_words, cron.tz, next_at)
 
 
-def one_time_link(dashboard: Dashboard, host: str, greeting: FirstKey) -> str | None:
+def one_time_link(dashboard: Dashboard, host: str, first_key: FirstKey) -> str | None:
     """Only on loopback, and only with the key that is this machine's own: the banner may end up in a log."""
-    if greeting.prefix is None or not is_loopback(host):
+    if first_key.prefix is None or not is_loopback(host):
         return None
-    return dashboard.one_time_link(greeting.prefix)
+    return dashboard.one_time_link(first_key.prefix)
 
 
 def is_loopback(host: str) -> bool:

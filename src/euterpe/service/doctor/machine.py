@@ -89,14 +89,14 @@ def _open_files() -> int:
 
 
 def _disks(config: Config, *, transcodes: bool) -> tuple[DiskFact, ...]:
-    places = [config.transcode.local_root, config.transcode.work_dir] if transcodes else []
+    paths = [config.transcode.local_root, config.transcode.work_dir] if transcodes else []
     if is_sqlite(config.engine.url):
-        places.insert(0, str(Path(sqlite_path(config.engine.url)).parent))
+        paths.insert(0, str(Path(sqlite_path(config.engine.url)).parent))
     found: dict[int, DiskFact] = {}
-    for place in places:
-        folder = _nearest(Path(place).absolute())
+    for path in paths:
+        folder = _nearest(Path(path).absolute())
         usage = shutil.disk_usage(folder)
-        found.setdefault(folder.stat().st_dev, DiskFact(str(place), usage.total, usage.free))
+        found.setdefault(folder.stat().st_dev, DiskFact(str(path), usage.total, usage.free))
     return tuple(found.values())
 
 

@@ -52,7 +52,7 @@ from euterpe.ports import (
     Wakeups,
 )
 from euterpe.stores.sql.bulk.operations import Operations
-from euterpe.stores.sql.caller import home_of, join
+from euterpe.stores.sql.caller import join, target_of
 from euterpe.stores.sql.control_plane import SqlControlPlane
 from euterpe.stores.sql.crons import SqlCrons
 from euterpe.stores.sql.engine import Engine
@@ -185,21 +185,21 @@ class SqlStore:
         """Store a unit inside the transaction that the caller has open on this connection: it is there when the
         caller commits, and never was when not. With a channel, Postgres tells its listeners at that commit."""
         self._check_unit(unit)
-        return await join(connection).run(lambda: self._joined(unit, channel), home_of(self.engine))
+        return await join(connection).run(lambda: self._joined(unit, channel), target_of(self.engine))
 
     def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
         """The same from code that cannot await, on a blocking connection."""
         self._check_unit(unit)
-        return join(connection).run_sync(lambda: self._joined(unit, channel), home_of(self.engine))
+        return join(connection).run_sync(lambda: self._joined(unit, channel), target_of(self.engine))
 
     async def complete_on(self, finished: Report, connection: object) -> None:
         """End a running job inside the transaction that its handler has open on this connection."""
         settlement = settle_logged(finished.claim.job, finished.outcome, self.rng, finished.log)
-        await join(connection).run(lambda: complete_joined(settlement, self.engine.family), home_of(self.engine))
+        await join(connection).run(lambda: complete_joined(settlement, self.engine.family), target_of(self.engine))
 
     def complete_on_sync(self, finished: Report, connection: object) -> None:
         settlement = settle_logged(finished.claim.job, finished.outcome, self.rng, finished.log)
-        join(connection).run_sync(lambda: complete_joined(settlement, self.engine.family), home_of(self.engine))
+        join(connection).run_sync(lambda: complete_joined(settlement, self.engine.family), target_of(self.engine))
 
     async def completed(self, claims: Sequence[Claim]) -> list[bool]:
         found = await self.engine.read(lambda: completed_claims([claim.lease for claim in claims]))

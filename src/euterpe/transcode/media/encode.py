@@ -134,7 +134,7 @@ class _Encoding:
                 check=self._hold_sizes,
             )
         except MediaError as error:
-            raise error.for_output(self._guilty()) from error
+            raise error.for_output(self._failed_output()) from error
         self._hold_sizes()
         if done.stderr.strip():  # only errors are said there; that they did not end the run is the format's way
             for each in made:
@@ -151,7 +151,7 @@ class _Encoding:
         folder = self._run.folder / each.folder
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
-    def _guilty(self) -> str | None:
+    def _failed_output(self) -> str | None:
         """Which output stopped a run of several: the one that reached its limit, or the only one."""
         full = [each for each in self._streamed if self._size(each) >= self._run.output_bytes]
         suspects = full or self._streamed

@@ -61,18 +61,18 @@ def read_outputs(raw: object, ignore: Collection[str] = ()) -> tuple[tuple[Outpu
 def read_output(raw: object, ignore: Collection[str] = ()) -> tuple[Output | None, tuple[FieldProblem, ...]]:
     kind = raw.get("kind") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
-        place = "/kind" if isinstance(raw, dict) else ""
-        return None, (FieldProblem(place, "unknown_kind", f"the kind is one of: {', '.join(KINDS)}"),)
+        pointer = "/kind" if isinstance(raw, dict) else ""
+        return None, (FieldProblem(pointer, "unknown_kind", f"the kind is one of: {', '.join(KINDS)}"),)
     problems: list[FieldProblem] = []
     output = read(raw, KINDS[kind], problems, ignore=ignore)
     if output is not None:
         problems.extend(problems_of(output))
-    by_place: dict[str, FieldProblem] = {}
+    by_pointer: dict[str, FieldProblem] = {}
     for problem in problems:
-        by_place.setdefault(
+        by_pointer.setdefault(
             problem.pointer, problem
         )  # a value that could not be read breaks further rules at its place
-    return output, tuple(by_place.values())
+    return output, tuple(by_pointer.values())
 
 
 def problems_of(output: Output) -> Iterator[FieldProblem]:
@@ -179,13 +179,15 @@ def _video_problems(output: VideoOutput) -> Iterator[FieldProblem]:
 def _hls_problems(output: HlsOutput) -> Iterator[FieldProblem]:
     seen: set[str] = set()
     for index, variant in enumerate(output.variants):
-        place = f"/variants/{index}/preset"
+        pointer = f"/variants/{index}/preset"
         audio = AUDIO_PRESETS.get(variant.preset)
         if variant.preset not in VIDEO_PRESETS and (audio is None or audio.codec.name not in HLS_CODECS):
             fitting = [name for name, preset in AUDIO_PRESETS.items() if preset.codec.name in HLS_CODECS]
-            yield FieldProblem(place, "unknown_preset", f"a variant is one of: {', '.join([*fitting, *VIDEO_PRESETS])}")
+            yield FieldProblem(
+                pointer, "unknown_preset", f"a variant is one of: {', '.join([*fitting, *VIDEO_PRESETS])}"
+            )
         if variant.preset in seen:
-            yield FieldProblem(place, "not_unique", "two variants have this preset")
+            yield FieldProblem(pointer, "not_unique", "two variants have this preset")
         seen.add(variant.preset)
 
 
@@ -210,10 +212,10 @@ def _tag_problems(tags: Tags) -> Iterator[FieldProblem]:
     if len(tags.set) > MAX_TAGS:
         yield FieldProblem("/tags/set", "too_many", f"at most {MAX_TAGS} tags can be set")
     for key, value in tags.set.items():
-        place = f"/tags/set/{escaped(key)}"
+        pointer = f"/tags/set/{escaped(key)}"
         if not 1 <= len(key) <= 64 or not key.isascii() or not key.isprintable() or "=" in key:
-            yield FieldProblem(place, "invalid_tag", "a tag's name has 1 to 64 printable ASCII characters without =")
+            yield FieldProblem(pointer, "invalid_tag", "a tag's name has 1 to 64 printable ASCII characters without =")
         if len(value) > MAX_TAG_CHARACTERS or "\0" in value:
             yield FieldProblem(
-                place, "invalid_tag", f"a tag's value has at most {MAX_TAG_CHARACTERS} characters, none of them NUL"
+                pointer, "invalid_tag", f"a tag's value has at most {MAX_TAG_CHARACTERS} characters, none of them NUL"
             )

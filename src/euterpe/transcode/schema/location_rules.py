@@ -156,13 +156,15 @@ def _read_put_urls(
         raw = output.get("put_url") if isinstance(output, dict) else None
         if not isinstance(output, dict) or raw is None:
             continue
-        place = f"/outputs/{index}/put_url"
+        pointer = f"/outputs/{index}/put_url"
         if output.get("kind") == "hls":
-            found.append(FieldProblem(place, "unsupported", "HLS has many files: it needs a destination with a prefix"))
+            found.append(
+                FieldProblem(pointer, "unsupported", "HLS has many files: it needs a destination with a prefix")
+            )
             continue
-        parsed = _Url(url=raw) if isinstance(raw, str) else read(raw, _Url, found, place)
+        parsed = _Url(url=raw) if isinstance(raw, str) else read(raw, _Url, found, pointer)
         if parsed is not None:
-            signed = _signed(parsed, place, found, policy, now_s, at_url="" if isinstance(raw, str) else "/url")
+            signed = _signed(parsed, pointer, found, policy, now_s, at_url="" if isinstance(raw, str) else "/url")
             urls[str(output.get("id"))] = signed
     return urls
 
@@ -200,38 +202,38 @@ def _read_credentials(
         if name not in needs:
             found.append(FieldProblem(f"/credentials/{escaped(name)}", "unknown_field", "there is no such option"))
     for name, needed in needs.items():
-        place = f"/credentials/{name}"
+        pointer = f"/credentials/{name}"
         given = fields.get(name)
         if given is None or given == {}:
             if needed:
-                found.append(FieldProblem(place, "missing", f"a {name} of type s3 needs access keys"))
+                found.append(FieldProblem(pointer, "missing", f"a {name} of type s3 needs access keys"))
         elif not needed:
-            found.append(FieldProblem(place, "unexpected", f"this {name} takes no access keys"))
-        elif (one := _access_keys(given, place, found, now_s)) is not None:
+            found.append(FieldProblem(pointer, "unexpected", f"this {name} takes no access keys"))
+        elif (one := _access_keys(given, pointer, found, now_s)) is not None:
             keys[name] = one
     return keys
 
 
-def _access_keys(raw: object, place: str, found: list[FieldProblem], now_s: float) -> AccessKeys | None:
+def _access_keys(raw: object, pointer: str, found: list[FieldProblem], now_s: float) -> AccessKeys | None:
     before = len(found)
-    keys = read(raw, _Keys, found, place)
+    keys = read(raw, _Keys, found, pointer)
     if keys is None or len(found) > before:
         return None
     for name in ("access_key_id", "secret_access_key", "session_token"):
         value = getattr(keys, name)
         if value and not _SECRET.fullmatch(value):
-            found.append(FieldProblem(f"{place}/{name}", "invalid", "printable ASCII without spaces is expected"))
+            found.append(FieldProblem(f"{pointer}/{name}", "invalid", "printable ASCII without spaces is expected"))
         elif not value and name != "session_token":
-            found.append(FieldProblem(f"{place}/{name}", "missing", "it is empty"))
+            found.append(FieldProblem(f"{pointer}/{name}", "missing", "it is empty"))
     return AccessKeys(
         access_key_id=keys.access_key_id,
         secret_access_key=keys.secret_access_key,
         session_token=keys.session_token or None,
-        expires_at=_expiry(keys.expires_at, f"{place}/expires_at", found, now_s),
+        expires_at=_expiry(keys.expires_at, f"{pointer}/expires_at", found, now_s),
     )
 
 
-def _expiry(text: str | None, place: str, found: list[FieldProblem], now_s: float) -> int | None:
+def _expiry(text: str | None, pointer: str, found: list[FieldProblem], now_s: float) -> int | None:
     if not text:
         return None
     try:
@@ -239,78 +241,82 @@ def _expiry(text: str | None, place: str, found: list[FieldProblem], now_s: floa
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        found.append(FieldProblem(place, "invalid", "an RFC 3339 time with its offset is expected"))
+        found.append(FieldProblem(pointer, "invalid", "an RFC 3339 time with its offset is expected"))
         return None
     if at.timestamp() < now_s + MIN_TTL_S:
-        found.append(FieldProblem(place, "expires_too_soon", f"at least {MIN_TTL_S} seconds from now are needed"))
+        found.append(FieldProblem(pointer, "expires_too_soon", f"at least {MIN_TTL_S} seconds from now are needed"))
     return int(at.timestamp())
 
 
 def _signed(
-    signed: _Url, place: str, found: list[FieldProblem], policy: EgressPolicy, now_s: float, at_url: str = "/url"
+    signed: _Url, pointer: str, found: list[FieldProblem], policy: EgressPolicy, now_s: float, at_url: str = "/url"
 ) -> SignedUrl:
     base, mark, query = signed.url.partition("?")
-    _check_endpoint(base, f"{place}{at_url}", found, policy)
+    _check_endpoint(base, f"{pointer}{at_url}", found, policy)
     if mark and (len(query) > MAX_QUERY or not _QUERY.fullmatch(query)):
         found.append(
             FieldProblem(
-                f"{place}{at_url}", "invalid", f"its query must be percent-encoded, up to {MAX_QUERY} characters"
+                f"{pointer}{at_url}", "invalid", f"its query must be percent-encoded, up to {MAX_QUERY} characters"
             )
         )
     if len(signed.headers) > MAX_HEADERS:
-        found.append(FieldProblem(f"{place}/headers", "too_many", f"at most {MAX_HEADERS} headers"))
+        found.append(FieldProblem(f"{pointer}/headers", "too_many", f"at most {MAX_HEADERS} headers"))
     for name, value in signed.headers.items():
         try:
             check_headers({name: value})
         except EgressRefused:
-            found.append(FieldProblem(f"{place}/headers/{escaped(name)}", "invalid", "this header cannot be set"))
+            found.append(FieldProblem(f"{pointer}/headers/{escaped(name)}", "invalid", "this header cannot be set"))
     return SignedUrl(
         url=signed.url,
         headers=signed.headers,
-        expires_at=_expiry(signed.expires_at, f"{place}/expires_at", found, now_s),
+        expires_at=_expiry(signed.expires_at, f"{pointer}/expires_at", found, now_s),
     )
 
 
-def _check_s3(location: S3Source | S3Destination, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
+def _check_s3(
+    location: S3Source | S3Destination, pointer: str, found: list[FieldProblem], policy: EgressPolicy
+) -> None:
     if not _BUCKET.fullmatch(location.bucket) or ".." in location.bucket:
-        found.append(FieldProblem(f"{place}/bucket", "invalid", "a bucket has 3 to 63 letters, digits, dots or dashes"))
+        found.append(
+            FieldProblem(f"{pointer}/bucket", "invalid", "a bucket has 3 to 63 letters, digits, dots or dashes")
+        )
     if not _REGION.fullmatch(location.region):
-        found.append(FieldProblem(f"{place}/region", "invalid", "a region has lower-case letters, digits and dashes"))
+        found.append(FieldProblem(f"{pointer}/region", "invalid", "a region has lower-case letters, digits and dashes"))
     if location.endpoint is None:
         if location.region == "auto":
             found.append(
-                FieldProblem(f"{place}/endpoint", "missing", "give an endpoint, or the AWS region of the bucket")
+                FieldProblem(f"{pointer}/endpoint", "missing", "give an endpoint, or the AWS region of the bucket")
             )
         return
     if location.endpoint.count("/") > 2 or "?" in location.endpoint:
-        found.append(FieldProblem(f"{place}/endpoint", "invalid", "an endpoint is https://host or https://host:port"))
+        found.append(FieldProblem(f"{pointer}/endpoint", "invalid", "an endpoint is https://host or https://host:port"))
     else:
-        _check_endpoint(location.endpoint, f"{place}/endpoint", found, policy)
+        _check_endpoint(location.endpoint, f"{pointer}/endpoint", found, policy)
 
 
-def _check_endpoint(url: str, place: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
+def _check_endpoint(url: str, pointer: str, found: list[FieldProblem], policy: EgressPolicy) -> None:
     try:
         target = parse_http_url(url)
         check_url(url, policy)
     except BadUrl as bad:
-        found.append(FieldProblem(place, "invalid", f"the URL {bad}"))
+        found.append(FieldProblem(pointer, "invalid", f"the URL {bad}"))
     except EgressRefused as refusal:
-        found.append(FieldProblem(place, str(refusal.reason), str(refusal)))
+        found.append(FieldProblem(pointer, str(refusal.reason), str(refusal)))
     else:
         inside = policy.allow_loopback or policy.allow_private or policy.names(target.host, target.port)
         if not target.is_tls and not inside:
-            found.append(FieldProblem(place, "insecure", "only https is taken: credentials travel with the request"))
+            found.append(FieldProblem(pointer, "insecure", "only https is taken: credentials travel with the request"))
 
 
-def _check_name(name: str, place: str, found: list[FieldProblem], *, what: str) -> None:
+def _check_name(name: str, pointer: str, found: list[FieldProblem], *, what: str) -> None:
     """Of a key, a path or a prefix. Dots are refused everywhere: what lies between us and a store may resolve them."""
     parts = name.split("/")
     if not name or len(name.encode(errors="replace")) > _MAX_KEY_BYTES:
-        found.append(FieldProblem(place, "invalid", f"a {what} has 1 to {_MAX_KEY_BYTES} bytes"))
+        found.append(FieldProblem(pointer, "invalid", f"a {what} has 1 to {_MAX_KEY_BYTES} bytes"))
     elif any(part in (".", "..", "") for part in parts):
-        found.append(FieldProblem(place, "invalid", f"a {what} has no empty, . or .. part and begins with no slash"))
+        found.append(FieldProblem(pointer, "invalid", f"a {what} has no empty, . or .. part and begins with no slash"))
     elif any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in name):
-        found.append(FieldProblem(place, "invalid", f"a {what} has no control characters"))
+        found.append(FieldProblem(pointer, "invalid", f"a {what} has no control characters"))
 
 
 def _check_pins(source: S3Source | SignedUrlSource | LocalSource, found: list[FieldProblem]) -> None:
@@ -321,13 +327,13 @@ def _check_pins(source: S3Source | SignedUrlSource | LocalSource, found: list[Fi
         found.append(FieldProblem("/source/etag", "invalid", "a strong entity tag is expected"))
 
 
-def _kind(raw: object, kinds: Mapping[str, type[Struct]], place: str, found: list[FieldProblem]) -> str | None:
+def _kind(raw: object, kinds: Mapping[str, type[Struct]], pointer: str, found: list[FieldProblem]) -> str | None:
     if raw is None:
-        found.append(FieldProblem(place, "missing", "this option is required"))
+        found.append(FieldProblem(pointer, "missing", "this option is required"))
         return None
     kind = raw.get("type") if isinstance(raw, dict) else None
     if not isinstance(kind, str) or kind not in kinds:
-        at = f"{place}/type" if isinstance(raw, dict) else place
+        at = f"{pointer}/type" if isinstance(raw, dict) else pointer
         found.append(FieldProblem(at, "invalid", f"the type is one of: {', '.join(kinds)}"))
         return None
     return kind

@@ -108,18 +108,18 @@ def read_request(
     payload_limit: int = PAYLOAD_LIMIT,
 ) -> TranscodeRequest:
     """Raises RequestInvalid with every problem."""
-    places = read_locations(body, policy, now_s)
-    problems = list(places.problems)
+    found = read_locations(body, policy, now_s)
+    problems = list(found.problems)
     outputs, of_outputs = read_outputs(body.get("outputs"), ignore=("put_url",))
     problems += [each.problem.under(f"/outputs{_index(each.index)}") for each in of_outputs]
     options = read(body, _Options, problems, ignore=_ELSEWHERE) or _Options()
     _check_urls(options, policy, problems)
     run_at = _moment(options.not_before, problems)
-    if places.locations is not None:
-        problems += _several_files(places.locations.destination, outputs)
-    if problems or places.locations is None:
+    if found.locations is not None:
+        problems += _several_files(found.locations.destination, outputs)
+    if problems or found.locations is None:
         raise RequestInvalid(_once_each(problems))
-    locations = places.locations
+    locations = found.locations
     payload = TranscodePayload(
         source=locations.source,
         destination=locations.destination,
@@ -148,7 +148,7 @@ def read_request(
         check(submission, payload_limit)
     except InvalidInput as error:
         raise invalid(error) from None
-    return TranscodeRequest(submission, locations, places.credentials, options.refresh_url, outputs)
+    return TranscodeRequest(submission, locations, found.credentials, options.refresh_url, outputs)
 
 
 def invalid(error: InvalidInput) -> RequestInvalid:
@@ -206,10 +206,10 @@ def _several_files(destination: DestinationLocation, outputs: Sequence[Output]) 
 
 def _once_each(problems: Sequence[FieldProblem]) -> list[FieldProblem]:
     """One a place; `put_url` of an output is read by two readers."""
-    by_place: dict[str, FieldProblem] = {}
+    by_pointer: dict[str, FieldProblem] = {}
     for problem in problems:
-        by_place.setdefault(problem.pointer, problem)
-    return list(by_place.values())
+        by_pointer.setdefault(problem.pointer, problem)
+    return list(by_pointer.values())
 
 
 def _pointer(name: str) -> str:

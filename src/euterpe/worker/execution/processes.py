@@ -48,7 +48,7 @@ IDLE_LIMIT: Final = max(2, os.cpu_count() or 1)
 END_PATIENCE_S: Final = 5.0
 
 
-class ProcessSpoilt(HandlerFailed):
+class ProcessBroken(HandlerFailed):
     """The attempt failed together with its process: it died, or never could serve the handler."""
 
 
@@ -115,7 +115,7 @@ class Child:
                 case Raised():
                     raise HandlerFailed(message.failure)
                 case Unable():
-                    raise ProcessSpoilt(Failure(Category.PERMANENT, message.reason, "not_importable"))
+                    raise ProcessBroken(Failure(Category.PERMANENT, message.reason, "not_importable"))
 
     async def _next_line(self) -> bytes:
         try:
@@ -123,11 +123,11 @@ class Child:
         except ConnectionError:
             line = b""
         except ValueError as error:
-            raise ProcessSpoilt(Failure(Category.SYSTEM, str(error), "process_died")) from error
+            raise ProcessBroken(Failure(Category.SYSTEM, str(error), "process_died")) from error
         if line.endswith(b"\n"):
             return line
         code = await self._process.wait()
-        raise ProcessSpoilt(
+        raise ProcessBroken(
             Failure(Category.SYSTEM, f"the handler's process ended with {_meaning(code)}", "process_died")
         )
 
@@ -177,17 +177,17 @@ class Processes:
             child = await Child.start(handler, self._result_limit, keeps_lines=self._keeps_lines)
         name = claim.lease.attempt_id
         self._busy[name] = child
-        spoilt = True
+        is_broken = True
         try:
             value = await child.call(claim, context, self._reporter)
-            spoilt = False
+            is_broken = False
             return value
         except HandlerFailed as error:
-            spoilt = isinstance(error, ProcessSpoilt)
+            is_broken = isinstance(error, ProcessBroken)
             raise
         finally:
             del self._busy[name]
-            if spoilt:
+            if is_broken:
                 await child.kill()
             else:
                 self._give_back(handler.type, child)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow
-from euterpe.model.submitting.references import ReferenceBook
+from euterpe.model.submitting.references import ReferenceCollector
 from euterpe.worker.failures import BadPayload, UnstorableResult, text_of
 from euterpe.worker.handling.json_types import to_json
 from euterpe.worker.handling.signature import Signature, read_signature
@@ -38,9 +38,11 @@ class Handler:
     def returns(self) -> Any:
         return self.signature.returns
 
-    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], book: ReferenceBook | None = None) -> bytes:
+    def encode(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], collector: ReferenceCollector | None = None
+    ) -> bytes:
         """The payload of a call; InvalidInput names the argument that does not fit."""
-        return self.signature.encode(self.type, args, kwargs, book)
+        return self.signature.encode(self.type, args, kwargs, collector)
 
     def has_argument(self, name: str) -> bool:
         return self.signature.has_argument(name)

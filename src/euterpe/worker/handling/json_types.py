@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeGuard
 
 import msgspec
 
-from euterpe.model.submitting.references import ReferenceBook, ResultSource
+from euterpe.model.submitting.references import ReferenceCollector, ResultSource
 
 JsonDocument = dict[str, object]
 
@@ -84,7 +84,7 @@ def _is_model(value: object) -> TypeGuard[Model]:
 to_json: Final = msgspec.json.Encoder(enc_hook=written).encode
 
 
-def to_json_with_references(value: object, book: ReferenceBook) -> bytes:
+def to_json_with_references(value: object, book: ReferenceCollector) -> bytes:
     """Likewise; jobs inside the value are written as references to their results, and noted in the book."""
 
     def hook(inner: object) -> object:

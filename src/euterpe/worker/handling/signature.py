@@ -13,7 +13,7 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submitting.references import NAME, ReferenceBook, has_references
+from euterpe.model.submitting.references import NAME, ReferenceCollector, has_references
 from euterpe.worker.handling.json_types import decoder_of, schema_of, to_json, to_json_with_references
 
 HINT: Final = "use a dataclass, a msgspec struct or a pydantic model, or pass an id and load it in the handler"
@@ -63,7 +63,7 @@ class Signature:
     decoder: msgspec.json.Decoder[Any]
 
     def encode(
-        self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any], book: ReferenceBook | None = None
+        self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any], collector: ReferenceCollector | None = None
     ) -> bytes:
         """The payload of a call; InvalidInput names the argument that does not fit. Jobs among the arguments become
         references to their results, where there is a book to note them in."""
@@ -71,8 +71,8 @@ class Signature:
         try:
             payload = to_json(named)
         except NOT_JSON as error:
-            if book is not None and any(not is_json(value) for value in named.values()):
-                return self._encode_references(job_type, named, book)
+            if collector is not None and any(not is_json(value) for value in named.values()):
+                return self._encode_references(job_type, named, collector)
             raise _unwritable(job_type, named, error) from error
         if has_references(payload):
             raise InvalidInput("arguments", f"{NAME} is a reserved name (in an argument of {job_type})")
@@ -84,9 +84,9 @@ class Signature:
                 raise InvalidInput(name, f"{reason} (an argument of {job_type})") from error
         return payload
 
-    def _encode_references(self, job_type: str, named: dict[str, Any], book: ReferenceBook) -> bytes:
+    def _encode_references(self, job_type: str, named: dict[str, Any], collector: ReferenceCollector) -> bytes:
         try:
-            payload = to_json_with_references(named, book)
+            payload = to_json_with_references(named, collector)
         except NOT_JSON as error:
             raise _unwritable(job_type, named, error) from error
         self._check_all_but_references(payload, "", job_type)

@@ -13,7 +13,7 @@ from euterpe.model.state import State
 from euterpe.ports import Telemetry
 
 
-class Silent:
+class NoTelemetry:
     """A telemetry that listens to nothing, for workers nobody measures."""
 
     def produced(self, queue: str, count: int = 1) -> None: ...
@@ -32,7 +32,7 @@ class Silent:
 
 
 def record_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
-    if isinstance(telemetry, Silent):
+    if isinstance(telemetry, NoTelemetry):
         return
     for queue in {claim.job.queue for claim in claims}:
         jobs = [claim.job for claim in claims if claim.job.queue == queue]
@@ -42,7 +42,7 @@ def record_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
 
 def record_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
     """All of them: the common exchange."""
-    if isinstance(telemetry, Silent):
+    if isinstance(telemetry, NoTelemetry):
         return
     for queue in {f.claim.job.queue for f in finished}:
         took_s = [f.took_s for f in finished if f.claim.job.queue == queue]

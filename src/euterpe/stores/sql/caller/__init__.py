@@ -2,6 +2,6 @@
 
 from euterpe.stores.sql.caller.joined import Joined
 from euterpe.stores.sql.caller.recognise import join
-from euterpe.stores.sql.caller.target import Target, home_of
+from euterpe.stores.sql.caller.target import Target, target_of
 
-__all__ = ["Joined", "Target", "home_of", "join"]
+__all__ = ["Joined", "Target", "join", "target_of"]

@@ -39,9 +39,9 @@ class DjangoJoined(Joined):
         except KeyError:
             raise InvalidInput("connection", f"is to {self._connection.vendor}, which holds no queue") from None
 
-    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
-        text = formatted(self.family, statement.name, home.schema)
-        for values in rows_of_values(statement, text, home):
+    def bind(self, statement: Statement, target: Target) -> Iterator[DriverCall]:
+        text = formatted(self.family, statement.name, target.schema)
+        for values in rows_of_values(statement, text, target):
             params = [values[name] for name in text.names]
             yield DriverCall(text.sql, [as_sqlite(p) for p in params] if self.family == "sqlite" else params)
 
@@ -54,14 +54,14 @@ class DjangoJoined(Joined):
     def break_connection(self) -> None:
         self._connection.connection.close()  # The driver's: atomic() would end in silence after Django's own close().
 
-    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], target: Target, interruption: Interruption | None = None) -> T:
         with self._connection.cursor() as cursor:
 
             def fetch(call: DriverCall) -> list[Row]:
                 cursor.execute(call.sql, call.params or None)
                 return cursor.fetchall() if cursor.description is not None else []
 
-            return drive_sync(self.calls(make, home), fetch, interruption)
+            return drive_sync(self.calls(make, target), fetch, interruption)
 
 
 @cache

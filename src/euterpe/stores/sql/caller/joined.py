@@ -54,7 +54,7 @@ class Joined(ABC):
     def family(self) -> Family: ...
 
     @abstractmethod
-    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
+    def bind(self, statement: Statement, target: Target) -> Iterator[DriverCall]:
         """The calls that a statement makes: one, or one a row where the engine takes no arrays."""
 
     def begin(self) -> Calls[bool]:
@@ -62,24 +62,26 @@ class Joined(ABC):
         yield from ()
         return False
 
-    async def run(self, make: MakeProgram[T], home: Target) -> T:
+    async def run(self, make: MakeProgram[T], target: Target) -> T:
         """From a coroutine. A blocking connection blocks the loop, as any use of it does, unless it may be used from
         a thread: then the loop stays free to end the very transaction whose lock this one waits for."""
         if not self.may_change_thread:
-            return self.run_sync(make, home)
+            return self.run_sync(make, target)
         interruption = Interruption()
-        visit = asyncio.to_thread(self.run_sync, make, home, interruption)
+        visit = asyncio.to_thread(self.run_sync, make, target, interruption)
         return await to_the_end(asyncio.ensure_future(visit), interruption)
 
-    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:  # noqa: ARG002  # the asynchronous ones have only run()
+    def run_sync(self, make: MakeProgram[T], target: Target, interruption: Interruption | None = None) -> T:  # noqa: ARG002  # the asynchronous ones have only run()
         raise InvalidInput("connection", "is asynchronous; submit with `await`, or join a blocking connection")
 
-    def calls(self, make: MakeProgram[T], home: Target) -> Calls[T]:
+    def calls(self, make: MakeProgram[T], target: Target) -> Calls[T]:
         """The whole visit, from the first check to the released savepoint."""
-        if self.family != home.family:
-            raise InvalidInput("connection", f"is to {_WORDS[self.family]}, but the queue is on {_WORDS[home.family]}")
-        if home.file is not None:
-            yield from self._check_file(home)
+        if self.family != target.family:
+            raise InvalidInput(
+                "connection", f"is to {_WORDS[self.family]}, but the queue is on {_WORDS[target.family]}"
+            )
+        if target.file is not None:
+            yield from self._check_file(target)
         begun = yield from self.begin()
         try:
             yield DriverCall(SAVEPOINT, whole=True)
@@ -94,14 +96,14 @@ class Joined(ABC):
             yield from self._make_sure([SAVEPOINT, RELEASE], error)
             raise
         try:
-            answer = yield from self._bound(make(), home)
+            answer = yield from self._bound(make(), target)
             yield DriverCall(RELEASE, whole=True)
         except GeneratorExit:
             raise  # Nobody drives us any more.
         except BaseException as error:
             yield from self._undo(error, begun=begun)
             if isinstance(error, StaleLease):
-                yield from self._doom(error)
+                yield from self._make_uncommittable(error)
             if is_missing_table(error):
                 raise SchemaMismatch(
                     "the connection's database has no Euterpe tables, or not those of this release. Run "
@@ -119,7 +121,7 @@ class Joined(ABC):
     def _undo(self, error: BaseException, *, begun: bool) -> Calls[None]:
         yield from self._make_sure(["ROLLBACK"] if begun else [ROLL_BACK, RELEASE], error)
 
-    def _doom(self, error: BaseException) -> Calls[None]:
+    def _make_uncommittable(self, error: BaseException) -> Calls[None]:
         """A stale attempt must not commit what its handler wrote, even if the handler catches the error. Postgres then
         refuses the commit; SQLite has no way to say that, so the connection is broken."""
         if self.family == "postgres":
@@ -131,7 +133,7 @@ class Joined(ABC):
     def _make_sure(self, sqls: Sequence[str], error: BaseException) -> Calls[None]:
         try:
             for sql in sqls:
-                yield from _insist(sql)
+                yield from _run_with_retries(sql)
         except GeneratorExit:
             raise
         except BaseException as lost:
@@ -145,26 +147,26 @@ class Joined(ABC):
             "connection", f"has no open transaction, so there is nothing to join; open one first: {self.how_to_begin}"
         )
 
-    def _check_file(self, home: Target) -> Calls[None]:
-        assert home.file is not None
-        if home.open_library is not None and self.sqlite_library != home.open_library:
+    def _check_file(self, target: Target) -> Calls[None]:
+        assert target.file is not None
+        if target.open_library is not None and self.sqlite_library != target.open_library:
             raise InvalidInput(
                 "connection",
-                f"uses the SQLite library of {self.sqlite_library}, but this process has {home.file} open by that of "
-                f"{home.open_library}; two libraries on one file do not see each other's locks, and would damage it. "
+                f"uses the SQLite library of {self.sqlite_library}, but this process has {target.file} open by that of "
+                f"{target.open_library}; two libraries on one file do not see each other's locks, and would damage it. "
                 "See docs/transactions.md, SQLite",
             )
         rows = yield DriverCall("PRAGMA database_list")
         file = next((row[2] for row in rows if row[1] == "main"), "")
-        if not file or os.path.realpath(file) != os.path.realpath(home.file):
-            raise InvalidInput("connection", f"is to {file or 'memory'}, but the queue is in {home.file}")
+        if not file or os.path.realpath(file) != os.path.realpath(target.file):
+            raise InvalidInput("connection", f"is to {file or 'memory'}, but the queue is in {target.file}")
 
-    def _bound(self, program: Program[T], home: Target) -> Calls[T]:
+    def _bound(self, program: Program[T], target: Target) -> Calls[T]:
         try:
             statement = next(program)
             while True:
                 rows: list[Row] = []
-                for call in self.bind(statement, home):
+                for call in self.bind(statement, target):
                     rows += yield call
                 if self.family == "sqlite" and (packed := text_of("sqlite", statement.name).packed) is not None:
                     rows = unpack_rows(rows[0][0], packed)
@@ -176,7 +178,7 @@ class Joined(ABC):
 _WORDS: Final = {"sqlite": "SQLite", "postgres": "Postgres"}
 
 
-def _insist(sql: str) -> Calls[None]:
+def _run_with_retries(sql: str) -> Calls[None]:
     """Again, if the server refuses it for a cancel that was meant for the statement before."""
     for _ in range(LATE_CANCELS):
         try:
@@ -203,15 +205,15 @@ def sqlstate_of(error: BaseException | None) -> str | None:
     return None
 
 
-def rows_of_values(statement: Statement, text: Text, home: Target) -> Iterator[Mapping[str, Any]]:
+def rows_of_values(statement: Statement, text: Text, target: Target) -> Iterator[Mapping[str, Any]]:
     """The values of each call by name: all at once for a statement that takes arrays, else row by row."""
     given = statement.columns if isinstance(statement, Each) else statement.params
     if text.row_names:
         rest = {name: value for name, value in given.items() if name not in text.row_names}
-        yield {**rest, **rows_of(given, text.row_names), "now": home.now()}
+        yield {**rest, **rows_of(given, text.row_names), "now": target.now()}
     elif text.batched or not isinstance(statement, Each):
-        yield {**given, "now": home.now()}
+        yield {**given, "now": target.now()}
     else:
         names = list(statement.columns)
         for values in zip(*statement.columns.values(), strict=True):
-            yield {**dict(zip(names, values, strict=True)), "now": home.now()}
+            yield {**dict(zip(names, values, strict=True)), "now": target.now()}

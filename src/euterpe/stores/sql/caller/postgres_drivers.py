@@ -22,9 +22,9 @@ class PostgresJoined(Joined):
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
-        text = numbered("postgres", statement.name, home.schema, "$")
-        for values in rows_of_values(statement, text, home):
+    def bind(self, statement: Statement, target: Target) -> Iterator[DriverCall]:
+        text = numbered("postgres", statement.name, target.schema, "$")
+        for values in rows_of_values(statement, text, target):
             yield DriverCall(text.sql, [values[name] for name in text.names])
 
 
@@ -37,8 +37,8 @@ class AsyncpgJoined(PostgresJoined):
     def break_connection(self) -> None:
         self._connection.terminate()
 
-    async def run(self, make: MakeProgram[T], home: Target) -> T:
-        return await drive(self.calls(make, home), self._fetch)
+    async def run(self, make: MakeProgram[T], target: Target) -> T:
+        return await drive(self.calls(make, target), self._fetch)
 
     async def _fetch(self, call: DriverCall) -> list[Row]:
         if not call.params:
@@ -56,7 +56,7 @@ class PsycopgJoined(PostgresJoined):
     def break_connection(self) -> None:
         self._connection.pgconn.finish()
 
-    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], target: Target, interruption: Interruption | None = None) -> T:
         psycopg = sys.modules["psycopg"]
         # A cursor of our own: the connection's factories may give rows as dictionaries, or want another placeholder.
         with psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
@@ -65,7 +65,7 @@ class PsycopgJoined(PostgresJoined):
                 cursor.execute(call.sql, call.params or None)
                 return cursor.fetchall() if cursor.description is not None else []
 
-            return drive_sync(self.calls(make, home), fetch, interruption)
+            return drive_sync(self.calls(make, target), fetch, interruption)
 
 
 class AsyncPsycopgJoined(PostgresJoined):
@@ -75,7 +75,7 @@ class AsyncPsycopgJoined(PostgresJoined):
     def break_connection(self) -> None:
         self._connection.pgconn.finish()
 
-    async def run(self, make: MakeProgram[T], home: Target) -> T:
+    async def run(self, make: MakeProgram[T], target: Target) -> T:
         psycopg = sys.modules["psycopg"]
         async with psycopg.AsyncRawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
 
@@ -83,4 +83,4 @@ class AsyncPsycopgJoined(PostgresJoined):
                 await cursor.execute(call.sql, call.params or None)
                 return await cursor.fetchall() if cursor.description is not None else []
 
-            return await drive(self.calls(make, home), fetch)
+            return await drive(self.calls(make, target), fetch)

@@ -52,10 +52,10 @@ class SqlalchemyJoined(Joined):
         except KeyError:
             raise InvalidInput("connection", f"is to {self._dialect.name}, which holds no queue") from None
 
-    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
-        text = text_of(self.family, statement.name, home.schema)
+    def bind(self, statement: Statement, target: Target) -> Iterator[DriverCall]:
+        text = text_of(self.family, statement.name, target.schema)
         adapt = as_sqlite if self.family == "sqlite" else _same
-        for values in rows_of_values(statement, text, home):
+        for values in rows_of_values(statement, text, target):
             yield DriverCall(text.sql, {name: adapt(values[name]) for name in text.names})
 
     def begin(self) -> Calls[bool]:
@@ -73,8 +73,8 @@ class SqlalchemyJoined(Joined):
     def break_connection(self) -> None:
         self._connection.invalidate()
 
-    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
-        return drive_sync(self.calls(make, home), self._fetch, interruption)
+    def run_sync(self, make: MakeProgram[T], target: Target, interruption: Interruption | None = None) -> T:
+        return drive_sync(self.calls(make, target), self._fetch, interruption)
 
     def _fetch(self, call: DriverCall) -> list[Row]:
         text = sys.modules["sqlalchemy"].text
@@ -97,15 +97,15 @@ class AsyncSqlalchemyJoined(Joined):
     def family(self) -> Family:
         raise NotImplementedError("known inside SQLAlchemy's bridge only")
 
-    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
+    def bind(self, statement: Statement, target: Target) -> Iterator[DriverCall]:
         raise NotImplementedError("done inside SQLAlchemy's bridge")
 
     def break_connection(self) -> None:
         raise NotImplementedError("done inside SQLAlchemy's bridge")
 
-    async def run(self, make: MakeProgram[T], home: Target) -> T:
+    async def run(self, make: MakeProgram[T], target: Target) -> T:
         interruption = Interruption()
-        visit = self._outer.run_sync(lambda inner: SqlalchemyJoined(inner).run_sync(make, home, interruption))
+        visit = self._outer.run_sync(lambda inner: SqlalchemyJoined(inner).run_sync(make, target, interruption))
         return await to_the_end(asyncio.ensure_future(visit), interruption, UNDO_TIMEOUT_S)
 
 

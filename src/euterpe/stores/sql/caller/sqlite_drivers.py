@@ -40,9 +40,9 @@ class SqliteJoined(Joined):
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def bind(self, statement: Statement, home: Target) -> Iterator[DriverCall]:
+    def bind(self, statement: Statement, target: Target) -> Iterator[DriverCall]:
         text = numbered("sqlite", statement.name, None, "?")
-        for values in rows_of_values(statement, text, home):
+        for values in rows_of_values(statement, text, target):
             yield DriverCall(text.sql, [as_sqlite(values[name]) for name in text.names])
 
     def break_connection(self) -> None:
@@ -73,13 +73,13 @@ class PythonSqliteJoined(SqliteJoined):
         self._connection.rollback()
         self._connection.close()
 
-    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], target: Target, interruption: Interruption | None = None) -> T:
         cursor = self._connection.cursor()
         cursor.row_factory = None
         text_factory, self._connection.text_factory = self._connection.text_factory, str
         try:
             return drive_sync(
-                self.calls(make, home), lambda call: cursor.execute(call.sql, call.params).fetchall(), interruption
+                self.calls(make, target), lambda call: cursor.execute(call.sql, call.params).fetchall(), interruption
             )
         finally:
             with suppress(sqlite3.ProgrammingError):  # it was broken on purpose
@@ -97,12 +97,12 @@ class AiosqliteJoined(SqliteJoined):
     def break_connection(self) -> None:
         self._stopped = self._connection.stop()
 
-    async def run(self, make: MakeProgram[T], home: Target) -> T:
+    async def run(self, make: MakeProgram[T], target: Target) -> T:
         async def fetch(call: DriverCall) -> list[Row]:
             return [tuple(row) for row in await self._connection.execute_fetchall(call.sql, call.params)]
 
         try:
-            return await drive(self.calls(make, home), fetch)
+            return await drive(self.calls(make, target), fetch)
         finally:
             if self._stopped is not None:
                 # A close() by the caller before its thread has ended would wait for that thread for ever.
@@ -113,12 +113,12 @@ class ApswJoined(SqliteJoined):
     is_async = False
     sqlite_library = "apsw"
 
-    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], target: Target, interruption: Interruption | None = None) -> T:
         cursor = self._connection.cursor()
         # Cursors of their own traces: the connection's may turn rows into something else.
         cursor.row_trace = None
         return drive_sync(
-            self.calls(make, home), lambda call: cursor.execute(call.sql, call.params).fetchall(), interruption
+            self.calls(make, target), lambda call: cursor.execute(call.sql, call.params).fetchall(), interruption
         )
 
 
@@ -138,9 +138,9 @@ class LibsqlJoined(SqliteJoined):
             self._connection.close()
             raise
 
-    def run_sync(self, make: MakeProgram[T], home: Target, interruption: Interruption | None = None) -> T:
+    def run_sync(self, make: MakeProgram[T], target: Target, interruption: Interruption | None = None) -> T:
         from euterpe.stores.sql.sqlite.libsql import fetch
 
         return drive_sync(
-            self.calls(make, home), lambda call: fetch(self._connection, call.sql, call.params), interruption
+            self.calls(make, target), lambda call: fetch(self._connection, call.sql, call.params), interruption
         )

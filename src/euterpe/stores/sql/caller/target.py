@@ -34,7 +34,7 @@ class Target:
         return self.engine.library.name if self.engine is not None and self.engine.is_open else None
 
 
-def home_of(engine: Engine) -> Target:
+def target_of(engine: Engine) -> Target:
     if isinstance(engine, GroupCommitEngine):
         return Target(engine.family, clock=engine.clock or system_clock, engine=engine)
     return Target(engine.family, schema=engine.schema, clock=engine.clock)

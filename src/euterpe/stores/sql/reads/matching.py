@@ -36,13 +36,13 @@ def matching(query: Search, before: int, limit: int) -> Program[Matching]:
             return Matching([row[1] for row in rows], [row[0] for row in rows], None)
     stretch = yield from scan_range_of(query, before)
     rows = yield one(_statement(query), **criteria(query, stretch, query.text), limit=limit)
-    cut = _of_bearable_size(rows)
+    cut = _up_to_size_limit(rows)
     if cut and (len(cut) < len(rows) or len(rows) == limit):
         return Matching([row[1] for row in cut], [row[0] for row in cut], cut[-1][0])
     return Matching([r[1] for r in cut], [r[0] for r in cut], stretch.down_to if stretch.more else None)
 
 
-def _of_bearable_size(rows: list[Row]) -> list[Row]:
+def _up_to_size_limit(rows: list[Row]) -> list[Row]:
     """The first of them, up to the bytes of a page: all are read at once later."""
     size = 0
     for i, row in enumerate(rows):

@@ -24,8 +24,8 @@ from euterpe.stores.sql.sqlite.library import (
     bound,
     lock_held,
     nap,
-    patiently,
     system_clock,
+    wait_for_lock,
 )
 from euterpe.stores.sql.sqlite.writer import GroupCommitEngine
 from euterpe.stores.sql.statements import numbered
@@ -115,7 +115,7 @@ def connect(path: str, wait: Callable[[int], bool] | None = None) -> apsw.Connec
     connection = apsw.Connection(path, statementcachesize=200)
     connection.set_busy_handler(wait or BusyWait())
     # On a new file this needs the file alone, and SQLite then says busy at once, without asking the handler.
-    patiently(
+    wait_for_lock(
         lambda: connection.execute("PRAGMA journal_mode = WAL"), lambda error: isinstance(error, apsw.BusyError), path
     )
     connection.execute("PRAGMA synchronous = FULL")

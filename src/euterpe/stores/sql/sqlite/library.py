@@ -137,7 +137,7 @@ def nap() -> None:
     time.sleep(random.uniform(0.0002, 0.002))
 
 
-def patiently(
+def wait_for_lock(
     attempt: Callable[[], T], is_busy: Callable[[Exception], bool], path: str, patience_s: float = LOCK_PATIENCE_S
 ) -> T:
     """Try until the lock is free, for drivers whose own waiting cannot be trusted."""

@@ -27,7 +27,7 @@ from euterpe.model.errors import (
 )
 from euterpe.ports import Clock
 from euterpe.stores.sql.program import MakeProgram, Row, Statement
-from euterpe.stores.sql.sqlite.library import Library, patiently
+from euterpe.stores.sql.sqlite.library import Library, wait_for_lock
 from euterpe.stores.sql.sqlite.python_sqlite import execute, statements
 from euterpe.stores.sql.sqlite.writer import MEMORY, GroupCommitEngine
 
@@ -69,11 +69,11 @@ class LibsqlEngine(GroupCommitEngine):
     """`libsql:///jobs.db`, `libsql:////var/jobs.db`, a plain path, or `libsql://host:port?authToken=...&tls=0`."""
 
     def __init__(self, path_or_url: str, clock: Clock | None = None) -> None:
-        place = LibsqlPlace(path_or_url)
-        super().__init__(place.shown, LibsqlLibrary(place), clock)
-        self._remote = place.remote
-        if place.remote:
-            self.path = place.shown
+        address = LibsqlAddress(path_or_url)
+        super().__init__(address.shown, LibsqlLibrary(address), clock)
+        self._remote = address.remote
+        if address.remote:
+            self.path = address.shown
             self.group_limit = REMOTE_GROUP_LIMIT
 
     def _make_file(self) -> None:
@@ -102,7 +102,7 @@ class LibsqlEngine(GroupCommitEngine):
             pause_s = min(pause_s * 2, 1.0)
 
 
-class LibsqlPlace:
+class LibsqlAddress:
     """What a URL names. `shown` is fit for messages: it never carries the token."""
 
     def __init__(self, path_or_url: str) -> None:
@@ -134,21 +134,21 @@ class LibsqlLibrary(Library):
     name = "libsql"
     failures = (LibsqlError,)
 
-    def __init__(self, place: LibsqlPlace) -> None:
-        self._place = place
+    def __init__(self, address: LibsqlAddress) -> None:
+        self._address = address
 
     def connect(self, path: str) -> LibsqlSession:
         # No waiting inside the driver: it would stop every thread of the process.
         connection = _guarded(
-            driver.connect, self._place.target, timeout=0, isolation_level=None, auth_token=self._place.token
+            driver.connect, self._address.target, timeout=0, isolation_level=None, auth_token=self._address.token
         )
         session = LibsqlSession(connection, self, path)
-        if self._place.remote:
+        if self._address.remote:
             return session  # The server keeps its own journal, and refuses these settings.
         try:
             for pragma in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -32000",
                            "wal_autocheckpoint = 4000"):  # fmt: skip
-                patiently(lambda pragma=pragma: session.run(f"PRAGMA {pragma}"), self.is_busy, path)  # type: ignore[misc]
+                wait_for_lock(lambda pragma=pragma: session.run(f"PRAGMA {pragma}"), self.is_busy, path)  # type: ignore[misc]
         except BaseException:
             session.close()
             raise
@@ -161,10 +161,10 @@ class LibsqlLibrary(Library):
     def is_lost(self, error: Exception) -> bool:
         if isinstance(error, DriverPanic) or super().is_lost(error):
             return True
-        return self._place.remote and any(words in str(error) for words in _AWAY)
+        return self._address.remote and any(words in str(error) for words in _AWAY)
 
     def explain(self, path: str, error: Exception, *, committing: bool) -> EuterpeError:
-        if not self._place.remote:
+        if not self._address.remote:
             return super().explain(path, error, committing=committing)
         message = str(error)
         if "status=401" in message or "status=403" in message:
@@ -189,7 +189,7 @@ class LibsqlSession:
         return bool(self._connection.in_transaction)
 
     def begin(self, patience_s: float) -> None:
-        patiently(lambda: self.run("BEGIN IMMEDIATE"), self.library.is_busy, self._path, patience_s)
+        wait_for_lock(lambda: self.run("BEGIN IMMEDIATE"), self.library.is_busy, self._path, patience_s)
 
     def run(self, sql: str) -> list[Row]:
         return fetch(self._connection, sql, ())

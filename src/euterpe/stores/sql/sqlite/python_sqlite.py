@@ -10,7 +10,7 @@ from euterpe.model.errors import Unsupported
 from euterpe.ports import Clock
 from euterpe.stores.sql.json_rows import unpack_rows
 from euterpe.stores.sql.program import Each, Row, Statement
-from euterpe.stores.sql.sqlite.library import Library, bound, patiently
+from euterpe.stores.sql.sqlite.library import Library, bound, wait_for_lock
 from euterpe.stores.sql.statements import numbered
 
 OLDEST: Final = (3, 38, 0)
@@ -35,7 +35,7 @@ class PythonLibrary(Library):
         try:
             for pragma in ("journal_mode = WAL", "synchronous = FULL", "temp_store = MEMORY", "cache_size = -32000",
                            "wal_autocheckpoint = 4000"):  # fmt: skip
-                patiently(lambda pragma=pragma: session.run(f"PRAGMA {pragma}"), self.is_busy, path)  # type: ignore[misc]
+                wait_for_lock(lambda pragma=pragma: session.run(f"PRAGMA {pragma}"), self.is_busy, path)  # type: ignore[misc]
         except BaseException:
             connection.close()
             raise
@@ -65,7 +65,7 @@ class PythonSession:
         return self._connection.in_transaction
 
     def begin(self, patience_s: float) -> None:
-        patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"), PYTHON.is_busy, self._path, patience_s)
+        wait_for_lock(lambda: self._connection.execute("BEGIN IMMEDIATE"), PYTHON.is_busy, self._path, patience_s)
 
     def run(self, sql: str) -> list[Row]:
         return self._connection.execute(sql).fetchall()

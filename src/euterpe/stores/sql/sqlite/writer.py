@@ -28,9 +28,9 @@ from euterpe.stores.sql.sqlite.library import (
     UNBINDABLE,
     Library,
     Session,
-    patiently,
     system_clock,
     unbindable,
+    wait_for_lock,
 )
 from euterpe.stores.sql.sqlite.switch_interval import short_switch_interval
 from euterpe.stores.sql.sqlite.tickets import StopTicket, Ticket, Tickets, deliver_answers
@@ -81,7 +81,7 @@ class GroupCommitEngine:
         self._executor: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._slots: list[ConnectionSlot] = []
-        self._desks_lock = threading.Lock()
+        self._slots_lock = threading.Lock()
 
     @property
     def is_open(self) -> bool:
@@ -110,11 +110,11 @@ class GroupCommitEngine:
         writer, self._writer = self._writer, None
         if writer is not None:
             self._tickets.put(StopTicket())
-            await _aside(writer.join)
+            await _in_thread(writer.join)
         executor, self._executor = self._executor, None
         if executor is not None:
-            await _aside(executor.shutdown)
-        with self._desks_lock:
+            await _in_thread(executor.shutdown)
+        with self._slots_lock:
             slots, self._slots = self._slots, []
         for slot in slots:
             with slot.lock:
@@ -123,7 +123,7 @@ class GroupCommitEngine:
 
     def change_library(self, library: Library) -> None:
         """Let go of the file, in every thread, and go on with another SQLite library. Blocks until that is so."""
-        with self._desks_lock, ExitStack() as held:
+        with self._slots_lock, ExitStack() as held:
             if self.library is library:
                 return
             # All of them at once: while one thread still has the file open by the old library, none may by the new.
@@ -137,7 +137,7 @@ class GroupCommitEngine:
 
     def _new_slot(self) -> ConnectionSlot:
         slot = ConnectionSlot()
-        with self._desks_lock:
+        with self._slots_lock:
             self._slots.append(slot)
         return slot
 
@@ -179,7 +179,7 @@ class GroupCommitEngine:
             library = self.library
             try:
                 session = slot.session = slot.session or library.connect(self.path)
-                return patiently(lambda: self._read_with(session, make), library.is_busy, self.path)
+                return wait_for_lock(lambda: self._read_with(session, make), library.is_busy, self.path)
             except library.failures as error:
                 if library.is_lost(error):
                     slot.close()
@@ -201,7 +201,7 @@ class GroupCommitEngine:
             raise unbindable(self.path, error) from error
 
     async def migrate(self) -> list[str]:
-        return await _aside(self._migrate)
+        return await _in_thread(self._migrate)
 
     def _make_file(self) -> None:
         """For its owner alone: payloads and results are nobody else's. SQLite gives `-wal` and `-shm` the same rights,
@@ -224,7 +224,7 @@ class GroupCommitEngine:
                 finally:
                     slot.close()
         finally:
-            with self._desks_lock:
+            with self._slots_lock:
                 self._slots.remove(slot)
 
     def _migrate_with(self, session: Session) -> list[str]:
@@ -386,7 +386,7 @@ def _roll_back(session: Session | None) -> bool:
     return True
 
 
-async def _aside(function: Callable[[], T]) -> T:
+async def _in_thread(function: Callable[[], T]) -> T:
     """In a thread of its own: the loop's executor is the application's, who may have closed or filled it."""
     with_one_thread = ThreadPoolExecutor(1, thread_name_prefix="euterpe-sqlite-aside")
     try:

@@ -222,10 +222,10 @@ def finish_locked(report: TokenReport, family: Family, rng: Random) -> Program[T
     return reply
 
 
-def _locked(bounced: Sequence[Settlement], family: Family) -> Program[set[settle.ClaimKey]]:
-    if not bounced or family != "postgres":
+def _locked(refused: Sequence[Settlement], family: Family) -> Program[set[settle.ClaimKey]]:
+    if not refused or family != "postgres":
         return set()
-    return (yield from settle.claims_held(bounced))
+    return (yield from settle.claims_held(refused))
 
 
 def _first_answer(report: TokenReport) -> Program[TokenReply]:

@@ -37,16 +37,16 @@ class Meter:
 
     def begin_pass(self, number: int, length_ms: int | None) -> PassMeter:
         self._done = sum(self._weights[:number])
-        self._report(self._done, None)
+        self._move_to(self._done, None)
         return PassMeter(
-            lambda share, speed: self._report(self._done + share * self._weights[number], speed), length_ms
+            lambda share, speed: self._move_to(self._done + share * self._weights[number], speed), length_ms
         )
 
     def finish(self) -> None:
         self._percent = 100.0
         self._report(MediaProgress(100.0, None, 0.0))
 
-    def _report(self, done: float, speed: float | None) -> None:
+    def _move_to(self, done: float, speed: float | None) -> None:
         share = min(1.0, done / self._total)
         self._percent = max(self._percent, min(MOST_BEFORE_THE_END, round(100 * share, 1)))
         spent = self._clock() - self._began

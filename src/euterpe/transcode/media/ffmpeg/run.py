@@ -44,7 +44,7 @@ class Run:
         before_input: Sequence[str] = (),
         meter: PassMeter | None = None,
         file_bytes: int | None = None,
-        talkative: bool = False,
+        verbose: bool = False,
         pipes: Sequence[Pipe] = (),
         check: Callable[[], None] = lambda: None,
     ) -> Finished:
@@ -59,7 +59,7 @@ class Run:
         threads = ["-threads", str(self.limits.threads)] if self.limits.threads else []
         with opened(source or self.source) as fd:
             argv = [
-                *(str(self.tools.ffmpeg), *GLOBAL, "-loglevel", "info" if talkative else "error"),
+                *(str(self.tools.ffmpeg), *GLOBAL, "-loglevel", "info" if verbose else "error"),
                 *(*(STRICT if self.strict else ()), *threads, "-max_pixels", str(self.limits.max_pixels)),
                 *(*before_input, *input_options(fd), *arguments),
             ]

@@ -49,7 +49,7 @@ async def listen(
     meter: PassMeter | None = None,
 ) -> Measured:
     arguments = ["-map", f"0:{stream.index}", "-filter:a", ",".join((*filters, MEASURE)), "-f", "null", "-"]
-    done = await run.ffmpeg(arguments, source=source, meter=meter, talkative=True, file_bytes=0)
+    done = await run.ffmpeg(arguments, source=source, meter=meter, verbose=True, file_bytes=0)
     measured = read_measured(done.stderr)
     if measured is None:
         raise bad_output("not_measured", "the loudness could not be measured", output_id)
