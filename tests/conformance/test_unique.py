@@ -111,8 +111,15 @@ async def test_a_batch_holds_found_and_new_jobs_and_no_key_twice(store: SqlStore
 
 
 @pytest.mark.parametrize(
-    "said", [{"key": ""}, {"idempotency_key": "i"}, {"how": Unique.DEBOUNCE}, {"key": "k" * 10_000}]
+    "said",
+    [
+        {"key": ""},
+        {"idempotency_key": "i"},
+        {"how": Unique.DEBOUNCE},
+        {"key": "k" * 10_000},
+        {"depends_on": ("7f3bb0c6-5f5c-4f5e-9d0c-0b6f8f3c2a11",)},
+    ],
 )
 async def test_what_cannot_be_unique_is_refused(store: SqlStore, said: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match=r"unique|idempotency_key"):
         await submit(store, **said)

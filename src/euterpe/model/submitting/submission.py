@@ -162,6 +162,8 @@ def _check_unique(s: Submission) -> None:
         raise InvalidInput("unique", f"must be one of {', '.join(Unique)}")
     if s.idempotency_key is not None:
         raise InvalidInput("unique_key", "and idempotency_key both say when a second job is the first; give one")
+    if s.depends_on:
+        raise InvalidInput("unique_key", "cannot go with depends_on: a job that has the key would not wait for those")
     if s.unique is Unique.DEBOUNCE and not s.delay_us:
         raise InvalidInput("unique", "debounce needs a delay: the time without a submission after which the job runs")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
+from euterpe.model.errors import CommitUnknown, EuterpeError, IdempotencyConflict, InvalidInput
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import TERMINAL, State
@@ -29,7 +29,7 @@ from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.statements import Family
 from euterpe.stores.sql.submitting.plan import PlannedJob, plan_units
 from euterpe.stores.sql.submitting.uniform_batch import AS_SAID, insert_uniform, uniform_statement
-from euterpe.stores.sql.submitting.unique import find_unique, unique_keys
+from euterpe.stores.sql.submitting.unique import find_unique, kept_for, unique_keys
 
 Key = tuple[str, str]
 Answer = list[Receipt] | EuterpeError
@@ -137,8 +137,9 @@ class _StoredRow(NamedTuple):
     created_at: int
 
 
-def _answer_stored(unit: Unit, stored: Mapping[str, _StoredRow]) -> Program[list[Receipt]]:
-    """A unit is stored whole. A key has kept the answer word for word; without one the row tells."""
+def _answer_stored(unit: Unit, stored: Mapping[str, _StoredRow]) -> Program[Answer]:
+    """A unit is stored whole. A key has kept the answer word for word; without one the row tells. A draft without a
+    row was answered by the job that had its unique key."""
     kept: dict[str | None, bytes] = {}
     for claim in key_claims(unit):
         known = yield one("existing_keys", scope=claim.key[0], key=claim.key[1])
@@ -151,8 +152,15 @@ def _answer_stored(unit: Unit, stored: Mapping[str, _StoredRow]) -> Program[list
             # What is not there under its own id was stored long ago, and only replayed.
             replayed = draft.id not in stored
             receipts.append(msgspec.structs.replace(Receipt.replay(kept[draft.id]), replayed=replayed))
-        else:
+        elif draft.id in stored:
             receipts.append(_receipt(draft, *stored[draft.id]))
+        else:
+            kept_job = yield from kept_for(draft)
+            if kept_job is None:
+                return CommitUnknown(
+                    "the batch is stored, but which job was kept for a unique key is not known any more"
+                )
+            receipts.append(kept_job)
     return receipts
 
 

@@ -69,6 +69,14 @@ def _look(statement: str, job_id: str) -> Program[JobRow | None]:
     return jobs_from(rows)[0] if rows else None
 
 
+def kept_for(draft: Draft) -> Program[Receipt | None]:
+    """After a lost answer: the job that was kept instead of this draft. None: its key is free again."""
+    s = draft.submission
+    rows = yield one("unique_job", scope=idempotency_scope(s.requester_id, s.type), key=s.unique_key)
+    job = (yield from _look("get_jobs", rows[0][0])) if rows else None
+    return None if job is None else Receipt.of(job, replayed=True)
+
+
 def forget_unique(limit: int) -> Program[int]:
     """Keys of jobs that have ended; returns how many."""
     rows = yield one("forget_unique", limit=limit)
