@@ -119,6 +119,32 @@ async def test_a_tick_that_cannot_be_submitted_for_a_minute_is_reported(
     assert ticks(ledger) == ["2026-01-07T04:00:00Z"]
 
 
+@pytest.mark.parametrize("refusal", [InvalidInput("tags", "too many"), LookupError("no tenant")], ids=["store", "user"])
+async def test_a_cron_that_is_refused_holds_up_no_other_and_does_not_stop_the_clock(
+    unopened: Queue, caplog: pytest.LogCaptureFixture, refusal: Exception
+) -> None:
+    @unopened.job("refused")
+    async def refused() -> None: ...
+
+    @unopened.job("fine")
+    async def fine() -> None: ...
+
+    class OneRefused(Ledger):
+        async def submit_call(self, call: Any, connection: Any, options: Mapping[str, Any]) -> None:
+            if "* * * * *" in options["idempotency_key"]:
+                raise refusal
+            await super().submit_call(call, connection, options)
+
+    clock = Clock(datetime(2026, 1, 7, 0, 0, 30, tzinfo=UTC), datetime(2026, 1, 7, 0, 4, 30, tzinfo=UTC))
+    ledger = OneRefused()
+    crons = [Cron("* * * * *", "UTC", refused), Cron("*/2 * * * *", "UTC", fine)]
+    with pytest.raises(asyncio.CancelledError):
+        await keep_time(ledger, crons, now=clock.now, sleep=clock.sleep)
+    assert ticks(ledger) == ["2026-01-07T00:02:00Z", "2026-01-07T00:04:00Z"]
+    assert caplog.text.count("a cron tick was not submitted") == 4
+    assert ("Traceback" in caplog.text) is isinstance(refusal, LookupError)
+
+
 async def test_several_crons_keep_their_own_time(unopened: Queue) -> None:
     @unopened.job("a")
     async def a() -> None: ...

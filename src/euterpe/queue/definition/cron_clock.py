@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from euterpe.model.cron import CronRow, MissedTicks
-from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput
+from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput, StoreUnavailable
 from euterpe.ports import CronStore
 from euterpe.queue.definition.cron import Cron, tick_after, ticks_between
 from euterpe.queue.ports import SubmitsCalls
@@ -137,7 +137,8 @@ def tick_options(cron: Cron, key: str) -> dict[str, Any]:
 async def submit_tick(
     submitter: SubmitsCalls, cron: Cron, tick: datetime, now: Now = wall_clock, sleep: Sleep = asyncio.sleep
 ) -> bool:
-    """Whether it is submitted, by us or by another worker."""
+    """Whether it is submitted, by us or by another worker. An outage is waited for, as every other cron has to; what is
+    refused, by the store or by a user's middleware, is given up at once: the others must not wait for it."""
     options = tick_options(cron, cron.key(tick))
     begun = now()
     while True:
@@ -146,11 +147,14 @@ async def submit_tick(
             return True
         except IdempotencyConflict:
             return True  # A worker of another version, with other options, was first.
-        except EuterpeError as error:
-            if now() - max(tick, begun) >= LATE:
-                log.error(
-                    "a cron tick was not submitted",
-                    extra={"type": cron.jobtype.type, "error_code": type(error).__name__},
-                )
+        except Exception as error:  # noqa: BLE001  # middleware may raise anything; the clock goes on
+            if not isinstance(error, StoreUnavailable) or now() - max(tick, begun) >= LATE:
+                _report_unsubmitted(cron, error)
                 return False
             await sleep(TRY_AGAIN_S)
+
+
+def _report_unsubmitted(cron: Cron, error: Exception) -> None:
+    extra = {"type": cron.jobtype.type, "error_code": type(error).__name__}
+    # Where an error of the user's own comes from, only its traceback tells.
+    log.error("a cron tick was not submitted", extra=extra, exc_info=None if isinstance(error, EuterpeError) else error)
