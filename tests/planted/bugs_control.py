@@ -53,6 +53,30 @@ CONTROL_BUGS = (
         "assert",
     ),
     Bug(
+        "a_key_that_is_taken_anew_during_a_sweep_is_forgotten",
+        (
+            Edit(
+                "stores/sql/queries/forget_unique.sql",
+                "(u.scope, u.key, u.job_id) IN (SELECT scope, key, job_id FROM seen)",
+                "(u.scope, u.key) IN (SELECT scope, key FROM seen)",
+            ),
+        ),
+        "tests/faults/test_unique_keys.py::test_a_key_that_is_taken_anew_during_a_sweep_is_not_forgotten",
+        "assert 1 == 0",
+    ),
+    Bug(
+        "a_cron_that_middleware_refuses_stops_the_clock",
+        (
+            Edit(
+                "queue/definition/cron_clock.py",
+                "except Exception as error:  # noqa: BLE001  # middleware may",
+                "except EuterpeError as error:  # middleware may",
+            ),
+        ),
+        "tests/queue/test_schedule.py::test_a_cron_that_is_refused_holds_up_no_other_and_does_not_stop_the_clock[user]",
+        "no tenant",
+    ),
+    Bug(
         "a_resumed_cron_makes_up_for_its_pause",
         (Edit("queue/definition/cron_clock.py", "if self.is_paused and not row.paused:", "if False:"),),
         f"{CRONS}::test_a_cron_is_paused_edited_and_resumed_while_workers_run[sqlite]",

@@ -14,6 +14,18 @@ STOPPING = "tests/worker/test_stopping.py"
 
 WORKER_BUGS = (
     Bug(
+        "the_jobs_of_a_lost_claim_wait_for_the_end_of_their_leases",
+        (Edit("worker/loop.py", "                self._lost_claims.suspect()\n", ""),),
+        "tests/worker/test_lost_claims.py::test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on[sqlite]",
+        "the jobs of the lost claim to begin",
+    ),
+    Bug(
+        "what_a_worker_runs_is_given_back_with_a_lost_claim",
+        (Edit("worker/loop.py", "self._attempts.claims_held)", "set)"),),
+        "tests/worker/test_lost_claims.py::test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on[sqlite]",
+        "assert",
+    ),
+    Bug(
         "a_panic_of_a_handler_leaks_its_slot",
         (
             Edit(

@@ -104,6 +104,7 @@ async def run_worker(
             completions=core.store,
             hooks=hooks,
             charge=core.charge,
+            release_unbegun=core.store.sweeps.release_unbegun,
         )
 
         def drain() -> None:

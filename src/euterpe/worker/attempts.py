@@ -286,6 +286,10 @@ class RunningAttempts:
         """Of what runs and of what waits for a slot."""
         return [attempt.claim.lease for attempt in self.running] + [ready.claim.lease for ready in self.ready]
 
+    def claims_held(self) -> set[tuple[str, int]]:
+        """Of all that this worker has not yet done with, begun or not, by job_id and claim_version."""
+        return {(entry.lease.job_id, entry.lease.claim_version) for entry in self.table.entries()}
+
     def check_timeouts(self) -> None:
         """Deadlines and uncancellable handlers, in one pass for all: most jobs end long before theirs."""
         now = time.monotonic()

@@ -33,6 +33,7 @@ from euterpe.worker.attempts import RunningAttempts, leases_of
 from euterpe.worker.cancel_watch import CancelWatch
 from euterpe.worker.claiming.breaker import QueueBreakers, SharedCircuits
 from euterpe.worker.claiming.claim_plan import LANES, ClaimPlan
+from euterpe.worker.claiming.lost_claims import LostClaims, ReleaseUnbegun
 from euterpe.worker.claiming.prefetch import Pace
 from euterpe.worker.context import NO_STATE
 from euterpe.worker.handling.handlers import Handlers
@@ -90,6 +91,7 @@ class WorkerLoop:
         hooks: AttemptHooks | None = None,
         charge: Charge | None = None,
         pace: Pace | None = None,
+        release_unbegun: ReleaseUnbegun | None = None,
     ) -> None:
         joined = (
             None if completions is None else HandlerCompletions(claims, completions, handlers, settings.result_limit)
@@ -122,6 +124,7 @@ class WorkerLoop:
             else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports, settings.worker_id)
         )
         self._attempts.hold_leases_in(self._keeper.table)
+        self._lost_claims = LostClaims(release_unbegun, settings.worker_id, self._attempts.claims_held)
         self._cancels = CancelWatch(claims, self._attempts.leases, reports)
         whole = ClaimRequest(
             worker_id=settings.worker_id,
@@ -266,6 +269,9 @@ class WorkerLoop:
             if attempts.ready:
                 attempts.start_ready(SLICE)
             is_claiming = attempts.reserved + attempts.reserved_ahead > 0
+            if not is_claiming and self._lost_claims.is_due(stopping=self._stopping):
+                await self._look_for_lost_claims()
+                continue
             # What an order to stop gives back must not be taken again by a claim of ours that is still under way.
             ended = [] if self._stopping and is_claiming else attempts.take_ended()
             request = self._request(is_settling=bool(ended))
@@ -278,7 +284,7 @@ class WorkerLoop:
                 await self._wait()
 
     def _request(self, *, is_settling: bool) -> ClaimRequest | None:
-        if self._stopping or not self._should_claim:
+        if self._stopping or not self._should_claim or self._lost_claims.is_due():
             return None
         request = self._plan.next_request(self._handlers.types, is_settling=is_settling)
         if request is not None:
@@ -294,6 +300,7 @@ class WorkerLoop:
             self._should_claim = True
             if request is not None:
                 self._breakers.failed_to_claim(request)
+                self._lost_claims.suspect()
             self._give_back(request)
             if isinstance(error, StoreUnavailable) or not ended:
                 self._attempts.give_back_ended(ended)
@@ -316,6 +323,18 @@ class WorkerLoop:
             if self._plan.brought(request, len(claims)):
                 self._should_claim = True
         self._after_settle(ended, finished, verdicts)
+
+    async def _look_for_lost_claims(self) -> None:
+        try:
+            async with asyncio.timeout(WRITE_S if self._stopping else None):
+                await self._lost_claims.look()
+        except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
+            if self._stopping:
+                self._lost_claims.forget()  # Their leases run out.
+            else:
+                await self._back_off(error)
+        else:
+            self._wake()
 
     def _give_back(self, request: ClaimRequest | None) -> None:
         """The slots that a claim was to fill are filled, or free again."""
