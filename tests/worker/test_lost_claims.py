@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue, core_of
+from euterpe.stores.sql.jobs import usable_claims
 from euterpe.worker.claiming.lost_claims import TRIES, LostClaims
 from euterpe.worker.loop import WorkerLoop, WorkerSettings
 from tests.worker.floor import in_state, until
@@ -104,6 +106,27 @@ async def test_a_worker_that_stops_gives_back_what_a_lost_answer_brought(
 
         row = await until(row_after, "the job of the lost claim to be given back", within_s=10)
     assert (row.state, row.attempt_count, cut.begun) == (State.SCHEDULED, 0, [])
+
+
+async def test_a_database_that_goes_away_before_the_results_are_read_costs_no_attempt(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Cut(url)
+    cut.all_may_end.set()
+    read = usable_claims._look_up
+    failures = [StoreUnavailable("away")]
+
+    def look_up(dependents: Sequence[Claim]) -> Any:
+        if failures:
+            raise failures.pop()
+        return read(dependents)
+
+    monkeypatch.setattr(usable_claims, "_look_up", look_up)
+    async with cut.at_work(monkeypatch):
+        first = await cut.queue.submit("once", {"n": 1})
+        second = await cut.queue.submit("once", {"n": 2}, depends_on=[first])
+        await in_state(cut.queue, second, State.COMPLETED)
+    assert (failures, cut.begun) == ([], [1, 2])
 
 
 class Store:
