@@ -172,6 +172,11 @@ def test_a_visibility_below_a_second_is_refused_for_its_keeper_would_do_nothing_
             check(Submission(type="t", visibility_us=visibility_us))
 
 
+def test_a_duration_out_of_range_is_told_as_people_write_it() -> None:
+    with pytest.raises(InvalidInput, match=r"^lifetime: 0s is not between 1us and 3650d$"):
+        check(Submission(type="t", lifetime_us=0))
+
+
 def test_a_delay_that_is_as_long_as_the_lifetime_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"^delay"):
         check(Submission(type="t", delay_us=LIFETIME_US))

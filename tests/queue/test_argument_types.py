@@ -20,6 +20,7 @@ import pytest
 from euterpe import testing
 from euterpe.model.errors import InvalidInput
 from euterpe.queue.definition.job_type import definition_of, payload_of
+from euterpe.queue.definition.options import encode_payload
 from euterpe.queue.queue import Queue
 from tests.worker.inline import working
 
@@ -129,6 +130,39 @@ def test_what_does_not_fit_is_refused_at_submit(
         jobtype.with_args(**{**GIVEN, argument: value})
     assert refused.value.field == field
     assert word in refused.value.reason
+
+
+@dataclass
+class Measured:
+    value: float | None
+    note: str | None = None
+
+
+async def measure(what: Measured, more: dict[str, Any] | None = None) -> Any: ...
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_does_not_have_is_refused_and_never_becomes_null(unopened: Queue, number: float) -> None:
+    jobtype = unopened.job("measure")(measure)
+    with pytest.raises(InvalidInput, match=f"^what: .*{number} is not a JSON number"):
+        jobtype.with_args(what=Measured(number))
+    with pytest.raises(InvalidInput, match=r"^more: "):
+        jobtype.with_args(what=Measured(None), more={"deep": [{"x": (1, {2, number})}]})
+    with pytest.raises(InvalidInput, match=r"^payload: "):
+        encode_payload({"x": [number]})
+    jobtype.with_args(what=Measured(None), more={"x": [None, 1.5]})
+
+
+async def test_a_result_that_json_does_not_have_fails_the_job(queue: Queue) -> None:
+    async def divide() -> list[float | None]:
+        return [None, float("inf")]
+
+    jobtype = queue.job("divide", max_attempts=3)(divide)
+    async with working(queue):
+        ended = await (await jobtype.submit()).wait("20s")
+    assert (str(ended.state), ended.error and ended.error.code) == ("failed", "bad_result")
+    assert ended.error is not None
+    assert "inf is not a JSON number" in ended.error.message
 
 
 async def connection(ctx: Any, sock: socket.socket) -> None: ...

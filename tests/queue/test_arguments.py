@@ -161,6 +161,12 @@ def test_a_job_type_without_a_name_is_called_after_its_function(unopened: Queue)
     assert bare.type == f"{__name__}.render"
 
 
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_name_is_no_name(unopened: Queue, empty: str) -> None:
+    with pytest.raises(InvalidInput, match="type: is empty"):
+        unopened.job(empty)(render)
+
+
 class Shop:
     async def method(self, ctx: Context) -> None: ...
 

@@ -132,6 +132,21 @@ async def test_what_is_not_there_is_named(queue: Queue) -> None:
         await Queue("http://127.0.0.1:1", token="t").crons.list()
 
 
+async def test_a_cron_can_be_named_by_its_job_type_while_that_has_only_one(queue: Queue) -> None:
+    declare(queue)
+    await core_of(queue).store.crons.declare([cron.as_declared() for cron in core_of(queue).crons])
+    await queue.crons.pause("tick")
+    assert [cron.paused for cron in await queue.crons.list()] == [True]
+    await queue.crons.edit("tick", "0 4 * * *")
+    assert len(await queue.crons.run("tick")) == 1
+    queue.cron("0 5 * * *", name="late")(core_of(queue).crons[0].jobtype)
+    await core_of(queue).store.crons.declare([cron.as_declared() for cron in core_of(queue).crons])
+    with pytest.raises(InvalidInput, match=r"'tick' has 2 crons; name one of them: .*'tick:late'"):
+        await queue.crons.resume("tick")
+    with pytest.raises(InvalidInput, match="declares no cron 'tick'; it has"):
+        await queue.crons.run("tick")
+
+
 def test_a_job_type_without_a_name_in_a_script_warns(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

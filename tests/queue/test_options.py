@@ -231,6 +231,7 @@ def test_a_backoff_may_be_a_function_with_a_name(unopened: Queue) -> None:
         ("jobs.db", "jobs.db"),
         ("sqlite://jobs.db", "sqlite:///jobs.db"),
         ("sqlite:///", "names no file"),
+        ("sqlite:///jobs.db?schema=jobs", "remove ?schema=jobs"),
     ],
 )
 def test_a_url_that_names_no_engine_is_refused_with_the_ways_to_write_one(url: str, word: str) -> None:

@@ -212,6 +212,8 @@ def sqlite_path(url: str) -> str:
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/") or path == "/":
         raise InvalidInput("url", f"{url!r} names no file; write sqlite:///jobs.db or sqlite:////absolute/jobs.db")
+    if parts.query:
+        raise InvalidInput("url", f"a SQLite URL takes no options: remove ?{parts.query}")
     return path[1:]
 
 

@@ -28,15 +28,18 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in th
 
 
 class JobId(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
-    """A UUID, in the spelling that is stored."""
+    """A UUID, in the spelling that is stored. `listed_by`: the command that shows such ids."""
 
     name = "id"
+
+    def __init__(self, listed_by: str = "euterpe jobs list") -> None:
+        self._listed_by = listed_by
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             return str(click.UUID.convert(value, param, ctx))
         except click.BadParameter:
-            self.fail(f"{value!r} is not an id; `euterpe jobs list` shows them in full", param, ctx)
+            self.fail(f"{value!r} is not an id; `{self._listed_by}` shows them in full", param, ctx)
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
@@ -104,6 +107,8 @@ class Json(click.ParamType):  # type: ignore[type-arg]  # generic only in the ne
 
 DURATION = Duration()
 JOB_ID = JobId()
+EVENT_ID = JobId(listed_by="euterpe outbox list")
+OPERATION_ID = JobId(listed_by="euterpe operations list")
 PAIR = Pair()
 NAMES = Names()
 INSTANT = Instant()

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.duration import parse_duration_us
+from euterpe.model.duration import format_duration, parse_duration_us
 from euterpe.model.errors import InvalidInput
 
 LARGEST_BURST: Final = 1_000_000
@@ -45,6 +45,16 @@ class KeyRate(msgspec.Struct, frozen=True):
     """What may start right now."""
     next_in_us: int
     """Until the next may start; 0 while there are tokens."""
+
+
+def format_rate(rate: Rate) -> str:
+    """A text that `parse_rate` reads as the same rate: `10/s`, `100/m`."""
+    for unit in ("s", "m", "h", "d"):
+        span_us = parse_duration_us(f"1{unit}")
+        count = round(span_us / rate.interval_us)
+        if 0 < count < 10**9 and span_us // count == rate.interval_us:
+            return f"{count}/{unit}"
+    return f"1/{format_duration(rate.interval_us)}"
 
 
 def parse_rate(text: str, burst: int = 1) -> Rate:

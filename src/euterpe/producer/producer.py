@@ -17,8 +17,9 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.duration import LONGEST_US
 from euterpe.model.errors import IdempotencyConflict, InvalidInput
-from euterpe.model.submitting.submission import LONGEST_US, Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.ports import RateLimit, Store
 from euterpe.producer.file_watcher import Hint, watch
 from euterpe.producer.pacing import Unlimited

@@ -22,10 +22,10 @@ class Stop:
 
     def request(self) -> None:
         if self.draining.is_set():
-            log.info("told again: letting go of what still runs")
+            log.info("second stop signal: giving running jobs back")
             self.at_once.set()
         else:
-            log.info("told to stop: finishing what runs; tell again to let go of it")
+            log.info("stop signal: running jobs may finish; a second signal gives them back at once")
             self.draining.set()
 
     @contextmanager

@@ -21,6 +21,7 @@ from euterpe.model.job import Claim
 from euterpe.model.rate import LARGEST_BURST
 from euterpe.model.state import CLAIMED, check_advance
 from euterpe.model.submitting.submission import RESULT_LIMIT, Submission
+from euterpe.worker.handling.json_types import to_json
 
 T = TypeVar("T")
 
@@ -322,7 +323,7 @@ def _stored(value: object) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return b"b" + bytes(value)
     try:
-        return b"j" + msgspec.json.encode(value)
+        return b"j" + to_json(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidInput("checkpoint", f"cannot be written as JSON: {error}") from error
 

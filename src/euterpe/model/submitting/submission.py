@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.dependency import WAITS, Dependency, check_breadth
+from euterpe.model.duration import LONGEST_US, format_duration
 from euterpe.model.errors import InvalidInput, PayloadTooLarge, UnknownDependency
 from euterpe.model.events.callback_events import family_of
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
@@ -45,7 +46,6 @@ TAGS_LIMIT: Final = 64
 TRACE_TAG: Final = "traceparent"
 """The tag that says which trace a job belongs to, as W3C writes it."""
 MAX_ATTEMPTS_LIMIT: Final = 1_000
-LONGEST_US: Final = 3650 * DAY_US
 SHORTEST_VISIBILITY_US: Final = 1_000_000
 """A lease is renewed every third of it; below a second the renewals would be all that happens."""
 LATEST_US: Final = 253_402_300_799_999_999
@@ -118,12 +118,12 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
         raise InvalidInput("payload_format", f"{s.payload_format!r} is not json or bytes")
     check_priority(s.priority)
     _check_range("max_attempts", s.max_attempts, 1, MAX_ATTEMPTS_LIMIT)
-    _check_range("delay", s.delay_us, 0, LONGEST_US)
+    _check_duration("delay", s.delay_us, 0)
     if s.run_at is not None:
         _check_range("run_at", s.run_at, 0, LATEST_US)
-    _check_range("timeout", s.execution_timeout_us, 1, LONGEST_US)
-    _check_range("visibility", s.visibility_us, SHORTEST_VISIBILITY_US, LONGEST_US)
-    _check_range("lifetime", s.lifetime_us, 1, LONGEST_US)
+    _check_duration("timeout", s.execution_timeout_us, 1)
+    _check_duration("visibility", s.visibility_us, SHORTEST_VISIBILITY_US)
+    _check_duration("lifetime", s.lifetime_us, 1)
     if s.delay_us >= s.lifetime_us:
         raise InvalidInput("delay", "is not shorter than the lifetime: the job would end before it could run")
     if s.depends_on != ():
@@ -135,7 +135,7 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     if s.idempotency_key is not None:
         check_key(s.idempotency_key)
     if s.idempotency_window_us is not None:
-        _check_range("idempotency_window", s.idempotency_window_us, 1, LONGEST_US)
+        _check_duration("idempotency_window", s.idempotency_window_us, 1)
     if s.correlation_id is not None:
         check_text("correlation_id", s.correlation_id, KEY_LIMIT)
     if s.tags is not None:
@@ -213,6 +213,13 @@ def _check_range(field: str, value: object, low: int, high: int) -> None:
         raise InvalidInput(field, f"must be a whole number, not {type(value).__name__}")
     if not low <= value <= high:
         raise InvalidInput(field, f"{value} is not between {low} and {high}")
+
+
+def _check_duration(field: str, value: object, least_us: int) -> None:
+    if isinstance(value, int) and (0 <= value < least_us or value > LONGEST_US):
+        least, longest = format_duration(least_us), format_duration(LONGEST_US)
+        raise InvalidInput(field, f"{format_duration(value)} is not between {least} and {longest}")
+    _check_range(field, value, least_us, LONGEST_US)
 
 
 def check_tags(tags: object) -> None:

@@ -311,6 +311,8 @@ def register(
     if "idempotency_key" in options or "depends_on" in options:
         wrong = "idempotency_key" if "idempotency_key" in options else "depends_on"
         raise InvalidInput(wrong, "belongs to one submission and not to a job type")
+    if name is not None and not name.strip():
+        raise InvalidInput("type", "is empty; name the job type, as in @queue.job('report.render')")
     job_type = name or f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
     if job_type.startswith("__main__."):
         warnings.warn(

@@ -52,20 +52,21 @@ class Crons:
         return [cron_job(row, datetime.now(UTC)) for row in await self._core.store.crons.list()]
 
     async def pause(self, name: str) -> None:
-        """Submit no more ticks of it. Raises InvalidInput where there is no such cron.
+        """Submit no more ticks of this cron. `name` is the name that `list` shows, or the name of a job type that has
+        only one cron. Raises InvalidInput if there is no such cron.
 
         Example:
-            await queue.crons.pause("report.render 0 3 * * *")
+            await queue.crons.pause("report.render")
         """
-        _check(name, await self._core.store.crons.pause(name))
+        await self._core.store.crons.pause(await self._found(name))
 
     async def resume(self, name: str) -> None:
-        """Go on from now; the ticks of the pause are not made up for. Raises InvalidInput where there is no such cron.
+        """Submit ticks again from now on, without those of the pause. Raises InvalidInput if there is no such cron.
 
         Example:
-            await queue.crons.resume("report.render 0 3 * * *")
+            await queue.crons.resume("report.render")
         """
-        _check(name, await self._core.store.crons.resume(name))
+        await self._core.store.crons.resume(await self._found(name))
 
     async def edit(self, name: str, expression: str, *, tz: str | None = None) -> None:
         """Other times for it, until the code itself says something else. Raises InvalidInput for times that cannot be,
@@ -75,10 +76,9 @@ class Crons:
             await queue.crons.edit("report.render:nightly", "0 4 * * *")
         """
         store = self._core.store.crons
-        row = next((row for row in await store.list() if row.name == name), None)
-        zone = tz or (row.tz if row is not None else "UTC")
-        check_times(expression, zone)
-        _check(name, await store.edit(name, expression, zone))
+        check_times(expression, tz or "UTC")
+        row = cron_named(await store.list(), name)
+        await store.edit(row.name, expression, tz or row.tz)
 
     async def forget(self, name: str) -> None:
         """Drop the row of a cron that no code declares any more. Raises InvalidInput where there is none.
@@ -86,7 +86,7 @@ class Crons:
         Example:
             await queue.crons.forget("report.render:old")
         """
-        _check(name, await self._core.store.crons.forget(name))
+        await self._core.store.crons.forget(await self._found(name))
 
     async def run(
         self, name: str, *, since: datetime | None = None, until: datetime | None = None
@@ -102,7 +102,8 @@ class Crons:
         now = datetime.now(UTC)
         if since is None:
             return [await self._submit(cron, f"cron:{cron.identity[1]}:by-hand:{now.isoformat()}")]
-        row = next((row for row in await self._core.store.crons.list() if row.name == name), cron.as_declared())
+        rows = await self._core.store.crons.list()
+        row = next((row for row in rows if row.name == cron.full_name), cron.as_declared())
         ticks = ticks_between(row.expression, row.tz, since, until or now, MOST_MISSED + 1)
         if len(ticks) > MOST_MISSED:
             raise InvalidInput("since", f"there are more than {MOST_MISSED} ticks since then; give an `until`")
@@ -111,10 +112,16 @@ class Crons:
     async def _submit(self, cron: Cron, key: str) -> JobHandle[Any]:
         return await self._submitter.submit_call(cron.call, None, tick_options(cron, key))
 
+    async def _found(self, name: str) -> str:
+        return cron_named(await self._core.store.crons.list(), name).name
+
     def _declared(self, name: str) -> Cron:
         for cron in self._core.crons:
             if cron.full_name == name:
                 return cron
+        of_type = [cron for cron in self._core.crons if cron.jobtype.type == name]
+        if len(of_type) == 1:
+            return of_type[0]
         known = ", ".join(repr(cron.full_name) for cron in self._core.crons) or "none"
         raise InvalidInput("name", f"this queue declares no cron {name!r}; it has {known}")
 
@@ -133,6 +140,14 @@ def cron_job(row: CronRow, now: datetime) -> CronJob:
     )
 
 
-def _check(name: str, found: bool) -> None:
-    if not found:
-        raise InvalidInput("name", f"there is no cron {name!r}; `euterpe cron list` names them")
+def cron_named(rows: Sequence[CronRow], name: str) -> CronRow:
+    """The cron of this name, or the only one of this job type."""
+    if exact := [row for row in rows if row.name == name]:
+        return exact[0]
+    of_type = [row for row in rows if row.type == name]
+    if len(of_type) > 1:
+        names = ", ".join(repr(row.name) for row in of_type)
+        raise InvalidInput("name", f"{name!r} has {len(of_type)} crons; name one of them: {names}")
+    if not of_type:
+        raise InvalidInput("name", f"there is no cron {name!r}; `euterpe cron list` shows their names")
+    return of_type[0]

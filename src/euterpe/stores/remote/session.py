@@ -155,7 +155,7 @@ class ControlPlaneSession:
                 body = await response.read()
                 status, headers = response.status, response.headers
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise StoreUnavailable("the control plane cannot be reached") from error
+            raise StoreUnavailable(f"the control plane at {self._base} cannot be reached") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise CommitUnknown("the control plane's answer was lost; what was asked may have been done") from error
         if status < HTTPStatus.MULTIPLE_CHOICES:

@@ -6,6 +6,7 @@ here; pydantic itself is never imported: whoever has a model has imported it.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import PurePath
 from typing import Any, Final, Protocol, TypeGuard
@@ -59,8 +60,8 @@ def _in_one_line(error: ValueError) -> str:
     errors = getattr(error, "errors", None)
     if errors is None:
         return str(error)
-    problems = errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in problems)
+    said = errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'value'}: {one['msg']}" for one in said)
 
 
 def schema_of(kind: type) -> JsonDocument:
@@ -81,16 +82,45 @@ def _is_model(value: object) -> TypeGuard[Model]:
     return _is_model_type(type(value))
 
 
-to_json: Final = msgspec.json.Encoder(enc_hook=written).encode
+_encode: Final = msgspec.json.Encoder(enc_hook=written).encode
+
+
+def to_json(value: object) -> bytes:
+    """ValueError for NaN and infinity: msgspec writes them as null, and nobody would notice what was lost."""
+    encoded = _encode(value)
+    if b"null" in encoded and value is not None:
+        _check_finite(value)
+    return encoded
+
+
+def _check_finite(value: object) -> None:
+    remaining = [msgspec.to_builtins(value, enc_hook=_unseen)]
+    while remaining:
+        item = remaining.pop()
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                raise ValueError(f"{item} is not a JSON number")
+        elif isinstance(item, dict):
+            remaining.extend(item.values())
+        elif isinstance(item, list | tuple | set | frozenset):
+            remaining.extend(item)
+
+
+def _unseen(_value: object) -> None:
+    """Paths hold no numbers; pydantic decides itself how a model writes them."""
+    return
 
 
 def to_json_with_references(value: object, book: ReferenceCollector) -> bytes:
-    """Likewise; jobs inside the value are written as references to their results, and noted in the book."""
+    """The same; jobs inside the value are written as references to their results, and noted in the book."""
 
     def hook(inner: object) -> object:
         return book.written(inner) if isinstance(inner, ResultSource) else written(inner)
 
-    return msgspec.json.encode(value, enc_hook=hook)
+    encoded = msgspec.json.encode(value, enc_hook=hook)
+    if b"null" in encoded:
+        _check_finite(value)
+    return encoded
 
 
 def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:

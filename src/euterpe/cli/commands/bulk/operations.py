@@ -7,7 +7,7 @@ import click
 from euterpe.cli.commands.bulk.matching import show_operation
 from euterpe.cli.output import age, note, print_fields, print_json, print_table
 from euterpe.cli.session import CliSession, database_options, json_option
-from euterpe.cli.values import JOB_ID
+from euterpe.cli.values import OPERATION_ID
 from euterpe.model.bulk import operation_document
 
 
@@ -48,7 +48,7 @@ def list_operations(session: CliSession, limit: int, as_json: bool) -> None:
 
 
 @operations.command()
-@click.argument("operation_id", type=JOB_ID)
+@click.argument("operation_id", type=OPERATION_ID)
 @json_option
 @database_options
 @click.pass_obj
@@ -64,7 +64,7 @@ def show(session: CliSession, operation_id: str, as_json: bool) -> None:
 
 
 @operations.command()
-@click.argument("operation_id", type=JOB_ID)
+@click.argument("operation_id", type=OPERATION_ID)
 @json_option
 @database_options
 @click.pass_obj

@@ -13,10 +13,9 @@ from euterpe.cli.output import note, print_json, print_line, print_table
 from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.cli.values import UTC_INSTANT
 from euterpe.model.cron import CronRow
-from euterpe.model.errors import InvalidInput
 from euterpe.queue.definition.cron import check_times
 from euterpe.queue.queue import Queue
-from euterpe.queue.steering.crons import CronJob, cron_job
+from euterpe.queue.steering.crons import CronJob, cron_job, cron_named
 
 
 @click.group()
@@ -48,9 +47,14 @@ def list_(session: CliSession, as_json: bool) -> None:
 @database_options
 @click.pass_obj
 def pause(session: CliSession, name: str) -> None:
-    """Submit no more ticks of NAME."""
-    _check(name, session.ask(lambda backend: backend.store.crons.pause(name)))
-    print_line(f"paused {name}; workers know within ten seconds")
+    """Submit no more ticks of NAME. NAME is the name of a cron, or of a job type that has one cron."""
+
+    async def act(backend: Backend) -> str:
+        found = cron_named(await _rows(backend), name)
+        await backend.store.crons.pause(found.name)
+        return found.name
+
+    print_line(f"paused {session.ask(act)}; workers know within ten seconds")
 
 
 @cron.command()
@@ -58,9 +62,14 @@ def pause(session: CliSession, name: str) -> None:
 @database_options
 @click.pass_obj
 def resume(session: CliSession, name: str) -> None:
-    """Go on with NAME from now; the ticks of the pause are not made up for."""
-    _check(name, session.ask(lambda backend: backend.store.crons.resume(name)))
-    print_line(f"resumed {name}; workers know within ten seconds")
+    """Submit ticks of NAME again from now on, without those of the pause."""
+
+    async def act(backend: Backend) -> str:
+        found = cron_named(await _rows(backend), name)
+        await backend.store.crons.resume(found.name)
+        return found.name
+
+    print_line(f"resumed {session.ask(act)}; workers know within ten seconds")
 
 
 @cron.command()
@@ -72,14 +81,13 @@ def resume(session: CliSession, name: str) -> None:
 def edit(session: CliSession, name: str, expression: str, tz: str | None) -> None:
     """Give NAME another EXPRESSION, until the code itself says something else."""
 
-    async def act(backend: Backend) -> bool:
-        row = next((row for row in await _rows(backend) if row.name == name), None)
-        zone = tz or (row.tz if row is not None else "UTC")
-        check_times(expression, zone)
-        return await backend.store.crons.edit(name, expression, zone)
+    async def act(backend: Backend) -> str:
+        check_times(expression, tz or "UTC")
+        found = cron_named(await _rows(backend), name)
+        await backend.store.crons.edit(found.name, expression, tz or found.tz)
+        return found.name
 
-    _check(name, session.ask(act))
-    print_line(f"{name}: {expression}; workers know within ten seconds")
+    print_line(f"{session.ask(act)}: {expression}; workers know within ten seconds")
 
 
 @cron.command()
@@ -88,8 +96,13 @@ def edit(session: CliSession, name: str, expression: str, tz: str | None) -> Non
 @click.pass_obj
 def forget(session: CliSession, name: str) -> None:
     """Drop the row of a cron that no code declares any more."""
-    _check(name, session.ask(lambda backend: backend.store.crons.forget(name)))
-    print_line(f"forgot {name}")
+
+    async def act(backend: Backend) -> str:
+        found = cron_named(await _rows(backend), name)
+        await backend.store.crons.forget(found.name)
+        return found.name
+
+    print_line(f"forgot {session.ask(act)}")
 
 
 @cron.command()
@@ -115,11 +128,6 @@ async def _run(queue: Queue, name: str, since: datetime | None, until: datetime 
 
 async def _rows(backend: Backend) -> list[CronRow]:
     return await backend.store.crons.list()
-
-
-def _check(name: str, found: bool) -> None:
-    if not found:
-        raise InvalidInput("name", f"there is no cron {name!r}; `euterpe cron list` names them")
 
 
 def _state(found: CronJob) -> str:

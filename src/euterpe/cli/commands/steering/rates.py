@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from euterpe.backends.engines import Backend
-from euterpe.cli.output import note, print_json, print_line, print_table, span
+from euterpe.cli.output import note, print_json, print_line, print_table
 from euterpe.cli.session import CliSession, database_options, json_option
-from euterpe.model.rate import KeyRate, parse_rate
+from euterpe.model.duration import format_duration
+from euterpe.model.rate import KeyRate, format_rate, parse_rate
 from euterpe.model.submitting.submission import LOCAL_REQUESTER, check_limit_key
 
 requester_option = click.option(
@@ -37,8 +38,7 @@ def list_(session: CliSession, as_json: bool) -> None:
         note("No key has a rate; `euterpe rates set KEY 10/s` gives it one.")
     else:
         rows = [
-            [r.key, r.requester_id, f"1 every {span(r.rate.interval_us)}", r.rate.burst, r.tokens, span(r.next_in_us)]
-            for r in found
+            [r.key, r.requester_id, format_rate(r.rate), r.rate.burst, r.tokens, _wait(r.next_in_us)] for r in found
         ]
         print_table(("key", "requester", "rate", "burst", "tokens", "next in"), rows, flexible="key")
 
@@ -74,6 +74,11 @@ def remove(session: CliSession, key: str, requester: str) -> None:
         return await backend.store.rates.remove(key, requester)
 
     print_line(f"{key}: no rate any more" if session.ask(act) else f"{key} had no rate")
+
+
+def _wait(duration_us: int) -> str:
+    """In whole milliseconds, rounded up: a rate of ten a second waits for less than one second."""
+    return format_duration(-(-duration_us // 1000) * 1000)
 
 
 def _document(found: KeyRate) -> dict[str, object]:

@@ -7,7 +7,7 @@ import click
 from euterpe.cli.documents import event_document
 from euterpe.cli.output import age, confirm, note, print_json, print_line, print_table
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
-from euterpe.cli.values import JOB_ID
+from euterpe.cli.values import EVENT_ID
 from euterpe.model.errors import JobNotFound
 from euterpe.ports import OutboxStore
 
@@ -22,7 +22,7 @@ def outbox() -> None:
 
 @outbox.command("list")
 @click.option("--state", type=STATES, help="Only these.")
-@click.option("--job", "job_id", type=JOB_ID, metavar="JOB_ID", help="Only of this job.")
+@click.option("--job", "job_id", type=EVENT_ID, metavar="EVENT_ID", help="Only of this job.")
 @click.option("--requester", metavar="NAME", help="Only of this requester.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many at most.")
 @click.option("--cursor", type=int, metavar="CURSOR", help="Go on after an earlier page.")
@@ -58,7 +58,7 @@ def list_events(
 
 
 @outbox.command()
-@click.argument("event_id", type=JOB_ID, required=False)
+@click.argument("event_id", type=EVENT_ID, required=False)
 @click.option("--all", "all_of_them", is_flag=True, help="Every event that was given up, instead of one.")
 @click.option("--requester", metavar="NAME", help="With --all: only of this requester.")
 @yes_option

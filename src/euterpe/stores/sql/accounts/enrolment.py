@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from euterpe.crypto import SealingKeys
 from euterpe.model.accounts import CreatedKey, KeyRecord, hash_secret, parse_scopes
+from euterpe.model.duration import LONGEST_US
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submitting.submission import LOCAL_REQUESTER, LONGEST_US
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.stores.sql.accounts.keys import check_requester, create_key, first_key, new_key
 from euterpe.stores.sql.accounts.secrets import create_secret
 from euterpe.stores.sql.engine import Engine

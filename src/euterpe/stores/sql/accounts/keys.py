@@ -22,8 +22,9 @@ from euterpe.model.accounts import (
     hash_secret,
     parse_scopes,
 )
+from euterpe.model.duration import LONGEST_US
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submitting.submission import LOCAL_REQUESTER, LONGEST_US
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
 

@@ -14,8 +14,8 @@ import msgspec
 
 from euterpe.crypto import Keyring, SealContext, Sealed, SealingKeys, rewrap, seal, unseal
 from euterpe.model.accounts import SecretRecord, UnknownSecret
+from euterpe.model.duration import LONGEST_US
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submitting.submission import LONGEST_US
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
 
