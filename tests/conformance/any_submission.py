@@ -6,10 +6,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from euterpe.model.duration import LONGEST_US
 from euterpe.model.failures.backoff import LONGEST_DELAY_US, Backoff, Strategy
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
 from euterpe.model.state import PLAIN_STAGES
-from euterpe.model.submitting.submission import LATEST_US, LONGEST_US, Submission
+from euterpe.model.submitting.submission import LATEST_US, Submission
 from tests.conformance.clock import START_US
 
 NASTY = [

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from euterpe.egress.target import parse_url
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Cancelled, Outcome, Released, Success
+from euterpe.model.duration import LONGEST_US
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim
@@ -21,7 +22,7 @@ from euterpe.model.reading.document import job_document
 from euterpe.model.reading.views import Search
 from euterpe.model.state import TERMINAL, State
 from euterpe.model.submitting.batch import Receipt
-from euterpe.model.submitting.submission import LONGEST_US, Submission
+from euterpe.model.submitting.submission import Submission
 from euterpe.server.routes.submissions import submission_of
 from euterpe.stores.remote.documents import JobReply as ReadDocument
 from euterpe.stores.remote.documents import body_of

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from euterpe.model.dependency import Dependency
+from euterpe.model.duration import LONGEST_US
 from euterpe.model.errors import DependencyLimit, InvalidInput, PayloadTooLarge, UnknownDependency
 from euterpe.model.failures.retry import DEFAULT_RETRY
 from euterpe.model.state import TRANSCODE_STAGES
@@ -18,7 +19,6 @@ from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
     LATEST_US,
     LIFETIME_US,
-    LONGEST_US,
     PAYLOAD_CEILING,
     PAYLOAD_LIMIT,
     SUBMISSION_TIMEOUT_US,
