@@ -17,14 +17,16 @@ import euterpe
 from euterpe import lease_keeper
 from euterpe.backends.rights import check_rights
 from euterpe.model.claims.exchange import SettleResult
-from euterpe.model.errors import EuterpeError
+from euterpe.model.errors import EuterpeError, Unsupported
 from euterpe.model.state import State
 from euterpe.ports import Capability, CronStore, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
 from euterpe.queue.definition.cron_clock import keep_time
 from euterpe.queue.submitting.submitter import Submitter
+from euterpe.runtime.signals import on_signals
 from euterpe.webhook.service import WebhookService
 from euterpe.worker.attempt import AttemptRun
+from euterpe.worker.handling.handlers import Handlers
 from euterpe.worker.handling.lifespan import opened
 from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.heartbeat.registration import WorkerRegistration, registered
@@ -76,6 +78,7 @@ async def run_worker(
 ) -> None:
     """Work until told to stop: `stop` or a first signal drains, `at_once` or a second one gives everything back."""
     core = submitter.core
+    _check_platform(core.handlers)
     await check_rights(core.store)
     async with traced(service.trace, core.store) as trace, opened(core.hooks, core.handlers, core.shutdown) as hooks:
         core.store.expect_leases_of(settings.lease_ttl_us / 1e6)
@@ -123,7 +126,7 @@ async def run_worker(
         if core.crons:
             side_work.append(keep_time(submitter, core.crons, store=_cron_store(core.store)))
         registration = _registration(core.store, settings.worker_id, worker)
-        with _on_signals(signals, drain), _counted_by(telemetry, core.store):
+        with on_signals(signals, drain), _counted_by(telemetry, core.store):
             async with (
                 _side_work_running(
                     core, side_work, sweeper if service.sweep else None, webhook_service if webhooks else None
@@ -154,6 +157,14 @@ def _expect_own_spans(trace: Trace | None, store: Store) -> None:
         store.expect_own_spans()
 
 
+def _check_platform(handlers: Handlers) -> None:
+    in_processes = [handler.type for handler in handlers.by_type.values() if handler.mode == "process"]
+    if in_processes and not HANDS_FILES_ON:
+        raise Unsupported(
+            f"{in_processes[0]} has process=True, which needs Unix; leave it out, and it runs in a thread"
+        )
+
+
 @contextmanager
 def _counted_by(telemetry: Any, store: Store) -> Iterator[None]:
     """What the store does beside the worker's own attempts (sweeps, dependents, submits) is counted in the same place,
@@ -166,18 +177,6 @@ def _counted_by(telemetry: Any, store: Store) -> Iterator[None]:
         yield
     finally:
         store.telemetry = None
-
-
-@contextmanager
-def _on_signals(signals: Sequence[Signals], act: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in signals:
-        loop.add_signal_handler(number, act)
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 @asynccontextmanager

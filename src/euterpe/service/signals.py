@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from euterpe.runtime.signals import on_signals
+
 log: Final = logging.getLogger("euterpe.system")
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -31,11 +33,5 @@ class Stop:
     @contextmanager
     def on_signals(self) -> Iterator[None]:
         """SIGTERM and SIGINT (Ctrl-C) tell us while this lasts."""
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self.request)
-        try:
+        with on_signals(SIGNALS, self.request):
             yield
-        finally:
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)

@@ -13,6 +13,7 @@ from euterpe.cli.commands.role import run_on_fast_loop
 from euterpe.cli.output import note, print_json, print_line
 from euterpe.cli.session import CliSession, database_options, json_option
 from euterpe.config import redact_url
+from euterpe.runtime.signals import on_signals
 
 INTERRUPTED = 130
 WIDTH = 40
@@ -53,9 +54,8 @@ def run(url: str, plan: Plan, *, as_json: bool) -> BenchReport:
         task = asyncio.current_task()
         assert task is not None
         # A signal must not leave the schema behind. SIGINT too: Python leaves it ignored in a shell's background.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        reports.append(await measure(url, plan, begin, show))
+        with on_signals((signal.SIGINT, signal.SIGTERM), task.cancel):
+            reports.append(await measure(url, plan, begin, show))
 
     try:
         run_on_fast_loop(main())

@@ -10,6 +10,7 @@ import click
 from euterpe.cli.commands.role import run_on_fast_loop
 from euterpe.cli.output import note, print_json, print_line
 from euterpe.cli.session import json_option
+from euterpe.service.components.transcoding import HAS_FILE_LOCKS
 
 FAILED = 1
 
@@ -34,6 +35,8 @@ def transcode(files: tuple[Path, ...], presets: tuple[str, ...], out: Path, at_o
     aac_96, opus_160, opus_96, opus_48_speech, ogg_q5, flac, flac_24, alac, wav_16, wav_24.
     Video: h264_1080p, h264_720p, h264_480p.
     """
+    if not HAS_FILE_LOCKS:
+        raise click.UsageError("transcoding needs Unix (Linux, macOS or a BSD)")
     from euterpe.transcode.local_run import Batch, BatchProblem, transcode_files
 
     documents: list[dict[str, Any]] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import resource
 import socket
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -118,6 +117,10 @@ class HostCheck:
 
 def raise_open_files() -> int:
     """Take as many open files as the system lets a process have, within reason; returns how many that are."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return OPEN_FILES_WANTED
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY:
         hard = OPEN_FILES_WANTED

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from euterpe.backends.engines import is_control_plane, is_redis
 from euterpe.config import Config
@@ -18,6 +18,8 @@ from euterpe.observe.metrics import Metrics
 from euterpe.queue.queue import Queue
 
 log = logging.getLogger("euterpe.system")
+HAS_FILE_LOCKS: Final = importlib.util.find_spec("fcntl") is not None
+"""False on Windows, where transcoding cannot keep two workers out of one folder."""
 
 
 class TranscodingUnavailable(EuterpeError):
@@ -38,6 +40,10 @@ def is_wanted(config: Config, url: str) -> bool:
     """Cheap, and imports nothing of it. A worker over HTTP or on Redis lists has no database to keep credentials in."""
     enabled = config.transcode.enabled
     if is_control_plane(url) or is_redis(url) or enabled is False:
+        return False
+    if not HAS_FILE_LOCKS:
+        if enabled:
+            raise TranscodingUnavailable("transcode.enabled: transcoding needs Unix (Linux, macOS or a BSD)")
         return False
     return enabled is True or has_ffmpeg()
 

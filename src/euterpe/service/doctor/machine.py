@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import resource
 import shutil
 import stat
 import sys
@@ -84,6 +83,10 @@ def _ffmpeg_problem() -> str:
 
 def _open_files() -> int:
     """The API raises the soft limit to the hard one itself."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
