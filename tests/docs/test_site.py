@@ -73,3 +73,25 @@ def test_the_reference_has_every_public_name_and_no_page_of_the_site_links_out_o
     for page in (tmp_path / "pages").rglob("*.md"):
         for target in re.findall(r"\]\(([^)\s#]+)", without_code(page.read_text())):
             assert re.match(r"[a-z]+:", target) or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+FOR_USERS = [page for page in pages() if "adr" not in page.parts]
+INTERNAL = re.compile(r"(?<![\w.,/-])(?<!ADR )00\d(?![\w-])|\b(?:seed|rule|section) \d", re.IGNORECASE)
+ELSEWHERE = ("https://www.sqlite.org/", "https://www.standardwebhooks.com")
+"""The only addresses that pages link to. This project has no public address, so none may stand here."""
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=name_of)
+def test_no_page_quotes_the_numbers_of_internal_documents(page: Path) -> None:
+    assert INTERNAL.findall(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=name_of)
+def test_no_page_links_to_an_address_that_nobody_checked(page: Path) -> None:
+    links = re.findall(r"\]\((https?://[^)\s]+)\)", page.read_text())
+    assert [link for link in links if not link.startswith(ELSEWHERE)] == []
+
+
+def test_the_package_names_no_address_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "urls" not in project, "name the real address in the README, in zensical.toml and here, and change this test"

@@ -19,7 +19,7 @@ COMMANDS = {
         "euterpe.cli.commands.demo:demo", "Show the queue at work, with a worker killed in the middle.", RUN
     ),
     "submit": LazyCommand("euterpe.cli.commands.submit:submit", "Submit a job.", JOBS),
-    "status": LazyCommand("euterpe.cli.commands.submit:status", "Show how a job is.", JOBS),
+    "status": LazyCommand("euterpe.cli.commands.submit:status", "Show the status of a job.", JOBS),
     "jobs": LazyCommand(
         "euterpe.cli.commands.jobs:jobs",
         "List, show, explain, cancel, retry, replay, update and dead-letter jobs.",
@@ -33,7 +33,7 @@ COMMANDS = {
     ),
     "operations": LazyCommand(
         "euterpe.cli.commands.bulk.operations:operations",
-        "List, show and cancel acts on everything that matches a query.",
+        "List, show and cancel bulk operations.",
         JOBS,
     ),
     "top": LazyCommand(
@@ -58,7 +58,7 @@ COMMANDS = {
     ),
     "doctor": LazyCommand(
         "euterpe.cli.commands.doctor:doctor",
-        "Look the queue over: what is wrong, and what to do next.",
+        "Check the queue for problems, and say what to do about them.",
         OPERATE,
     ),
     "bench": LazyCommand(

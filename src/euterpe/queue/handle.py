@@ -73,7 +73,7 @@ class JobHandle(ResultSource, Generic[R]):
         return datetime.fromisoformat(self._created_at)
 
     async def result(self, timeout: DurationLike | None = None) -> R:  # the promised name
-        """What the handler returned, as the type that it declares.
+        """Wait for the end of the job and return what its handler returned, with the declared type.
 
         `timeout`: how long to wait, as `"30s"`, seconds or a timedelta; without one, as long as it takes.
         Raises JobFailed when the job ended without a result, and TimeoutError when it has not ended in time.
@@ -88,7 +88,7 @@ class JobHandle(ResultSource, Generic[R]):
         return value
 
     async def wait(self, timeout: DurationLike | None = None) -> Job:  # the promised name
-        """The job when it has ended, however it ended. Raises TimeoutError when it has not ended in time.
+        """Wait until the job has ended in any state, and return it. Raises TimeoutError if it has not ended in time.
 
         Example:
             ended = await job.wait("1m")
@@ -97,7 +97,7 @@ class JobHandle(ResultSource, Generic[R]):
         return job_of(await self._wait(timeout))
 
     async def refresh(self) -> Job:
-        """The job as it is now; `state` of this handle follows. Raises JobNotFound when retention has removed it.
+        """Read the job now, and update `state` of this handle. Raises JobNotFound if retention has removed the job.
 
         Example:
             if (await job.refresh()).state is euterpe.State.RETRYING: ...
@@ -107,7 +107,7 @@ class JobHandle(ResultSource, Generic[R]):
         return job
 
     async def progress(self) -> Progress | None:
-        """How far the job is by what its handler told last; None if it told nothing yet.
+        """Return the progress that the handler reported last; None if it has reported none.
 
         Example:
             told = await job.progress()
@@ -116,8 +116,8 @@ class JobHandle(ResultSource, Generic[R]):
         return (await self.refresh()).progress
 
     async def cancel(self, *, force: bool = False) -> State:
-        """Cancel the job; the state it has then. One that waits is cancelled at once; a running handler is asked to
-        stop, and `force=True` takes the job away from it. Raises IllegalTransition when the job has ended already.
+        """Cancel the job and return its new state. A waiting job is cancelled at once. A running handler is asked to
+        stop; `force=True` takes the job away from it. Raises IllegalTransition if the job has already ended.
 
         Example:
             await job.cancel()

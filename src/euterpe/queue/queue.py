@@ -205,7 +205,7 @@ class Queue(QueueHooks):
     async def submit_many(
         self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
-        """Store them all, or none. Options hold for each of them; `idempotency_key` is the key of the whole. Raises
+        """Store all jobs, or none. Options apply to each of them; `idempotency_key` applies to the whole batch. Raises
         what `submit` raises.
 
         Example:
@@ -263,7 +263,7 @@ class Queue(QueueHooks):
     # --- look and steer -----------------------------------------------------------------------------
 
     async def get(self, job_id: str) -> Job:
-        """The job as it is now. Raises JobNotFound, or JobPruned where retention has removed it.
+        """Read a job. Raises JobNotFound, or JobPruned if retention has removed it.
 
         Example:
             job = await queue.get(job_id)
@@ -271,7 +271,7 @@ class Queue(QueueHooks):
         return job_of(await self._core.get(job_id))
 
     async def attempts(self, job_id: str) -> list[Attempt]:
-        """Every execution of the job, oldest first, the open one too. Raises JobNotFound.
+        """Return every attempt of the job, oldest first, including the running one. Raises JobNotFound.
 
         Example:
             print([attempt.outcome for attempt in await queue.attempts(job_id)])
@@ -288,7 +288,7 @@ class Queue(QueueHooks):
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
-        """Jobs, newest first, that fit everything that is said.
+        """Find the jobs that match all given criteria, newest first.
 
         `tag`: a name and its value. `limit`: 1 to 1000 jobs; a page of large jobs is shorter. `cursor`: of the page
         before. Raises InvalidInput for a state, tag, cursor or limit that cannot be.
@@ -300,7 +300,7 @@ class Queue(QueueHooks):
         return Page(jobs_of(found.jobs), found.cursor)
 
     async def cancel(self, job_id: str, *, force: bool = False) -> State:
-        """Cancel a job; the state it has then. One that waits is cancelled at once. A running handler is asked to stop;
+        """Cancel a job and return its new state. A waiting job is cancelled at once. A running one is asked to stop;
         `force` takes the job away from it. Raises JobNotFound, and IllegalTransition when it has ended already.
 
         Example:
@@ -337,7 +337,7 @@ class Queue(QueueHooks):
         return job_of(await self._core.store.update(job_id, changes_of(changes)))
 
     async def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
-        """No worker anywhere claims from this queue, or jobs of this type, until `resume`. Running jobs go on. Raises
+        """Stop all workers from claiming jobs of this queue or this type, until `resume`. Running jobs continue. Raises
         InvalidInput unless exactly one of the two is named.
 
         Example:
@@ -346,7 +346,7 @@ class Queue(QueueHooks):
         await self._core.store.pause(*pause_target(queue, type))
 
     async def resume(self, *, queue: str | None = None, type: str | None = None) -> None:
-        """Workers claim from this queue, or jobs of this type, again. Raises InvalidInput unless exactly one of the two
+        """Let workers claim jobs of this queue or this type again. Raises InvalidInput unless exactly one of the two
         is named.
 
         Example:
@@ -360,7 +360,7 @@ class Queue(QueueHooks):
         self._core.wakeups.announce(waiting)
 
     async def stats(self) -> Stats:
-        """Counts by state, queue and type, the age of the oldest waiting job of each queue, ends per minute.
+        """Count jobs by state, queue and type, with the oldest waiting job of each queue and the ends per minute.
 
         Example:
             print((await queue.stats()).by_state)
@@ -372,7 +372,7 @@ class Queue(QueueHooks):
     # --- run ----------------------------------------------------------------------------------------
 
     def worker(self, concurrency: int = 100, **options: Unpack[WorkerOptions]) -> Worker:
-        """A worker for this queue's handlers, not started yet: `async with worker:`, or `await worker.run()`.
+        """Create a worker for the handlers of this queue. Start it by `async with worker:` or `await worker.run()`.
 
         `concurrency`: how many jobs it runs at a time. `WorkerOptions` explains the others. Raises InvalidInput for a
         setting that cannot work.

@@ -184,7 +184,7 @@ class Context:
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """The ids of the jobs that this one waited for, in the order in which they were said."""
+        """The ids of the jobs that this one waited for, in the order of the submit."""
         return self._claim.job.depends_on or ()
 
     @property
@@ -222,7 +222,7 @@ class Context:
         return None if self.lines is None else self.lines.stored()
 
     def progress(self, percent: float, message: str | None = None) -> Sent[None]:
-        """Tell how far the work is. `percent`: 0 to 100. `message`: a word about it, at most 500 characters. Raises
+        """Report progress. `percent`: 0 to 100. `message`: a short text, at most 500 characters. Raises
         InvalidInput for another number, and StaleLease when the job is no longer this attempt's.
 
         Example:

@@ -18,7 +18,7 @@ requester_option = click.option(
 
 @click.group()
 def rates() -> None:
-    """List, set and remove the rates of keys: how many jobs of a key may start in a time."""
+    """List, set and remove rates: how many jobs of a key may start in a given time."""
 
 
 @rates.command("list")
@@ -46,7 +46,7 @@ def list_(session: CliSession, as_json: bool) -> None:
 @rates.command("set")
 @click.argument("key")
 @click.argument("rate", metavar="RATE")
-@click.option("--burst", type=int, default=1, show_default=True, help="So many at once after a quiet while.")
+@click.option("--burst", type=int, default=1, show_default=True, help="How many may start at once after a pause.")
 @requester_option
 @database_options
 @click.pass_obj

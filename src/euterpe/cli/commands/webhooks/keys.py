@@ -42,7 +42,7 @@ def warn_of_local_keys(session: CliSession) -> None:
 @keys.command()
 @click.option("--requester", required=True, metavar="NAME", help="Whose key it is.")
 @click.option("--scope", required=True, type=NAMES, metavar="A,B", help="submit, read, worker, admin.")
-@click.option("--expires", type=DURATION, metavar="DURATION", help="How long it is good; default: for ever.")
+@click.option("--expires", type=DURATION, metavar="DURATION", help="How long the key is valid; default: without limit.")
 @json_option
 @database_options
 @click.pass_obj
