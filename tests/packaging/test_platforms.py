@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -114,7 +115,8 @@ async def test_a_worker_with_a_process_handler_says_that_it_needs_unix(
     queue.job("render", process=True)(os.getpid)
     monkeypatch.setattr(run, "HANDS_FILES_ON", False)
     with pytest.raises(Unsupported, match="render has process=True, which needs Unix"):
-        await queue.work()
+        async with asyncio.timeout(20):
+            await queue.work()
 
 
 def test_cron_in_utc_needs_no_time_zones_and_another_says_how_to_get_them(core: Environment, tmp_path: Path) -> None:

@@ -9,6 +9,18 @@ _DOCUMENTS = "tests/queue/test_documents.py"
 
 SURFACE_BUGS = (
     Bug(
+        "a_number_that_json_does_not_have_becomes_null",
+        (Edit("worker/handling/json_types.py", "if not math.isfinite(item):", "if item > item:"),),
+        "tests/queue/test_argument_types.py::test_a_result_that_json_does_not_have_fails_the_job[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_cron_that_shares_its_job_type_is_taken_for_the_other",
+        (Edit("queue/steering/crons.py", "    if len(of_type) > 1:\n", "    if len(of_type) > 2:\n"),),
+        "tests/queue/test_crons.py::test_a_cron_can_be_named_by_its_job_type_while_that_has_only_one[sqlite]",
+        "DID NOT RAISE",
+    ),
+    Bug(
         "a_second_order_to_stop_cuts_running_jobs_off",
         (Edit("queue/worker.py", "elif not self._controls.is_stopping():", "else:"),),
         f"{_WORKER}::test_stop_lets_running_jobs_finish_and_takes_no_others[sqlite]",
