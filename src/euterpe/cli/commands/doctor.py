@@ -25,9 +25,9 @@ WIDTH: Final = len("warning")
 @database_options
 @click.pass_obj
 def doctor(session: CliSession, everything: bool, as_json: bool) -> None:
-    """Look the queue over: configuration, machine, database, workers, webhooks and keys.
+    """Check the queue for problems, and say what to do about them.
 
-    Looks only, and changes nothing. Exit 0: all is well; 1: warnings; 2: errors.
+    Changes nothing. Exit code 0: no problems; 1: warnings; 2: errors.
     """
     found = _examined(session)
     severity = worst(found)

@@ -107,7 +107,7 @@ def _show(handle: JobHandle[Any], job: JobRow | None, *, as_json: bool) -> None:
 @database_options
 @click.pass_obj
 def status(session: CliSession, job_id: str, as_json: bool) -> None:
-    """Show how a job is: state, attempt, progress, result or error."""
+    """Show the status of a job: state, attempt, progress, result or error."""
 
     async def question(backend: Backend) -> JobRow:
         return await backend.store.get(job_id)

@@ -13,7 +13,7 @@ from euterpe.model.bulk import operation_document
 
 @click.group()
 def operations() -> None:
-    """List, show and cancel acts on everything that matches a query."""
+    """List, show and cancel bulk operations."""
 
 
 @operations.command("list")

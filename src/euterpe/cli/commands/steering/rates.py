@@ -18,7 +18,7 @@ requester_option = click.option(
 
 @click.group()
 def rates() -> None:
-    """List, set and remove rates: how many jobs of a key may start in a given time."""
+    """List, set and remove the rates of keys: how many of their jobs may start in a given time."""
 
 
 @rates.command("list")
