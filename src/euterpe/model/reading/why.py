@@ -194,12 +194,12 @@ def _scheduled(found: Situation) -> Explanation:
 
 def _no_answer(found: Situation, workers: int, since: int) -> Explanation:
     whoever = "The one worker that could claim it" if workers == 1 else f"All {workers:,} workers that could claim it"
-    told = (
+    text = (
         f"{whoever} told nothing since {_moment(since)}, for {_span(found.now - since)}, and still "
         f"{'keeps' if workers == 1 else 'keep'} the leases of running jobs: a handler blocks the process. It claims "
         "again when that ends; start another worker, or let the handler run with `process=True`."
     )
-    return _say(found, Reason.NO_ANSWER, told, ahead=found.ahead)
+    return _explanation(found, Reason.NO_ANSWER, text, ahead=found.ahead)
 
 
 def _unserved(found: Situation, service: ClaimingWorkers) -> Explanation:
