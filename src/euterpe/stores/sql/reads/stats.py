@@ -51,7 +51,7 @@ def stats(requester_id: str | None) -> Program[StoreStats]:
     by_queue: dict[str, Counter[str]] = {}
     by_type: dict[str, Counter[str]] = {}
     oldest_at: dict[str, int] = {}
-    for state, total in totals.items():
+    for state, total in sorted(totals.items()):
         looked = yield from _look(State(state), requester_id)
         groups = looked.groups
         if state in many:
