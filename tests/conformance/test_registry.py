@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.presence import SILENCE_US, BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
+from tests.conformance.acts import complete, submit
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Opened, Tables
 from tests.conformance.needs import needs
@@ -96,3 +98,23 @@ async def test_what_the_silent_left_is_swept_away(store: SqlStore, tables: Table
     await store.workers.register([presence("alive")])
     await store.sweeps.prune()
     assert await tables.run("SELECT worker_id FROM euterpe_workers") == [("alive",)]
+
+
+async def test_one_that_is_silent_and_keeps_its_leases_is_listed_as_not_answering(
+    store: SqlStore, clock: FrozenClock
+) -> None:
+    """Its handler blocks the process; its lease keeper is alive."""
+    await submit(store, "long")
+    await store.workers.register([presence("blocked", slots=1), presence("dead")])
+    (claim,) = await store.claim(ClaimRequest(worker_id="blocked", queues=("default",), limit=1))
+    seen_at = clock()
+    for _ in range(8):  # As its lease keeper does.
+        clock.advance(us=SILENCE_US // 4)
+        await store.heartbeat([claim.lease])
+    await store.workers.register([presence("other")])  # This forgets the silent on Redis.
+    await store.sweeps.prune()
+    blocked, other = await store.workers.list()
+    assert (blocked.worker_id, blocked.answers, blocked.seen_at) == ("blocked", False, seen_at)
+    assert (other.worker_id, other.answers) == ("other", True)
+    await complete(store, claim)
+    assert await names(store) == ["other"], "nothing tells of it any more"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Failed
 from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.dependency import Dependency
@@ -65,6 +65,22 @@ async def test_without_a_worker_that_would_claim_it_a_job_says_what_is_missing(
     await why(store, job_id, Reason.NEXT)
     clock.advance(minutes=2)
     await why(store, job_id, Reason.NO_WORKER)
+
+
+async def test_a_worker_that_does_not_answer_is_why_a_job_waits(store: SqlStore, clock: FrozenClock) -> None:
+    await submit(store)
+    await alive(store, "blocked")
+    (claim,) = await store.claim(ClaimRequest(worker_id="blocked", queues=("default",), limit=1))
+    for _ in range(8):  # As its lease keeper does.
+        clock.advance(us=MINUTE // 4)
+        await store.heartbeat([claim.lease])
+    job_id = await submit(store)
+    told = await why(store, job_id, Reason.NO_ANSWER)
+    assert told.sentence.startswith(
+        "The one worker that could claim it told nothing since 2026-01-01 00:00:00 UTC, for 2m, and still keeps the"
+    )
+    await alive(store, "other")
+    await why(store, job_id, Reason.NEXT)
 
 
 async def test_a_job_that_runs_speaks_for_a_worker_that_says_nothing_of_itself(

@@ -32,6 +32,7 @@ async def test_failures_are_lines_by_cause_and_one_group_is_replayed_once(either
         assert replay is not None
         question = (await client.get(replay[1].replace("&amp;", "&"))).text
         assert "3 jobs match" in text_of(question)
+        assert "They failed with report.render: Broken: no template" in text_of(question), "a fingerprint tells nobody"
         form = dict(re.findall(r'name="(action|q|key)" value="([^"]*)"', question)) | {"csrf": form_token(question)}
         ordered = [(await client.post("/dashboard/bulk", data=form)).headers["location"] for _ in range(2)]
         assert ordered[0] == ordered[1], "the same form twice is one operation"
@@ -42,9 +43,16 @@ async def test_failures_are_lines_by_cause_and_one_group_is_replayed_once(either
         done = text_of((await client.get(ordered[0])).text)
         assert "✓ completed" in done
         assert "Done 3" in done
+        assert "They had failed with report.render: Broken: no template" in done
+        left = text_of((await client.get("/dashboard/failures")).text)
+        assert ("no template" in left, "=cmd" in left) == (False, True), "what runs again needs nobody"
+        assert "no template" not in text_of((await client.get("/")).text)
         assert "Replay" in text_of((await client.get("/dashboard/operations")).text)
     replayed = (await site.store.search(Search(type="report.render"))).jobs
     assert [job.replay_of is not None for job in replayed] == [True] * 3 + [False] * 3
+    async with site.visitor() as client:
+        old = text_of((await client.get(f"/dashboard/jobs/{replayed[0].replay_of}")).text)
+        assert f"Runs again as {replayed[0].id[-8:]}" in old
 
 
 async def test_an_operation_is_stopped_and_a_reader_orders_none(either_site: Site) -> None:

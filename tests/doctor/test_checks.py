@@ -39,6 +39,7 @@ def worker(job_type: str, queue: str = "default", **facts: Any) -> LiveWorker:
 
 
 TRIPPED = worker("report", breakers={"default": TrippedBreaker(BreakerState.OPEN, 5)})
+BLOCKED = LiveWorker(worker_id="b", started_at=0, seen_at=0, facts=WorkerFacts(queues=("default",)), answers=False)
 KINDS: list[tuple[Any, Any]] = [
     (jobs.CHECKS, JobFacts()),
     (webhooks.CHECKS, OutboxFacts()),
@@ -55,6 +56,7 @@ FIRES: list[tuple[str, Severity, Any, str]] = [
     ("overdue_jobs", ERROR, JobFacts(overdue=2, oldest_overdue_us=MINUTE), "2 delayed"),
     ("unserved_types", WARNING, JobFacts(waiting=(OLD,), alive=(worker("x"),)), "report (queue default, 3)"),
     ("unserved_types", WARNING, JobFacts(waiting=(OLD,), alive=(worker("report", queue="q"),)), "queue default"),
+    ("blocked_workers", WARNING, JobFacts(alive=(worker("report"), BLOCKED)), "1 of 2 workers keep the leases"),
     ("circuit_breakers", WARNING, JobFacts(alive=(worker("report"), TRIPPED)), "default (on 1 of 2 workers)"),
     ("queue_age", WARNING, JobFacts(waiting=(OLD,), served_types=frozenset({"report"})), "default"),
     ("queue_age", WARNING, JobFacts(waiting=(OLD,), alive=(worker("report"),)), "default"),

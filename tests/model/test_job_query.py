@@ -45,6 +45,7 @@ def asked(**said: object) -> Search:
         ("created:<2026-01-01T01:00:00+01:00", asked(created_before=NOW)),
         ("state:dead_letter ended:>1h", asked(state=State.DEAD_LETTER, ended_before=NOW - HOUR)),
         ("ended:>2026-01-01", asked(ended_after=NOW)),
+        ("state:failed replayed:no", asked(state=State.FAILED, replayed=False)),
         ("order-7", asked(text="order-7")),
         ('"order: 7"', asked(text="order: 7")),
         ("state:failed state:failed", asked(state=State.FAILED)),
@@ -115,6 +116,7 @@ def test_any_text_is_a_query_or_is_refused_by_name(text: str) -> None:
     created_before=st.none() | st.integers(0, 2**50),
     ended_after=st.none() | st.integers(0, 2**50),
     ended_before=st.none() | st.integers(0, 2**50),
+    replayed=st.none() | st.booleans(),
     text=st.none() | TEXT,
     by_beginning=st.booleans(),
 )
@@ -128,6 +130,7 @@ def test_the_text_of_a_search_asks_for_the_same(
     created_before: int | None,
     ended_after: int | None,
     ended_before: int | None,
+    replayed: bool | None,
     text: str | None,
     by_beginning: bool,
 ) -> None:
@@ -142,6 +145,7 @@ def test_the_text_of_a_search_asks_for_the_same(
         created_before=created_before,
         ended_after=ended_after,
         ended_before=ended_before,
+        replayed=replayed,
         text=text,
     )
     assert parse_query(query_text(search), NOW) == search

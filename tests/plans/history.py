@@ -27,11 +27,11 @@ _JOB_COLUMNS: Final = """
 # anywhere among them.
 _JOBS: Final = f"""
 INSERT INTO inbox_jobs ({_JOB_COLUMNS})
-SELECT ID, 'local', 'default', 'type' || i % 7,
+SELECT ID, 'local', 'default', 'type' || (i % 7),
        CASE i % 50 WHEN 0 THEN 'dead_letter' WHEN 1 THEN 'failed' ELSE 'completed' END, 'claimed', i % 5, PAYLOAD,
-       1, 3, 1, 'worker:' || i % 9, MOMENT, MOMENT, MOMENT + 9000, MOMENT, MOMENT + 1000,
+       1, 3, 1, 'worker:' || (i % 9), MOMENT, MOMENT, MOMENT + 9000, MOMENT, MOMENT + 1000,
        MOMENT + 9000, SINCE + 200 * {HOUR_US}, 1800000000, 300000000, PAYLOAD, 3,
-       CASE WHEN i % 3 = 0 THEN 'tenant' || i % 100 END, CASE WHEN i % 3 = 0 THEN 5 END,
+       CASE WHEN i % 3 = 0 THEN 'tenant' || (i % 100) END, CASE WHEN i % 3 = 0 THEN 5 END,
        'history', CASE WHEN i % 50 < 2 THEN substr('0123456789abcdef012', CAST(i % 7 + 1 AS integer), 12) END,
        CASE WHEN i % 50 < 2 THEN MOMENT + 9000 END
 FROM NUMBERS

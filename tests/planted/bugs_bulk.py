@@ -42,7 +42,13 @@ BULK_BUGS = (
     ),
     Bug(
         "a_job_that_is_retried_keeps_its_cause",
-        (Edit("stores/sql/queries/retry_failed.sql", "fingerprint = NULL, failed_at = NULL, ", ""),),
+        (
+            Edit(
+                "stores/sql/queries/retry_failed.sql",
+                "fingerprint = NULL, failed_at = NULL, replayed_as",
+                "replayed_as",
+            ),
+        ),
         f"{_GROUPS}::test_a_job_that_is_retried_and_completes_is_in_no_group[sqlite]",
         "assert [",
     ),
@@ -51,5 +57,23 @@ BULK_BUGS = (
         (Edit("model/failures/fingerprint.py", "| (?P<number>", "| (?P<number>never"),),
         f"{_GROUPS}::test_failures_with_one_cause_are_one_group[sqlite]",
         "assert",
+    ),
+    Bug(
+        "a_replayed_job_stays_in_its_group",
+        (Edit("stores/sql/queries/mark_replayed.sql", ", fingerprint = NULL, failed_at = NULL", ""),),
+        f"{_GROUPS}::test_a_replayed_group_leaves_the_list_and_what_fails_again_comes_back[sqlite]",
+        "nobody need act on what runs again",
+    ),
+    Bug(
+        "two_operations_replay_a_job_twice",
+        (Edit(_BATCHES, "if skipped is None and job.id in replayed:", "if False:"),),
+        f"{_GROUPS}::test_of_two_operations_on_one_cause_the_second_runs_nothing_twice[sqlite]",
+        "assert",
+    ),
+    Bug(
+        "a_replay_that_is_submitted_marks_nothing",
+        (Edit("stores/sql/store.py", " and not graph_replay.are_replays(units)", ""),),
+        f"{_GROUPS}::test_every_way_to_run_a_failure_again_takes_it_off_the_list[sqlite]",
+        "retried",
     ),
 )

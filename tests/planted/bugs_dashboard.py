@@ -56,4 +56,25 @@ DASHBOARD_BUGS = (
         f"{PAGES}::test_a_job_tells_everything_about_itself_but_its_secrets[sqlite]",
         "assert 'hunter' not in",
     ),
+    Bug(
+        "a_blocked_worker_is_not_listed",
+        (Edit("stores/sql/queries/workers/live.sql", " OR {{workers/keeps_leases}}", ""),),
+        "tests/conformance/test_registry.py"
+        "::test_one_that_is_silent_and_keeps_its_leases_is_listed_as_not_answering[sqlite]",
+        "not enough values to unpack",
+    ),
+    Bug(
+        "a_blocked_worker_is_swept_away",
+        (Edit("stores/sql/queries/workers/forget_silent.sql", " AND NOT {{workers/keeps_leases}}", ""),),
+        "tests/conformance/test_registry.py"
+        "::test_one_that_is_silent_and_keeps_its_leases_is_listed_as_not_answering[sqlite]",
+        "not enough values to unpack",
+    ),
+    Bug(
+        "an_estimate_is_told_as_a_count",
+        (Edit("stores/sql/reads/stats.py", "tuple(many),", "(),"),),
+        "tests/conformance/test_stats_of_many.py"
+        "::test_a_state_with_many_jobs_is_estimated_and_the_others_are_exact[sqlite]",
+        "assert",
+    ),
 )

@@ -11,7 +11,7 @@ _REGISTRATION = "tests/worker_units/test_registration.py"
 REGISTRY_BUGS = (
     Bug(
         "a_dead_worker_is_listed_until_it_is_swept_away",
-        (Edit("stores/sql/queries/workers/live.sql", "WHERE expires_at > {{now}}", "WHERE expires_at > 0"),),
+        (Edit("stores/sql/queries/workers/live.sql", "WHERE w.expires_at > {{now}}", "WHERE w.expires_at > 0"),),
         f"{_REGISTRY}::test_one_that_is_silent_is_not_alive_until_it_speaks_again[sqlite]",
         "'silent'",
     ),

@@ -25,8 +25,8 @@ WINDOW_BUGS = (
         (
             Edit(
                 "stores/sql/store.py",
-                "jobs_submit.submit(units, key_window_us=self.key_window_us)",
-                "jobs_submit.submit(units)",
+                "graph_replay.submit_and_mark(units, self.key_window_us)",
+                "graph_replay.submit_and_mark(units, IDEMPOTENCY_WINDOW_US)",
             ),
         ),
         f"{_WINDOWS}::test_the_configured_window_is_for_all_that_name_none[sqlite-swept]",

@@ -68,5 +68,6 @@ def stats_document(stats: StoreStats, paused: list[tuple[str, str]]) -> dict[str
         "oldest_age_seconds": {queue: age_us / 1e6 for queue, age_us in stats.oldest_age_us.items()},
         "per_minute": stats.per_minute,
         "outbox": stats.outbox,
+        "estimated": list(stats.estimated),
         "paused": [{"kind": kind, "name": name} for kind, name in paused],
     }

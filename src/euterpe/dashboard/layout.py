@@ -149,6 +149,7 @@ def _help() -> Html:
         ("queue:default", "in this queue"),
         ("tag.team:a", "with this tag"),
         ("error:timeout", "whose last error has this code or category"),
+        ("state:failed replayed:no", "that no other job runs again yet"),
         ("created:<1h", "younger than an hour; created:>2026-01-31 after that day began"),
         ('"order 7"', "this correlation id, or the beginning of an id"),
     )
@@ -208,11 +209,11 @@ def panel(title: str, *children: Child, hint: Child = None) -> Html:
     )
 
 
-def grid(columns: list[Child], rows: list[Html], label: str) -> Html:
-    """A table that scrolls by itself on a narrow screen."""
+def grid(columns: list[Child], rows: list[Html], label: str, narrow: str | None = None) -> Html:
+    """A table that scrolls by itself on a narrow screen. `narrow` is the class of columns that a phone leaves out."""
     return h.div(
         h.table(h.thead(h.tr([h.th(column, scope="col") for column in columns])), h.tbody(rows), aria_label=label),
-        class_="scroll",
+        class_=f"scroll {narrow}" if narrow else "scroll",
         tabindex="0",
         role="region",
         aria_label=f"{label}, scrolls sideways",

@@ -55,6 +55,8 @@ class Skipped(StrEnum):
     GONE = "gone"
     DEPENDENCY_ENDED = "dependency_ended"
     """What it waited for ended badly. It is replayed behind that one, and not before."""
+    REPLAYED_SINCE = "replayed_since"
+    """Another job runs it again by now, and the operation is about those that none does."""
 
 
 class JobCount(msgspec.Struct, frozen=True):
@@ -65,6 +67,8 @@ class JobCount(msgspec.Struct, frozen=True):
     dependents: int | None = None
     """Where it was asked for: jobs that do not match and ended because of one that does. They are replayed with it."""
     dependents_exact: bool = True
+    cause: str | None = None
+    """What they failed with, in words, where they were asked for by their fingerprint."""
 
 
 class BulkOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +112,8 @@ class BulkOperation(msgspec.Struct, frozen=True):
     created_at: int
     updated_at: int
     completed_at: int | None
+    cause: str | None = None
+    """What its jobs had failed with, in words, where they were asked for by their fingerprint."""
 
     @property
     def examined(self) -> int:
@@ -139,6 +145,11 @@ def watches_moves(search: Search) -> bool:
     return search.state is not None or search.error is not None or search.fingerprint is not None
 
 
+def watches_replays(search: Search) -> bool:
+    """Whether a job that somebody else has replayed meanwhile does not match any more."""
+    return search.fingerprint is not None or search.replayed is False
+
+
 def why_skipped(job: JobRow, action: Action, created_at: int, *, watching: bool) -> Skipped | None:
     """Why this job is passed over; None: it is acted on."""
     if watching and _moved_at(job) > created_at:
@@ -162,6 +173,7 @@ def operation_document(operation: BulkOperation) -> dict[str, object]:
         "action": str(operation.action),
         "force": operation.force,
         "query": operation.query,
+        "cause": operation.cause,
         "requester": operation.requester_id,
         "state": str(operation.state),
         "total": operation.total,

@@ -127,7 +127,8 @@ class Page:
 @dataclass(frozen=True, slots=True)
 class Stats:
     """Counts of jobs by state, by queue and state, by type and state; `oldest_age` of the jobs that wait in each queue;
-    how many jobs ended in the last minute, by state; webhook events by state.
+    how many jobs ended in the last minute, by state; webhook events by state. `estimated` names the states with more
+    than 2,000 jobs: how these are spread over queues and types is estimated, and above 50,000 their total is, too.
 
     Example:
         stats = await queue.stats()
@@ -140,6 +141,7 @@ class Stats:
     oldest_age: dict[str, timedelta]
     per_minute: dict[str, int]
     outbox: dict[str, int]
+    estimated: tuple[str, ...] = ()
 
 
 def job_of(row: JobRow) -> Job:

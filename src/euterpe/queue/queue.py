@@ -367,7 +367,9 @@ class Queue(QueueHooks):
         """
         found = await self._core.store.stats()
         ages = {queue: timedelta(microseconds=age_us) for queue, age_us in found.oldest_age_us.items()}
-        return Stats(found.by_state, found.by_queue, found.by_type, ages, found.per_minute, found.outbox)
+        return Stats(
+            found.by_state, found.by_queue, found.by_type, ages, found.per_minute, found.outbox, found.estimated
+        )
 
     # --- run ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.claims.presence import LiveWorker, WorkerFacts
+from euterpe.model.claims.presence import LiveWorker
 from euterpe.model.errors import EuterpeError
 from euterpe.model.job import JobRow
 from euterpe.model.reading.views import Search
@@ -80,18 +80,20 @@ async def _workers(store: Store, running: list[JobRow]) -> list[WorkerRow]:
     if Capability.WORKERS in store.capabilities:
         with suppress(EuterpeError):  # A key without scope admin may not read who is alive.
             alive = await store.workers.list(WORKERS_SHOWN)
-    facts = {worker.worker_id: worker.facts for worker in alive}
+    known = {worker.worker_id: worker for worker in alive}
     return [
-        _worker_row(name, holds[name], facts.get(name))
-        for name in sorted({*holds, *facts}, key=lambda n: (-holds[n], n))
+        _worker_row(name, holds[name], known.get(name))
+        for name in sorted({*holds, *known}, key=lambda n: (-holds[n], n))
     ]
 
 
-def _worker_row(name: str, holds: int, facts: WorkerFacts | None) -> WorkerRow:
-    if facts is None:
+def _worker_row(name: str, holds: int, worker: LiveWorker | None) -> WorkerRow:
+    if worker is None:
         return WorkerRow(name, holds)
+    facts = worker.facts
     tripped = [f"{queue} {breaker.state.replace('_', ' ')}" for queue, breaker in sorted(facts.breakers.items())]
-    state = "stopping" if facts.stopping else "breaker: " + ", ".join(tripped) if tripped else ""
+    state = "" if worker.answers else "not answering"
+    state = state or ("stopping" if facts.stopping else "breaker: " + ", ".join(tripped) if tripped else "")
     return WorkerRow(name, max(holds, facts.running or 0), facts.slots, facts.types, state)
 
 

@@ -34,6 +34,7 @@ class JobCountDocument(msgspec.Struct, frozen=True):
     exact: bool
     dependents: int | None = None
     dependents_exact: bool = True
+    cause: Annotated[str | None, Meta(description="What they failed with, where `q` asks for a fingerprint")] = None
 
 
 class OperationBody(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +62,9 @@ class OperationDocument(msgspec.Struct, frozen=True, kw_only=True):
     action: ActionName
     force: bool
     query: str
+    cause: Annotated[
+        str | None, Meta(description="What its jobs had failed with, where `query` asks for a fingerprint")
+    ]
     requester: str | None
     state: OperationStateName
     total: int

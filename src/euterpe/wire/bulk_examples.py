@@ -6,12 +6,13 @@ from typing import Final
 
 from euterpe.wire.examples import AT, JOB_ID, Json
 
-COUNT: Final[Json] = {"count": 2000, "exact": True, "dependents": None, "dependents_exact": True}
+COUNT: Final[Json] = {"count": 2000, "exact": True, "dependents": None, "dependents_exact": True, "cause": None}
 OPERATION: Final[Json] = {
     "operation_id": "6c1d2c1e-3f43-4a0f-9c86-5f1f6f2f7d10",
     "action": "retry",
     "force": False,
     "query": "state:failed type:report.*",
+    "cause": None,
     "requester": "local",
     "state": "running",
     "total": 2000,

@@ -111,6 +111,7 @@ STATS: Final[Json] = {
     "by_type": {"report.render": {"scheduled": 2, "completed": 40}},
     "oldest_age_seconds": {"default": 0.25},
     "per_minute": {"completed": 12, "failed": 0, "dead_letter": 0},
+    "estimated": [],
     "outbox": {"scheduled": 1},
 }
 EVENT: Final[Json] = {

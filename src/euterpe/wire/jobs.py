@@ -294,6 +294,13 @@ class StatsDocument(msgspec.Struct, frozen=True):
     oldest_age_seconds: dict[str, float]
     per_minute: dict[str, int]
     outbox: dict[str, int]
+    estimated: Annotated[
+        list[str],
+        Meta(
+            description="States with more than 2,000 jobs: how they are spread over queues and types is estimated from"
+            " a sample, and above 50,000 their total is, too. Everything else is exact"
+        ),
+    ]
 
 
 EventStateName = Literal["scheduled", "running", "retrying", "completed", "dead_letter"]

@@ -40,6 +40,10 @@ class WorkerDocument(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None
     version: str | None
     stopping: bool
+    answers: Annotated[
+        bool,
+        Meta(description="False: it is silent since `seen_at`, and the leases of its jobs are renewed all the same"),
+    ] = True
     breakers: dict[str, BreakerDocument]
     started_at: Timestamp
     seen_at: Timestamp
@@ -63,6 +67,7 @@ def worker_document(worker: LiveWorker) -> WorkerDocument:
         pid=facts.pid,
         version=facts.version,
         stopping=facts.stopping,
+        answers=worker.answers,
         breakers={
             queue: BreakerDocument(breaker.state.value, rfc3339(worker.seen_at + breaker.retry_in_us))
             for queue, breaker in facts.breakers.items()
@@ -103,6 +108,7 @@ WORKERS_EXAMPLE: Final[dict[str, Any]] = {
             "pid": 4711,
             "version": "0.1.0",
             "stopping": False,
+            "answers": True,
             "breakers": {"default": {"state": "open", "until": "2026-01-15T12:00:20.000000Z"}},
             "started_at": "2026-01-15T11:00:00.000000Z",
             "seen_at": "2026-01-15T12:00:00.000000Z",

@@ -38,7 +38,8 @@ def demo(keep: bool) -> None:
     )
     if proved and not keep:
         shutil.rmtree(folder)
-        click.echo("Next: ./run starts the system for you; euterpe --help shows every command.")
+        click.echo("Next: ./run demo --keep, to look at it in the dashboard; ./run starts the system for you.")
     else:
         click.echo(f"The database and the logs are in {folder}")
+        click.echo(f"Look at it in the dashboard: ENGINE_URL={url} .venv/bin/euterpe --role=api")
     raise click.exceptions.Exit(0 if proved else 1)

@@ -40,6 +40,8 @@ def stats(session: CliSession, as_json: bool) -> None:
         note("No jobs.")
     else:
         _print_counts(found)
+    if found.estimated:
+        note(f"estimated from a sample, as there are many: {', '.join(found.estimated)}")
     ended = ", ".join(f"{count} {state}" for state, count in found.per_minute.items() if count)
     print_line(f"last minute: {ended or 'nothing ended'}")
     waiting = ", ".join(f"{count} {state}" for state, count in sorted(found.outbox.items()) if count)

@@ -22,7 +22,7 @@ def workers() -> None:
 @database_options
 @click.pass_obj
 def list_(session: CliSession, as_json: bool) -> None:
-    """Show every worker that was heard of in the last minute, idle ones too."""
+    """Show every worker that is alive: heard of in the last minute, or busy with leases that are renewed."""
 
     async def question(backend: Backend) -> list[LiveWorker]:
         return await backend.store.workers.list()
@@ -59,7 +59,8 @@ def busy(worker: LiveWorker) -> str:
 
 def state(worker: LiveWorker) -> str:
     """What keeps it from claiming, if anything does."""
-    words = ["stopping"] if worker.facts.stopping else []
+    words = [] if worker.answers else ["not answering"]
+    words += ["stopping"] if worker.facts.stopping else []
     for queue, breaker in sorted(worker.facts.breakers.items()):
         is_open = breaker.state is BreakerState.OPEN
         words.append(f"breaker of {queue} {'open' if is_open else 'half open'}")

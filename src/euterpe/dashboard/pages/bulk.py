@@ -149,6 +149,7 @@ def _question(visitor: Visitor, action: Action, query: str, count: JobCount) -> 
     return joined(
         heading(f"{_title(action)} all that match"),
         h.p(h.strong(f"{told} {jobs}"), " ", h.code(query), _dependents(count), class_="lead"),
+        _cause(count.cause),
         h.p(TELLS[action], class_="soft lead"),
         h.form(
             csrf(visitor),
@@ -160,6 +161,10 @@ def _question(visitor: Visitor, action: Action, query: str, count: JobCount) -> 
             class_="acts",
         ),
     )
+
+
+def _cause(cause: str | None) -> Html | None:
+    return None if cause is None else h.p("They failed with ", h.strong(cause), class_="error lead")
 
 
 def _dependents(count: JobCount) -> str | None:
@@ -188,6 +193,7 @@ def _operation(visitor: Visitor, operation: BulkOperation, said: OperationPageQu
     lasted = duration((operation.completed_at or now) - operation.created_at)
     facts: list[tuple[str, Child]] = [
         ("Search", h.a(h.code(operation.query), href=f"{JOBS}?{urlencode({'q': operation.query})}")),
+        ("They had failed with", operation.cause),
         ("Matched when asked", total),
         ("Done", number(operation.done)),
         ("Replayed behind them", number(operation.dependents) if operation.dependents else None),
@@ -223,11 +229,11 @@ def _table(found: list[BulkOperation], now: int) -> Html:
         h.tr(
             h.td(_state(operation)),
             h.td(h.a(_title(operation.action), href=f"{OPERATIONS}/{operation.id}", class_="row-link")),
-            h.td(h.code(operation.query), class_="name"),
+            h.td(operation.cause or h.code(operation.query), title=operation.query, class_="name"),
             h.td(_bar(operation), " ", number(operation.done), " done", class_="num"),
             h.td(operation.ordered_by, class_="name"),
             h.td(moment(operation.created_at, now), class_="num"),
         )
         for operation in found
     ]
-    return grid(["State", "Act", "Search", "Progress", "Ordered by", "Ordered"], rows, "Operations, newest first")
+    return grid(["State", "Act", "Jobs", "Progress", "Ordered by", "Ordered"], rows, "Operations, newest first")

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from euterpe.dashboard.layout import FAILURES, JOBS, PageFrame, empty, grid, heading
+from euterpe.dashboard.layout import FAILURES, JOBS, OPERATIONS, PageFrame, empty, grid, heading
 from euterpe.dashboard.page_server import NoQuery, PageServer, to_sign_in
 from euterpe.dashboard.pages.bulk import bulk_address
 from euterpe.dashboard.parts import html as h
@@ -102,17 +102,31 @@ def query_of(group: FailureGroup) -> str:
 
 def _groups(found: FailureGroups, visitor: Visitor, now: int) -> Html:
     if not found.groups:
-        return empty("Nothing has failed: there is no job in state failed or dead letter.")
+        return empty(
+            "No failure waits for anybody: no job has failed, or whatever failed runs again as a new job. See the ",
+            h.a("failed", href=f"{JOBS}?q=state:failed"),
+            " and the ",
+            h.a("dead-lettered", href=f"{JOBS}?q=state:dead_letter"),
+            " jobs, or the ",
+            h.a("operations", href=OPERATIONS),
+            ".",
+        )
     columns: list[Child] = ["Jobs", "Type", "Cause", "First", "Last", "See"]
     if visitor.is_admin:
         columns.append("Act")
     return joined(
         h.p(
-            "Failed and dead-lettered jobs, together by type and cause; numbers and ids in messages count as alike. ",
+            "Failed and dead-lettered jobs that nobody has run again yet, by type and cause; numbers and ids in "
+            "messages count as alike. ",
             h.a("Export as CSV", href=f"{FAILURES}/export"),
             class_="soft lead",
         ),
-        grid(columns, [_row(group, visitor, now) for group in found.groups], "Failures by cause, the latest first"),
+        grid(
+            columns,
+            [_row(group, visitor, now) for group in found.groups],
+            "Failures by cause, the latest first",
+            "no-456",
+        ),
         empty("There are more causes than are shown.") if found.more else None,
     )
 

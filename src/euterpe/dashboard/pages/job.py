@@ -101,7 +101,9 @@ def _body(visitor: Visitor, said: JobPageQuery, seen: Seen) -> Html:
                 _dependencies(job, seen.around),
                 _events(job, seen.around, seen.now),
             ),
-            h.div(_lease(job, seen.now), _facts(job, seen.now), _children(seen.around.children)),
+            h.div(
+                _lease(job, seen.now), _facts(job, seen.around.replayed_as, seen.now), _children(seen.around.children)
+            ),
             class_="columns",
         ),
     )
@@ -185,7 +187,7 @@ def _list(facts: list[tuple[str, Child]]) -> Html:
     return h.dl([h.joined(h.dt(name), h.dd(value)) for name, value in facts if value not in (None, "")], class_="facts")
 
 
-def _facts(job: JobRow, now: int) -> Html:
+def _facts(job: JobRow, replayed_as: str | None, now: int) -> Html:
     tags = [h.span(f"{name}: {value}", class_="tag") for name, value in tags_of(job).items()]
     limit = None if job.concurrency_key is None else f"{job.concurrency_key} (at most {job.concurrency_limit} at once)"
     facts: list[tuple[str, Child]] = [
@@ -205,6 +207,7 @@ def _facts(job: JobRow, now: int) -> Html:
         ("Tags", h.span(tags, class_="tags") if tags else None),
         ("Spawned by", _job_link(job.parent_id)),
         ("Replay of", _job_link(job.replay_of)),
+        ("Runs again as", _job_link(replayed_as)),
         ("Webhook", h.code(shown_url(job.callback_url)) if job.callback_url else None),
     ]
     return panel("Facts", _list(facts))

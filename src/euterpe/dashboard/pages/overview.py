@@ -58,7 +58,7 @@ class OverviewPage:
             _tiles(seen.states),
             _first_steps() if not any(count.number for count in seen.states.values()) else None,
             h.div(
-                h.div(_flow(throughput(seen.ends, seen.now)), _queues(seen), _failing(failing, seen.now)),
+                h.div(_flow(throughput(seen.ends, seen.now)), _queues(seen), _failing(failing, seen)),
                 h.div(_times(seen), _workers(seen, visitor), _outbox(seen)),
                 class_="columns",
             ),
@@ -162,18 +162,22 @@ def _queues(seen: Overview) -> Html:
         for name in names
     ]
     columns: list[Child] = ["Queue", "Waiting", "By priority", "Oldest", "Running", "Condition"]
-    return panel("Queues", grid(columns, rows, "Queues"))
+    return panel("Queues", grid(columns, rows, "Queues", "no-3"))
 
 
-def _failing(found: FailureGroups, now: int) -> Html:
+def _failing(found: FailureGroups, seen: Overview) -> Html:
     if not found.groups:
-        return panel("What fails", empty("Nothing: no job is failed or in the dead letters."))
+        failed = any(seen.states[state].number for state in (State.FAILED, State.DEAD_LETTER))
+        told = (
+            "Nothing that needs you: whatever failed runs again as a new job." if failed else "Nothing: no job failed."
+        )
+        return panel("What fails", empty(told))
     rows = [
         h.tr(
             h.td(h.strong(counted(Count(group.count, not group.exact))), class_="num"),
             h.td(h.a(group.type, href=search_link(Search(fingerprint=group.fingerprint))), class_="name"),
             h.td(h.span(h.strong(group.code), f": {group.message[:120]}", class_="error"), class_="name"),
-            h.td(moment(group.last_at, now), class_="num"),
+            h.td(moment(group.last_at, seen.now), class_="num"),
         )
         for group in found.groups
     ]
@@ -214,13 +218,13 @@ def _workers(seen: Overview, visitor: Visitor) -> Html:
         h.tr(
             h.th(h.code(line.name), scope="row"),
             h.td(slots(line), class_="num"),
-            h.td(condition(line)),
+            h.td(condition(line, seen.now)),
             h.td(moment(line.seen_at, seen.now), class_="num"),
         )
         for line in busiest
     ]
     hint = h.a(how_many(lines, visitor.is_admin), href="/dashboard/queues")
-    return panel("Workers", grid(["Worker", "Busy", "Condition", "Seen"], rows, "Workers"), hint=hint)
+    return panel("Workers", grid(["Worker", "Busy", "Condition", "Seen"], rows, "Workers", "no-4"), hint=hint)
 
 
 def _outbox(seen: Overview) -> Html:

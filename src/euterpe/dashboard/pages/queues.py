@@ -160,7 +160,7 @@ def _queues(visitor: Visitor, seen: Workers) -> Html:
     columns: list[Child] = ["Queue", "Waiting", "Oldest", "Running", "Condition"]
     if visitor.is_admin:
         columns.append("Act")
-    return panel("Queues", grid(columns, rows, "Queues"))
+    return panel("Queues", grid(columns, rows, "Queues", "no-3"))
 
 
 def _paused(visitor: Visitor, paused: list[tuple[str, str]]) -> Html:
@@ -210,13 +210,13 @@ def _worker(line: WorkerLine, now: int) -> Html:
     told = h.summary(
         h.code(line.name),
         " ",
-        condition(line),
+        condition(line, now),
         f" holds {number(len(line.held))}{free}, last seen ",
         moment(line.seen_at, now),
     )
     jobs = grid(["Job", "Queue", "Runs for", "Progress"], rows, f"Jobs of {line.name}") if rows else None
     more = empty(f"and {number(len(line.held) - HELD_SHOWN)} more") if len(line.held) > HELD_SHOWN else None
-    return h.details(told, about(line, now), jobs, more, open_=True)
+    return h.details(told, about(line), jobs, more, open_=True)
 
 
 def _lately(workers: Workers) -> Html:

@@ -27,6 +27,8 @@ class WorkerLine(msgspec.Struct, frozen=True):
     seen_at: int
     lost: bool
     """A lease of its is over."""
+    silent_since: int | None
+    """It tells nothing since then, and its leases are renewed all the same."""
 
 
 def worker_lines(alive: Sequence[LiveWorker], running: Sequence[Running], now: int) -> list[WorkerLine]:
@@ -41,7 +43,8 @@ def worker_lines(alive: Sequence[LiveWorker], running: Sequence[Running], now: i
         beats = [job.heartbeat_at or 0 for job in jobs]
         seen_at = max([*beats, 0 if worker is None else worker.seen_at])
         lost = any((job.lease_expires_at or 0) < now for job in jobs)
-        lines.append(WorkerLine(name, jobs, None if worker is None else worker.facts, seen_at, lost))
+        silent_since = None if worker is None or worker.answers else worker.seen_at
+        lines.append(WorkerLine(name, jobs, None if worker is None else worker.facts, seen_at, lost, silent_since))
     return lines
 
 
@@ -51,9 +54,12 @@ def slots(line: WorkerLine) -> str:
     return number(len(line.held)) if total is None else f"{number(len(line.held))} / {number(total)}"
 
 
-def condition(line: WorkerLine) -> Html:
+def condition(line: WorkerLine, now: int) -> Html:
     if line.lost:
         return h.span("⚠ a lease is over", class_="flag warn")
+    if line.silent_since is not None:
+        told = f"⚠ not answering for {duration(max(0, now - line.silent_since))}"
+        return h.span(told, class_="flag warn", title="Its leases are renewed: a handler blocks the process.")
     if line.facts is not None and line.facts.stopping:
         return h.span("‖ stopping", class_="flag warn")
     if line.facts is not None and line.facts.breakers:
@@ -62,8 +68,8 @@ def condition(line: WorkerLine) -> Html:
     return h.span("✓ alive" if line.held else "✓ idle", class_="flag fine")
 
 
-def about(line: WorkerLine, now: int) -> Html | None:
-    """What it listens to and knows, where it runs, and since when."""
+def about(line: WorkerLine) -> Html | None:
+    """What it listens to and knows, and where it runs."""
     facts = line.facts
     if facts is None:
         return None
@@ -75,7 +81,7 @@ def about(line: WorkerLine, now: int) -> Html | None:
     return h.p(
         joined("takes from ", h.strong(", ".join(facts.queues)), "; knows ", h.strong(known)),
         f" and {more} more" if more > 0 else None,
-        f"; {where}; heard of {duration(max(0, now - line.seen_at))} ago",
+        f"; {where}",
         class_="soft",
     )
 

@@ -66,6 +66,9 @@ class LiveWorker(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int
     seen_at: int
     facts: WorkerFacts
+    answers: bool = True
+    """False: it told nothing of itself for too long, yet somebody renews the leases of jobs that it runs. So its
+    process is there, and a handler blocks it."""
 
     def open_until(self, queue: str) -> int | None:
         """Until when its breaker keeps it from this queue; None: it does not."""
@@ -84,12 +87,14 @@ class LiveWorker(msgspec.Struct, frozen=True, kw_only=True):
 class ClaimingWorkers(msgspec.Struct, frozen=True):
     """Who of the living would claim a job: how many are alive, take from its queue, and know its type too.
 
-    `open_until`: the first moment at which one of these tries again, where the breakers of all of them are open."""
+    `open_until`: the first moment at which one of these tries again, where the breakers of all of them are open.
+    `silent_since`: when the last of them was heard of, where none answers."""
 
     alive: int
     listening: int
     knowing: int
     open_until: int | None = None
+    silent_since: int | None = None
 
 
 def service_of(
@@ -103,6 +108,14 @@ def service_of(
     alive = [worker for worker in workers if not worker.facts.stopping]
     listening = [worker for worker in alive if (worker.listens_to(queue) if listens is None else listens(worker))]
     knowing = [worker for worker in listening if worker.knows(job_type)]
-    until = [worker.open_until(queue) or 0 for worker in knowing]
+    answering = [worker for worker in knowing if worker.answers]
+    until = [worker.open_until(queue) or 0 for worker in answering]
     is_open = bool(until) and min(until) > now
-    return ClaimingWorkers(len(alive), len(listening), len(knowing), min(until) if is_open else None)
+    silent = bool(knowing) and not answering
+    return ClaimingWorkers(
+        len(alive),
+        len(listening),
+        len(knowing),
+        min(until) if is_open else None,
+        max(worker.seen_at for worker in knowing) if silent else None,
+    )

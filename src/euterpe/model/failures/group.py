@@ -15,11 +15,17 @@ COUNTED_OF_A_GROUP: Final = 10_000
 COUNTED_TOGETHER: Final = 30_000
 """Failures that one question counts, in all groups: the more groups, the earlier a large one is "more than"."""
 COUNTED_AT_LEAST: Final = 1_000
+CAUSE_LIMIT: Final = 500
 
 
 def counted_of_each(groups: int) -> int:
     """Where the count of each of so many groups stops."""
     return min(COUNTED_OF_A_GROUP, max(COUNTED_AT_LEAST, COUNTED_TOGETHER // max(1, groups)))
+
+
+def cause_text(job_type: str, code: str, message: str) -> str:
+    """What failures of one cause have in common, in a line."""
+    return f"{job_type}: {code}: {message}"[:CAUSE_LIMIT]
 
 
 class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The query language of jobs: one text for the dashboard, the API and the command line.
 
     state:failed type:report.* queue:default tag.team:a error:timeout created:<1h "order 7"
-    state:dead_letter ended:>7d fingerprint:0123456789ab
+    state:dead_letter ended:>7d fingerprint:0123456789ab replayed:no
 
 Words are joined by "and". A value with spaces is quoted, and so is text that has a colon of its own. What is wrong is
 told with the word and where it stands.
@@ -27,7 +27,7 @@ from euterpe.model.submitting.submission import KEY_LIMIT, NAME_LIMIT, check_tex
 QUERY_LIMIT: Final = 2_000
 SCAN_LIMIT: Final = 20_000
 """Jobs of a state that one page of a query looks at. The next page goes on from there."""
-KEYS: Final = "state, type, queue, tag.NAME, error, fingerprint, created, ended"
+KEYS: Final = "state, type, queue, tag.NAME, error, fingerprint, replayed, created, ended"
 
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 _WORD: Final = re.compile(
@@ -143,6 +143,13 @@ def _fingerprint(word: Word, _: int) -> tuple[str, str | int]:
     return "fingerprint", value
 
 
+def _replayed(word: Word, _: int) -> tuple[str, str | int]:
+    value = word.value.lower()
+    if value not in ("yes", "no"):
+        raise word.wrong("say replayed:yes or replayed:no")
+    return "replayed", value == "yes"
+
+
 def _moment(word: Word, now_us: int) -> tuple[str, str | int]:
     """When it was created, or ended. An age compares ages, a date dates: `<1h` is less than an hour ago, `>2026-01-31`
     is after that day began."""
@@ -173,6 +180,7 @@ _READERS: Final[dict[str, Callable[[Word, int], tuple[str, str | int]]]] = {
     "queue": _queue,
     "error": _error,
     "fingerprint": _fingerprint,
+    "replayed": _replayed,
     "created": _moment,
     "ended": _moment,
 }
@@ -197,6 +205,7 @@ def query_text(search: Search) -> str:
         *((f"tag.{_shown(name)}", value, True) for name, value in search.every_tag),
         ("error", search.error, True),
         ("fingerprint", search.fingerprint, False),
+        ("replayed", None if search.replayed is None else "yes" if search.replayed else "no", False),
     ]
     words = [f"{key}:{_shown(value) if text else value}" for key, value, text in parts if value is not None]
     moments = [

@@ -114,6 +114,8 @@ class Neighbours(msgspec.Struct, frozen=True):
     """There are more than are shown."""
     events: list[OutboxEvent]
     """Its webhook events, newest first."""
+    replayed_as: str | None = None
+    """The job that runs this one again."""
 
 
 class EventPage(msgspec.Struct, frozen=True):

@@ -33,6 +33,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     ended_after: int | None = None
     ended_before: int | None = None
     """Only jobs that have ended match either."""
+    replayed: bool | None = None
+    """Whether another job runs it again."""
     text: str | None = None
     """An id, or at least its first eight characters; else a correlation id."""
     cursor: str | None = None
@@ -64,7 +66,8 @@ class QueueDepth(msgspec.Struct, frozen=True):
 
 
 class StoreStats(msgspec.Struct, frozen=True):
-    """Counts by state, queue and type; oldest waiting ages by queue; ends per minute."""
+    """Counts by state, queue and type; oldest waiting ages by queue; ends per minute. The states in `estimated` have so
+    many jobs that how they are spread over queues and types is estimated, and above 50,000 the total, too."""
 
     by_state: dict[str, int]
     by_queue: dict[str, dict[str, int]]
@@ -72,6 +75,7 @@ class StoreStats(msgspec.Struct, frozen=True):
     oldest_age_us: dict[str, int]
     per_minute: dict[str, int]
     outbox: dict[str, int]
+    estimated: tuple[str, ...] = ()
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -38,6 +38,7 @@ class Reason(StrEnum):
     NO_WORKER_ON_QUEUE = "no_worker_on_queue"
     NO_WORKER_FOR_TYPE = "no_worker_for_type"
     BREAKER_OPEN = "breaker_open"
+    NO_ANSWER = "no_answer"
     POSITION = "position"
     NEXT = "next"
     RUNNING = "running"
@@ -186,7 +187,19 @@ def _scheduled(found: Situation) -> Explanation:
         return _unserved(found, found.service)
     if found.service is not None and found.service.open_until is not None:
         return _breaker_open(found, found.service.open_until)
+    if found.service is not None and found.service.silent_since is not None:
+        return _no_answer(found, found.service.knowing, found.service.silent_since)
     return _in_line(found)
+
+
+def _no_answer(found: Situation, workers: int, since: int) -> Explanation:
+    whoever = "The one worker that could claim it" if workers == 1 else f"All {workers:,} workers that could claim it"
+    text = (
+        f"{whoever} told nothing since {_moment(since)}, for {_span(found.now - since)}, and still "
+        f"{'keeps' if workers == 1 else 'keep'} the leases of running jobs: a handler blocks the process. It claims "
+        "again when that ends; start another worker, or let the handler run with `process=True`."
+    )
+    return _explanation(found, Reason.NO_ANSWER, text, ahead=found.ahead)
 
 
 def _unserved(found: Situation, service: ClaimingWorkers) -> Explanation:

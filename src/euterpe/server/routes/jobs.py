@@ -212,4 +212,6 @@ def _attempt_document(attempt: AttemptRow) -> AttemptDocument:
 
 def _stats_document(stats: StoreStats) -> StatsDocument:
     ages = {queue: age_us / 1_000_000 for queue, age_us in stats.oldest_age_us.items()}
-    return StatsDocument(stats.by_state, stats.by_queue, stats.by_type, ages, stats.per_minute, stats.outbox)
+    return StatsDocument(
+        stats.by_state, stats.by_queue, stats.by_type, ages, stats.per_minute, stats.outbox, list(stats.estimated)
+    )

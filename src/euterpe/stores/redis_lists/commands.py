@@ -26,6 +26,7 @@ class Script(Generic[Answer_co]):
     name: str
 
 
+GET: Final = Command[bytes | None]("GET")
 HDEL: Final = Command[int]("HDEL")
 HGET: Final = Command[bytes | None]("HGET")
 HGETALL: Final = Command[Record | list[bytes]]("HGETALL")

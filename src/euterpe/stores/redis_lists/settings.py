@@ -119,6 +119,11 @@ class ListSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         before, after = _halves(self.processing_list_pattern)
         return f"{before}{worker_id}{after}"
 
+    def heartbeat(self, worker_id: str) -> str:
+        """Until when the leases of this worker's jobs are renewed."""
+        before, after = _halves(self.heartbeat_key_pattern)
+        return f"{before}{worker_id}{after}"
+
     def worker_of(self, processing_list: str) -> str | None:
         """Whose processing list this is; None if it is none."""
         before, after = _halves(self.processing_list_pattern)

@@ -9,7 +9,7 @@ import msgspec
 from euterpe.model.claims.presence import LISTED, ClaimingWorkers, LiveWorker, Presence, WorkerFacts, service_of
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
-from euterpe.stores.redis_lists.commands import HDEL, HGET, HMGET, REGISTER, ZRANGEBYSCORE, ZREM
+from euterpe.stores.redis_lists.commands import GET, HDEL, HGET, HMGET, REGISTER, ZRANGEBYSCORE, ZREM
 from euterpe.stores.redis_lists.entry import SEPARATOR
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts
 
@@ -46,9 +46,20 @@ class ListWorkers:
     async def list(self, limit: int = LISTED) -> list[LiveWorker]:
         now = await self._now_us()
         names = await self._scripts.read(ZRANGEBYSCORE, self._alive, f"({now}", "+inf", "LIMIT", 0, limit)
+        silent = await self._scripts.read(ZRANGEBYSCORE, self._alive, "-inf", now, "LIMIT", 0, limit)
+        names += (held := [name for name in silent if await self._keeps_leases(name.decode(), now)])
         told = await self._scripts.read(HMGET, self._told, *names) if names else []
-        found = [_read(name.decode(), text) for name, text in zip(names, told, strict=True) if text is not None]
-        return sorted((worker for worker in found if worker is not None), key=lambda worker: worker.worker_id)
+        found = [
+            _read(name.decode(), text, answers=name not in held)
+            for name, text in zip(names, told, strict=True)
+            if text is not None
+        ]
+        return sorted((worker for worker in found if worker is not None), key=lambda worker: worker.worker_id)[:limit]
+
+    async def _keeps_leases(self, worker_id: str, now: int) -> bool:
+        """Whether somebody renews the leases of jobs that it runs."""
+        until = await self._scripts.read(GET, self._scripts.settings.heartbeat(worker_id))
+        return until is not None and until.isdigit() and int(until) > now
 
     async def service_for(self, job: JobRow, now: int) -> ClaimingWorkers | None:
         """Who would claim this job; None where that cannot be told. A list may be a queue of its own, too. A job of the
@@ -69,10 +80,12 @@ class ListWorkers:
         return None if running or len(workers) > LISTED else service
 
 
-def _read(worker_id: str, text: bytes) -> LiveWorker | None:
+def _read(worker_id: str, text: bytes, *, answers: bool) -> LiveWorker | None:
     started_at, seen_at, facts = text.split(b" ", 2)
     try:
         told = msgspec.json.decode(facts, type=WorkerFacts)
     except msgspec.MsgspecError:
         return None  # Another release wrote it; what cannot be read is not told of.
-    return LiveWorker(worker_id=worker_id, started_at=int(started_at), seen_at=int(seen_at), facts=told)
+    return LiveWorker(
+        worker_id=worker_id, started_at=int(started_at), seen_at=int(seen_at), facts=told, answers=answers
+    )

@@ -23,6 +23,7 @@ class OperationReply(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     force: bool
     query: str
+    cause: str | None = None
     requester: str | None
     state: OperationState
     total: int

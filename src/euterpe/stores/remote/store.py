@@ -322,6 +322,7 @@ class HttpStore(LimitedStore):
             ages,
             document["per_minute"],
             document["outbox"],
+            tuple(document.get("estimated", ())),
         )
 
     # --- operators: a key with scope admin ---------------------------------------------------------------

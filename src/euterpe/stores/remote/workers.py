@@ -68,7 +68,9 @@ def _worker(document: WorkerDocument) -> LiveWorker:
         },
     )
     started_at = _us(document.started_at)
-    return LiveWorker(worker_id=document.worker_id, started_at=started_at, seen_at=seen_at, facts=facts)
+    return LiveWorker(
+        worker_id=document.worker_id, started_at=started_at, seen_at=seen_at, facts=facts, answers=document.answers
+    )
 
 
 def _us(timestamp: str) -> int:

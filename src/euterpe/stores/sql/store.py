@@ -72,6 +72,7 @@ from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
 from euterpe.stores.sql.reads.failures import failure_groups
 from euterpe.stores.sql.reads.peek import peek
+from euterpe.stores.sql.reads.stats import stats
 from euterpe.stores.sql.reads.why import why
 from euterpe.stores.sql.submitting import submit as jobs_submit
 from euterpe.stores.sql.submitting.batcher import SubmitBatcher
@@ -221,7 +222,8 @@ class SqlStore:
     async def _submit_units(self, units: Sequence[Unit], deadline: float) -> list[jobs_submit.Answer]:
         """Answered by the deadline. A tenth of the time is left to ask again, should an answer get lost."""
         patience_s = max(SHORTEST_OUTAGE_WAIT_S, 0.9 * (deadline - time.monotonic()))
-        simple, family = jobs_submit.are_simple(units), self.engine.family
+        simple = jobs_submit.are_simple(units) and not graph_replay.are_replays(units)
+        family = self.engine.family
         notice = self._notify_before_commit(units) if simple else None
         channel = None if notice is None else notice.channel
         try:
@@ -231,7 +233,7 @@ class SqlStore:
                 )
             else:
                 answers = await self.end_reporter.write(
-                    lambda: jobs_submit.submit(units, key_window_us=self.key_window_us),
+                    lambda: graph_replay.submit_and_mark(units, self.key_window_us),
                     EndedBy.WORKER,
                     patience_s=patience_s,
                 )
@@ -436,7 +438,7 @@ class SqlStore:
         return await self.engine.read(lambda: failure_groups(requester_id, limit))
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
-        return await self.engine.read(lambda: reads_search.stats(requester_id))
+        return await self.engine.read(lambda: stats(requester_id))
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
         return await self.engine.read(lambda: reads_search.unknown_types(queues, types))

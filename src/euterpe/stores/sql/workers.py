@@ -49,12 +49,14 @@ def forget_silent() -> Program[int]:
 def live_workers(limit: int = LISTED) -> Program[list[LiveWorker]]:
     rows = yield one("workers/live", limit=limit)
     found = []
-    for worker_id, started_at, seen_at, text in rows:
+    for worker_id, started_at, seen_at, text, answers in rows:
         try:
             facts = msgspec.json.decode(text, type=WorkerFacts)
         except msgspec.MsgspecError:
             continue  # Another release wrote it; what cannot be read is not told of.
-        found.append(LiveWorker(worker_id=worker_id, started_at=started_at, seen_at=seen_at, facts=facts))
+        found.append(
+            LiveWorker(worker_id=worker_id, started_at=started_at, seen_at=seen_at, facts=facts, answers=bool(answers))
+        )
     return found
 
 

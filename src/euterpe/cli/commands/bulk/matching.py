@@ -71,6 +71,8 @@ def act_on_matching(
     if not yes:
         again = action is not Action.CANCEL
         counted = session.ask(lambda backend: backend.store.operations.count(search, dependents=again))
+        if counted.cause is not None:
+            note(f"they failed with {counted.cause}")
         confirm(f"{action.capitalize()} {count_text(counted)} that match {query}{dependents_text(counted)}?", yes=False)
 
     async def run(backend: Backend) -> BulkOperation:

@@ -80,6 +80,17 @@ def circuit_breakers(facts: JobFacts) -> Complaint | None:
     )
 
 
+def blocked_workers(facts: JobFacts) -> Complaint | None:
+    blocked = [worker.worker_id for worker in facts.alive if not worker.answers]
+    if not blocked:
+        return None
+    return warning(
+        f"{len(blocked):,} of {len(facts.alive):,} workers keep the leases of their jobs and do not answer: "
+        f"{listed(blocked)}. A handler blocks the process, and nothing else runs in it",
+        "let such a handler be a plain `def`, or declare it with process=True; `euterpe workers list` shows since when",
+    )
+
+
 def queue_age(facts: JobFacts) -> Complaint | None:
     old = [w for w in facts.waiting if w.oldest_age_us > OLD_US]
     late = sorted({w.queue for w in old if w.type in facts.served_types or _is_served(facts, w)})
@@ -143,6 +154,7 @@ CHECKS: Final[tuple[Check[JobFacts], ...]] = (
     Check("overdue_jobs", "due jobs are scheduled", overdue),
     Check("unserved_types", "every type that waits has a worker", unserved_types),
     Check("circuit_breakers", "no circuit breaker is open", circuit_breakers),
+    Check("blocked_workers", "every worker answers", blocked_workers),
     Check("queue_age", "no queue falls behind", queue_age),
     Check("parked_jobs", "no concurrency key is full for long", parked),
     Check("paused", "nothing is paused that has jobs", pauses),

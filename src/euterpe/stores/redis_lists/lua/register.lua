@@ -9,6 +9,9 @@ for i = 2, #ARGV, 4 do
   redis.call('ZADD', ALIVE, whole(now + tonumber(ARGV[i + 3])), ARGV[i])
 end
 for _, silent in ipairs(redis.call('ZRANGEBYSCORE', ALIVE, '-inf', whole(now), 'LIMIT', 0, FORGOTTEN)) do
-  redis.call('HDEL', TOLD, silent)
-  redis.call('ZREM', ALIVE, silent)
+  -- One whose leases are renewed is there, and does not answer.
+  if (tonumber(redis.call('GET', heartbeat_of(silent)) or '0') or 0) <= now then
+    redis.call('HDEL', TOLD, silent)
+    redis.call('ZREM', ALIVE, silent)
+  end
 end

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from euterpe.model.bulk import Action, BulkOperation, BulkProgress, OperationState, Skipped, watches_moves, why_skipped
+from euterpe.model.bulk import (
+    Action,
+    BulkOperation,
+    BulkProgress,
+    OperationState,
+    Skipped,
+    watches_moves,
+    watches_replays,
+    why_skipped,
+)
 from euterpe.model.claims.outcome import taken_away
 from euterpe.model.errors import EuterpeError, IllegalTransition, UnprocessableRow
 from euterpe.model.job import JobRow
@@ -23,12 +32,11 @@ from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, Submissio
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST
-from euterpe.stores.sql.maintenance.replay import ended_by_another, replay_held
+from euterpe.stores.sql.maintenance.replay import ended_by_another, replay_held, submit_and_mark
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.reads.matching import Matching, matching
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
-from euterpe.stores.sql.submitting import submit as jobs_submit
 
 LOCK_WAIT_MS = 1000
 """For jobs that somebody holds: then the batch is left for the next time."""
@@ -68,7 +76,9 @@ def act(operation: BulkOperation, found: Matching, family: Family, payload_limit
     tally = Tally()
     rows = (yield one("get_jobs_for_update", ids=sorted(found.ids))) if found.ids else []
     tally.skipped[Skipped.GONE] += len(found.ids) - len(rows)
-    watching = watches_moves(search_of(operation))
+    search = search_of(operation)
+    watching = watches_moves(search)
+    replayed = (yield from _replayed(found.ids)) if watches_replays(search) else set()
     jobs: list[JobRow] = []
     for row in rows:
         try:
@@ -77,6 +87,8 @@ def act(operation: BulkOperation, found: Matching, family: Family, payload_limit
             tally.fail(unreadable)
             continue
         skipped = why_skipped(job, operation.action, operation.created_at, watching=watching)
+        if skipped is None and job.id in replayed:
+            skipped = Skipped.REPLAYED_SINCE
         if skipped is None:
             jobs.append(job)
         else:
@@ -86,6 +98,11 @@ def act(operation: BulkOperation, found: Matching, family: Family, payload_limit
     else:
         yield from _again(jobs, payload_limit, tally, as_itself=operation.action is Action.RETRY)
     return (yield from _advance(operation, found, tally))
+
+
+def _replayed(ids: list[str]) -> Program[set[str]]:
+    """Those of these jobs, which this transaction holds, that another one runs again."""
+    return {row[0] for row in (yield one("replayed_of", ids=ids))} if ids else set()
 
 
 def give_up(operation: BulkOperation, found: Matching, error: str) -> Program[BulkProgress | None]:
@@ -184,7 +201,7 @@ def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, *, as_itsel
         else:
             replays.append(replay)
     if replays:
-        answers = yield from jobs_submit.submit([Unit((draft,)) for draft in drafts_of(replays)])
+        answers = yield from submit_and_mark([Unit((draft,)) for draft in drafts_of(replays)], IDEMPOTENCY_WINDOW_US)
         for answer in answers:
             if isinstance(answer, EuterpeError):
                 tally.fail(answer)

@@ -49,6 +49,7 @@ def order(order: BulkOrder, counted: JobCount) -> Program[tuple[BulkOperation, b
         place=(yield from newest_place()) + 1,
         total=counted.count,
         total_exact=counted.exact,
+        cause=counted.cause,
     )
     if rows:
         return operation_from(rows[0]), False

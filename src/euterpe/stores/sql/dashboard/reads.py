@@ -37,7 +37,7 @@ WAITING_COUNTED: Final = 10_000
 RUNNING_SHOWN: Final = 1_000
 TIMES: Final = 1_000
 RARE: Final = TERMINAL - {State.COMPLETED}
-ENDS_OF_A_RARE_STATE: Final = 1_000
+ENDS_OF_A_RARE_STATE: Final = 2_500
 """Jobs of such a state lie far apart, so each costs a page of the database."""
 EVENTS_OF_A_JOB: Final = 50
 OUTBOX_STATES: Final = ("scheduled", "running", "retrying", "dead_letter")
@@ -165,4 +165,6 @@ def neighbours(job_id: str, requester_id: str | None) -> Program[Neighbours]:
     nodes, edges, cut = yield from graph_around(job_id, requester_id)
     children = yield from children_of(job_id, requester_id)
     events = yield one("dashboard/events_of_job", id=job_id, limit=EVENTS_OF_A_JOB)
-    return Neighbours(nodes, edges, children, cut, [OutboxEvent(*row) for row in events])
+    replays = yield one("dashboard/replayed_as", id=job_id)
+    replayed_as = replays[0][0] if replays else None
+    return Neighbours(nodes, edges, children, cut, [OutboxEvent(*row) for row in events], replayed_as)

@@ -18,6 +18,7 @@ LATE_US: Final = MINUTE_US
 STUCK_US: Final = 10 * MINUTE_US
 NEWEST: Final = 2_000
 COUNTED: Final = 10_000
+ENDS_LOOKED_AT: Final = 20_000
 TRIES: Final = 3
 OLD_FAILED_US: Final = 7 * DAY_US
 
@@ -37,7 +38,8 @@ def job_facts() -> Program[JobFacts]:
         served |= {row[0] for row in rows}
     lately: Counter[str] = Counter()
     for state in (State.COMPLETED, State.FAILED, State.DEAD_LETTER):
-        lately.update({row[0]: row[1] for row in (yield one("recent_ends", state=state, window_us=HOUR_US))})
+        rows = yield one("recent_ends", state=state, window_us=HOUR_US, limit=ENDS_LOOKED_AT)
+        lately.update({row[0]: row[1] for row in rows})
     pauses = yield one("diagnosis/pauses", limit=100)
     return JobFacts(
         expired_leases=expired,

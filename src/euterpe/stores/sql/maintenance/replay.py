@@ -6,7 +6,7 @@ job that depended on two dead ones finds the replay of the first when the second
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -22,9 +22,9 @@ from euterpe.model.submitting.replayed import REPLAY_KEY, Replayed
 from euterpe.model.submitting.submission import Submission, check, idempotency_scope
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.maintenance.operator import hold
-from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import job_from, jobs_from
-from euterpe.stores.sql.submitting.submit import submit
+from euterpe.stores.sql.submitting.submit import Answer, submit
 
 DEPENDENCY_ENDED: Final = "dependency_ended"
 
@@ -60,10 +60,36 @@ def replay_held(job: JobRow, payload_limit: int, key_window_us: int, *, as_itsel
 def _store(drafts: list[Draft], key_window_us: int) -> Program[list[Receipt]]:
     if not drafts:
         return []
-    (answer,) = yield from submit([Unit(tuple(drafts))], key_window_us=key_window_us)
+    (answer,) = yield from submit_and_mark([Unit(tuple(drafts))], key_window_us)
     if isinstance(answer, EuterpeError):
         raise answer
     return answer
+
+
+def _mark_replayed(replays: Iterable[tuple[str | None, str]]) -> Program[None]:
+    """Each (ended job, the job that runs it again), in the transaction that stores the latter."""
+    marks = sorted((old, new) for old, new in replays if old is not None)
+    if marks:
+        yield each("mark_replayed", id=[old for old, _ in marks], replayed_as=[new for _, new in marks])
+
+
+def are_replays(units: Iterable[Unit]) -> bool:
+    """Whether a job of these runs another one again."""
+    return any(draft.submission.replay_of is not None for unit in units for draft in unit.drafts)
+
+
+def submit_and_mark(units: Sequence[Unit], key_window_us: int) -> Program[list[Answer]]:
+    """Store units; what they replay is marked in the same transaction."""
+    answers = yield from submit(units, key_window_us=key_window_us)
+    if are_replays(units):
+        stored = [
+            (draft.submission.replay_of, receipt.job_id)
+            for unit, answer in zip(units, answers, strict=True)
+            if not isinstance(answer, EuterpeError)
+            for draft, receipt in zip(unit.drafts, answer, strict=True)
+        ]
+        yield from _mark_replayed(stored)
+    return answers
 
 
 def with_results(job: JobRow) -> Program[Submission]:

@@ -1,6 +1,6 @@
 -- An operator gives a failed job another go, only while its budget lasts.
 UPDATE inbox_jobs AS j
 SET state = 'scheduled', scheduled_at = {{now}}, run_at = {{now}}, completed_at = NULL, updated_at = {{now}},
-    fingerprint = NULL, failed_at = NULL, transitions = j.transitions + 1
+    fingerprint = NULL, failed_at = NULL, replayed_as = NULL, transitions = j.transitions + 1
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.state = 'failed' AND j.attempt_count < j.max_attempts
 RETURNING {{job_columns}}

@@ -9,6 +9,7 @@ from euterpe.model.failures.group import (
     GROUPS_LOOKED_AT,
     FailureGroup,
     FailureGroups,
+    cause_text,
     counted_of_each,
 )
 from euterpe.model.job import read_error
@@ -57,3 +58,13 @@ def _group(fingerprint: str, newest: int, requester_id: str | None, at_most: int
         last_at=last_at,
         sample_job_id=job_id,
     )
+
+
+def cause_of(fingerprint: str, requester_id: str | None) -> Program[str | None]:
+    """In words; None where no failure has this fingerprint any more."""
+    rows = yield one("failure_cause", fingerprint=fingerprint, requester_id=requester_id)
+    if not rows:
+        return None
+    job_type, stored = rows[0]
+    error = read_error(stored or "{}")
+    return cause_text(job_type, str(error.get("code", "error")), str(error.get("message", "")))

@@ -11,6 +11,7 @@ from euterpe.model.reading.job_query import SCAN_LIMIT
 from euterpe.model.reading.views import PAGE_BYTES, Search
 from euterpe.model.state import TERMINAL, State
 from euterpe.stores.sql.program import Program, Row, one
+from euterpe.stores.sql.reads.failures import cause_of
 from euterpe.stores.sql.reads.scan import NEWEST, ScanRange, places_of_id, scan_range_of
 from euterpe.stores.sql.reads.search import check_search, criteria
 
@@ -58,6 +59,14 @@ def _statement(query: Search) -> str:
 
 def count(query: Search) -> Program[JobCount]:
     """Up to `COUNTED`, and looking at no more than `LOOKED_AT` jobs."""
+    counted = yield from _count(query)
+    if query.fingerprint is None:
+        return counted
+    cause = yield from cause_of(query.fingerprint, query.requester_id)
+    return msgspec.structs.replace(counted, cause=cause)
+
+
+def _count(query: Search) -> Program[JobCount]:
     check_search(query)
     query = msgspec.structs.replace(query, scan_limit=SCAN_LIMIT)
     if query.text is not None:

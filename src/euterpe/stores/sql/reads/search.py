@@ -11,11 +11,11 @@ import msgspec
 from euterpe.model.claims.attempt_log import AttemptLog, read_log
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import AttemptRow, JobRow
-from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
+from euterpe.model.reading.views import QueueDepth, Search, SearchPage
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import KEY_LIMIT, NAME_LIMIT, check_text
 from euterpe.stores.sql.maintenance.operator import found, possible_id
-from euterpe.stores.sql.program import One, Program, one
+from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.reads.scan import ALL_STATES, NEWEST, ScanRange, places_of_id, scan_range_of
 from euterpe.stores.sql.rows import jobs_from
 
@@ -129,6 +129,7 @@ def criteria(query: Search, stretch: ScanRange, correlation_id: str | None = Non
         "created_before": query.created_before,
         "ended_after": query.ended_after,
         "ended_before": query.ended_before,
+        "replayed": query.replayed,
         "correlation_id": correlation_id,
         "error": None if query.error is None else msgspec.json.encode(query.error).decode(),
         "tags": [_tag_text(tag) for tag in query.every_tag],
@@ -163,40 +164,6 @@ def unknown_types(queues: Sequence[str], types: Sequence[str]) -> Program[dict[s
         rows = yield one("unknown_types", queue=queue, types=list(types), limit=LOOKED_AT)
         unknown.update({row[0]: row[1] for row in rows})
     return dict(unknown)
-
-
-def stats(requester_id: str | None) -> Program[StoreStats]:
-    """Of all jobs, or of one requester's; then nothing in it tells of anybody else's."""
-    counted = yield one("count_jobs", requester_id=requester_id)
-    by_state: Counter[str] = Counter()
-    by_queue: dict[str, Counter[str]] = {}
-    by_type: dict[str, Counter[str]] = {}
-    for state, queue, job_type, count in counted:
-        by_state[state] += count
-        by_queue.setdefault(queue, Counter())[state] += count
-        by_type.setdefault(job_type, Counter())[state] += count
-    oldest: dict[str, int] = {}
-    waiting = yield _of(requester_id, "waiting_now", "waiting_of")
-    for queue, state, _, since, now in waiting:
-        if state == State.SCHEDULED:
-            oldest[queue] = max(0, now - since)
-    per_minute: dict[str, int] = {}
-    for state in (State.COMPLETED, State.FAILED, State.DEAD_LETTER):
-        rows = yield _of(requester_id, "recent_ends", "recent_ends_of", state=state, window_us=60_000_000)
-        per_minute[str(state)] = rows[0][1] if rows else 0
-    outbox = {row[0]: row[1] for row in (yield _of(requester_id, "outbox_depth", "outbox_depth_of"))}
-    return StoreStats(
-        dict(by_state),
-        {queue: dict(states) for queue, states in by_queue.items()},
-        {job_type: dict(states) for job_type, states in by_type.items()},
-        oldest,
-        per_minute,
-        outbox,
-    )
-
-
-def _of(requester_id: str | None, everybody: str, one_requester: str, **params: object) -> One:
-    return one(everybody, **params) if requester_id is None else one(one_requester, requester_id=requester_id, **params)
 
 
 def now_us() -> Program[int]:

@@ -6,6 +6,7 @@
               AND (CAST(:created_before AS bigint) IS NULL OR w.created_at < :created_before)
               AND (CAST(:ended_after AS bigint) IS NULL OR w.completed_at > :ended_after)
               AND (CAST(:ended_before AS bigint) IS NULL OR w.completed_at < :ended_before)
+              AND (CAST(:replayed AS boolean) IS NULL OR (w.replayed_as IS NOT NULL) = :replayed)
               AND (CAST(:correlation_id AS text) IS NULL OR w.correlation_id = :correlation_id)
               AND (CAST(:error AS text) IS NULL OR strpos(w.error, '{"code":' || :error) = 1
                    OR strpos(w.error, ',"category":' || :error) > 0)

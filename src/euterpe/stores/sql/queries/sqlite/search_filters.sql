@@ -6,6 +6,7 @@
               AND (:created_before IS NULL OR w.created_at < :created_before)
               AND (:ended_after IS NULL OR w.completed_at > :ended_after)
               AND (:ended_before IS NULL OR w.completed_at < :ended_before)
+              AND (:replayed IS NULL OR (w.replayed_as IS NOT NULL) = :replayed)
               AND (:correlation_id IS NULL OR w.correlation_id = :correlation_id)
               AND (:error IS NULL OR instr(w.error, '{"code":' || :error) = 1
                    OR instr(w.error, ',"category":' || :error) > 0)

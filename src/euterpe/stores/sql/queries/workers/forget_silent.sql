@@ -1,3 +1,3 @@
--- What workers have left that fell silent.
-DELETE FROM euterpe_workers WHERE expires_at <= {{now}}
-RETURNING worker_id
+-- What workers have left that fell silent, and whose leases nobody renews.
+DELETE FROM euterpe_workers AS w WHERE w.expires_at <= {{now}} AND NOT {{workers/keeps_leases}}
+RETURNING w.worker_id

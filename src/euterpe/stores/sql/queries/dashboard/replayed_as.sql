@@ -1,0 +1,2 @@
+-- The job that runs this one again.
+SELECT CAST(j.replayed_as AS TEXT) FROM inbox_jobs AS j WHERE j.id = :id

@@ -1,0 +1,2 @@
+-- Those of these jobs that another one runs again.
+SELECT CAST(j.id AS TEXT) FROM inbox_jobs AS j WHERE j.id {{in ids uuid}} AND j.replayed_as IS NOT NULL

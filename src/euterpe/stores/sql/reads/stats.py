@@ -1,0 +1,150 @@
+"""How many jobs there are, and where. What it costs does not grow with the history.
+
+A state with few jobs is counted. Of a state with many the index tells the total, as far as it is worth counting, and a
+sample of the whole table tells how they are spread over queues and types; who reads it is told which states these are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Final, NamedTuple
+
+from euterpe.model.reading.views import StoreStats
+from euterpe.model.state import TERMINAL, State
+from euterpe.stores.sql.program import One, Program, one
+
+LOOKED_AT: Final = 2_000
+"""Jobs of a state that are looked at. If it has no more, every number about it is exact."""
+COUNTED: Final = 50_000
+"""Jobs of a state that are counted in the index. Behind that the total is estimated, too."""
+ENDS_LOOKED_AT: Final = (1_000, 20_000)
+"""The newest jobs of a state, to tell how many ended lately: more of them where half of the first did."""
+MINUTE_US: Final = 60_000_000
+
+Group = tuple[str, str]
+"""Queue and type."""
+
+
+class Looked(NamedTuple):
+    """The jobs of one state that were looked at."""
+
+    groups: dict[Group, int]
+    oldest_at: dict[str, int]
+    """By queue, of what waits."""
+
+
+class Sample(NamedTuple):
+    """Jobs chosen by chance from the whole table, by state; each of them stands for `weight` jobs."""
+
+    groups: dict[str, Counter[Group]]
+    weight: float
+
+
+def stats(requester_id: str | None) -> Program[StoreStats]:
+    """Of all jobs, or of one requester's; then nothing in it tells of anybody else's."""
+    now: int = (yield one("clock"))[0][0]
+    totals = {row[0]: row[1] for row in (yield one("dashboard/count_states", limit=COUNTED + 1)) if row[1]}
+    many = sorted(state for state, total in totals.items() if total > LOOKED_AT)
+    sample = (yield from _sample(requester_id)) if many else Sample({}, 0.0)
+    by_state: dict[str, int] = {}
+    by_queue: dict[str, Counter[str]] = {}
+    by_type: dict[str, Counter[str]] = {}
+    oldest_at: dict[str, int] = {}
+    for state, total in sorted(totals.items()):
+        looked = yield from _look(State(state), requester_id)
+        groups = looked.groups
+        if state in many:
+            known = total if requester_id is None and total <= COUNTED else None
+            groups = estimated(groups, sample.groups.get(state, Counter()), sample.weight, known)
+            total = known or sum(groups.values())
+        else:
+            total = sum(groups.values())
+        if total:
+            by_state[state] = total
+        for (queue, job_type), count in groups.items():
+            by_queue.setdefault(queue, Counter())[state] += count
+            by_type.setdefault(job_type, Counter())[state] += count
+        if state == State.SCHEDULED:
+            oldest_at = looked.oldest_at
+    if State.SCHEDULED in many and requester_id is None:
+        oldest_at = _earlier(oldest_at, (yield from _first_of_each_queue()))
+    return StoreStats(
+        by_state,
+        {queue: dict(states) for queue, states in by_queue.items()},
+        {job_type: dict(states) for job_type, states in by_type.items()},
+        {queue: max(0, now - at) for queue, at in oldest_at.items()},
+        (yield from _per_minute(requester_id)),
+        (yield from _outbox(requester_id)),
+        tuple(many),
+    )
+
+
+def estimated(seen: dict[Group, int], sampled: Counter[Group], weight: float, total: int | None) -> dict[Group, int]:
+    """How many jobs each group has: as many as the sample says, and never less than were seen. With a `total` the
+    sample only tells how it is spread."""
+    hits = sum(sampled.values())
+    if not hits:
+        share, base = (0.0, {}) if total is None else (total / max(1, sum(seen.values())), seen)
+    else:
+        share, base = (weight if total is None else total / hits), dict(sampled)
+    return {group: max(seen.get(group, 0), round(base.get(group, 0) * share)) for group in {*seen, *base}}
+
+
+def _look(state: State, requester_id: str | None) -> Program[Looked]:
+    name = "stats/ended_groups" if state in TERMINAL else "stats/live_groups"
+    rows = yield one(name, state=state, limit=LOOKED_AT, requester_id=requester_id)
+    oldest_at: dict[str, int] = {}
+    if state is State.SCHEDULED:
+        for queue, _, _, at in rows:
+            oldest_at[queue] = min(at, oldest_at.get(queue, at))
+    return Looked({(row[0], row[1]): row[2] for row in rows}, oldest_at)
+
+
+def _sample(requester_id: str | None) -> Program[Sample]:
+    """Places in even steps, each moved by chance inside its step."""
+    ((first, extent, wanted),) = yield one("stats/extent")
+    step = max(1.0, extent / wanted)
+    places = [first + int((i + random.random()) * step) for i in range(min(wanted, extent))]
+    rows = yield one("stats/sample", places=places, percent=100.0 / step, requester_id=requester_id)
+    groups: dict[str, Counter[Group]] = {}
+    for state, queue, job_type, count in rows:
+        groups.setdefault(state, Counter())[queue, job_type] += count
+    return Sample(groups, step)
+
+
+def _first_of_each_queue() -> Program[dict[str, int]]:
+    rows = yield one("dashboard/queue_backlog", limit=1, queues=1_000)
+    found: dict[str, int] = {}
+    for queue, _, waiting, at in rows:
+        if waiting:
+            found[queue] = min(at, found.get(queue, at))
+    return found
+
+
+def _earlier(one_: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {queue: min(found[queue] for found in (one_, other) if queue in found) for queue in {*one_, *other}}
+
+
+def _per_minute(requester_id: str | None) -> Program[dict[str, int]]:
+    ended: dict[str, int] = {}
+    for state in (State.COMPLETED, State.FAILED, State.DEAD_LETTER):
+        for limit in ENDS_LOOKED_AT:
+            asked = {"state": state, "window_us": MINUTE_US, "limit": limit}
+            rows = yield _of(requester_id, "recent_ends", "recent_ends_of", **asked)
+            ended[str(state)] = rows[0][1] if rows else 0
+            if ended[str(state)] < limit // 2:
+                break
+    return ended
+
+
+def _outbox(requester_id: str | None) -> Program[dict[str, int]]:
+    if requester_id is None:
+        rows = yield one("stats/outbox", limit=COUNTED)
+    else:
+        rows = yield one("dashboard/outbox_depths", limit=LOOKED_AT, requester_id=requester_id)
+    return {row[0]: row[1] for row in rows if row[1]}
+
+
+def _of(requester_id: str | None, everybody: str, one_requester: str, **params: object) -> One:
+    return one(everybody, **params) if requester_id is None else one(one_requester, requester_id=requester_id, **params)
