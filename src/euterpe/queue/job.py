@@ -128,7 +128,7 @@ class Page:
 class Stats:
     """Counts of jobs by state, by queue and state, by type and state; `oldest_age` of the jobs that wait in each queue;
     how many jobs ended in the last minute, by state; webhook events by state. `estimated` names the states with more
-    than 2,000 jobs: how these are spread over queues and types is estimated, and above 50,000 their total is, too.
+    than 50,000 jobs, whose counts are estimated.
 
     Example:
         stats = await queue.stats()

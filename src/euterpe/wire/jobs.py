@@ -297,8 +297,7 @@ class StatsDocument(msgspec.Struct, frozen=True):
     estimated: Annotated[
         list[str],
         Meta(
-            description="States with more than 2,000 jobs: how they are spread over queues and types is estimated from"
-            " a sample, and above 50,000 their total is, too. Everything else is exact"
+            description="States with more than 50,000 jobs. Their counts are estimated from a sample, all others are exact"
         ),
     ]
 

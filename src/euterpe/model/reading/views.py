@@ -67,7 +67,7 @@ class QueueDepth(msgspec.Struct, frozen=True):
 
 class StoreStats(msgspec.Struct, frozen=True):
     """Counts by state, queue and type; oldest waiting ages by queue; ends per minute. The states in `estimated` have so
-    many jobs that how they are spread over queues and types is estimated, and above 50,000 the total, too."""
+    many jobs that their counts come from a sample."""
 
     by_state: dict[str, int]
     by_queue: dict[str, dict[str, int]]

@@ -1,7 +1,7 @@
 """How many jobs there are, and where. What it costs does not grow with the history.
 
-A state with few jobs is counted. Of a state with many the index tells the total, as far as it is worth counting, and a
-sample of the whole table tells how they are spread over queues and types; who reads it is told which states these are.
+A state with up to `COUNTED` jobs is counted, and every number about it is exact. Of a state with more a sample of the
+whole table tells how many there are, and how they are spread over queues and types. The answer names these states.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from euterpe.model.reading.views import StoreStats
 from euterpe.model.state import TERMINAL, State
 from euterpe.stores.sql.program import One, Program, one
 
-LOOKED_AT: Final = 2_000
-"""Jobs of a state that are looked at. If it has no more, every number about it is exact."""
 COUNTED: Final = 50_000
-"""Jobs of a state that are counted in the index. Behind that the total is estimated, too."""
+"""Jobs of a state that are counted. Autoscalers read these numbers, so a backlog that matters must be exact."""
+LOOKED_AT: Final = 2_000
+"""Jobs that are looked at where the state has more than are counted: a group that is seen is never missing."""
 ENDS_LOOKED_AT: Final = (1_000, 20_000)
 """The newest jobs of a state, to tell how many ended lately: more of them where half of the first did."""
 MINUTE_US: Final = 60_000_000
@@ -45,23 +45,19 @@ def stats(requester_id: str | None) -> Program[StoreStats]:
     """Of all jobs, or of one requester's; then nothing in it tells of anybody else's."""
     now: int = (yield one("clock"))[0][0]
     totals = {row[0]: row[1] for row in (yield one("dashboard/count_states", limit=COUNTED + 1)) if row[1]}
-    many = sorted(state for state, total in totals.items() if total > LOOKED_AT)
+    many = sorted(state for state, total in totals.items() if total > COUNTED)
     sample = (yield from _sample(requester_id)) if many else Sample({}, 0.0)
     by_state: dict[str, int] = {}
     by_queue: dict[str, Counter[str]] = {}
     by_type: dict[str, Counter[str]] = {}
     oldest_at: dict[str, int] = {}
     for state, total in sorted(totals.items()):
-        looked = yield from _look(State(state), requester_id)
+        looked = yield from _look(State(state), requester_id, LOOKED_AT if state in many else total)
         groups = looked.groups
         if state in many:
-            known = total if requester_id is None and total <= COUNTED else None
-            groups = estimated(groups, sample.groups.get(state, Counter()), sample.weight, known)
-            total = known or sum(groups.values())
-        else:
-            total = sum(groups.values())
-        if total:
-            by_state[state] = total
+            groups = estimated(groups, sample.groups.get(state, Counter()), sample.weight)
+        if groups:
+            by_state[state] = sum(groups.values())
         for (queue, job_type), count in groups.items():
             by_queue.setdefault(queue, Counter())[state] += count
             by_type.setdefault(job_type, Counter())[state] += count
@@ -80,20 +76,14 @@ def stats(requester_id: str | None) -> Program[StoreStats]:
     )
 
 
-def estimated(seen: dict[Group, int], sampled: Counter[Group], weight: float, total: int | None) -> dict[Group, int]:
-    """How many jobs each group has: as many as the sample says, and never less than were seen. With a `total` the
-    sample only tells how it is spread."""
-    hits = sum(sampled.values())
-    if not hits:
-        share, base = (0.0, {}) if total is None else (total / max(1, sum(seen.values())), seen)
-    else:
-        share, base = (weight if total is None else total / hits), dict(sampled)
-    return {group: max(seen.get(group, 0), round(base.get(group, 0) * share)) for group in {*seen, *base}}
+def estimated(seen: dict[Group, int], sampled: Counter[Group], weight: float) -> dict[Group, int]:
+    """How many jobs each group has: as many as the sample says, and never less than were seen."""
+    return {group: max(seen.get(group, 0), round(sampled[group] * weight)) for group in {*seen, *sampled}}
 
 
-def _look(state: State, requester_id: str | None) -> Program[Looked]:
+def _look(state: State, requester_id: str | None, limit: int) -> Program[Looked]:
     name = "stats/ended_groups" if state in TERMINAL else "stats/live_groups"
-    rows = yield one(name, state=state, limit=LOOKED_AT, requester_id=requester_id)
+    rows = yield one(name, state=state, limit=limit, requester_id=requester_id)
     oldest_at: dict[str, int] = {}
     if state is State.SCHEDULED:
         for queue, _, _, at in rows:
