@@ -296,9 +296,7 @@ class StatsDocument(msgspec.Struct, frozen=True):
     outbox: dict[str, int]
     estimated: Annotated[
         list[str],
-        Meta(
-            description="States with more than 50,000 jobs. Their counts are estimated from a sample, all others are exact"
-        ),
+        Meta(description="States with more than 50,000 jobs: their counts are estimated. All others are exact"),
     ]
 
 
