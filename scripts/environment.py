@@ -45,13 +45,23 @@ def is_ready(wanted: str) -> bool:
     return stamped in [[fingerprint(), larger] for larger in SETS[SETS.index(wanted) :]]
 
 
-def step(saying: str, command: list[str]) -> None:
+def step(saying: str, command: list[str], packages: int = 0) -> None:
+    """With the number of `packages` that pip will collect, it tells how far it is: that may take minutes."""
     print(f"  {saying} ...", end="", flush=True, file=sys.stderr)
     started_s = time.monotonic()
-    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    if done.returncode != 0:
+    said, collected = [], 0
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            said.append(line)
+            collected += line.startswith("Collecting ")
+            if line.startswith("Collecting ") and packages and collected % max(1, packages // 5) == 0:
+                print(f" {collected} of {packages}", end="", flush=True, file=sys.stderr)
+            if line.startswith("Installing collected packages") and packages:
+                print(", unpacking", end="", flush=True, file=sys.stderr)
+    if process.returncode != 0:
         print(" failed", file=sys.stderr)
-        raise StepFailed(f"{done.stdout}\nEuterpe: this step failed, its output is above: {saying}")
+        raise StepFailed(f"{''.join(said)}\nEuterpe: this step failed, its output is above: {saying}")
     print(f" {time.monotonic() - started_s:.1f} s", file=sys.stderr)
 
 
@@ -87,7 +97,8 @@ def make(wanted: str) -> None:
     pip_install = [str(PYTHON), "-I", "-m", "pip", "--disable-pip-version-check", "--no-input", "install"]
     # Wheels only: nothing is compiled, and no stranger's build script is run.
     locked = ["--require-hashes", "--only-binary=:all:", "--requirement", str(LOCKS[wanted])]
-    step("installing the locked packages", [*pip_install, "--progress-bar=off", *locked])
+    packages = LOCKS[wanted].read_text().count("==")
+    step("installing the locked packages", [*pip_install, "--progress-bar=off", *locked], packages)
     itself = ["--no-deps", "--no-index", "--no-build-isolation", "--editable", str(ROOT)]
     step("installing euterpe itself", [*pip_install, *itself])
     if wanted == "test" and interpreter_version() >= (3, 13) and platform.machine() == "x86_64":

@@ -1,5 +1,8 @@
 """The databases that tests ask for: a fresh SQLite file, a fresh Postgres schema, an empty Redis database.
 
+`sqlite_url` and `fresh_postgres_url` are migrated already (`tests/migrated.py`). A test of what Euterpe does where it
+finds no tables asks for `bare_sqlite_url` and `bare_postgres_url`.
+
 One Postgres and one Redis serve the whole session. Under xdist the controlling process starts both before its
 workers, and tells them where by the same environment variables with which a user names servers of their own.
 Without xdist a server starts when the first test asks for it. A server that cannot start fails the run.
@@ -9,6 +12,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +24,8 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
+from tests.faults.recorder import record
+from tests.migrated import SpareSchemas, session_of, sqlite_template, with_schema
 from tests.servers import PostgresServer, RedisServer, ServerProcess
 
 # Properties run the same examples every time, and a slow machine is no failure.
@@ -27,13 +34,19 @@ settings.load_profile("steady")
 
 POSTGRES_VARIABLE = "EUTERPE_TEST_POSTGRES_URL"
 REDIS_VARIABLE = "EUTERPE_TEST_REDIS_URL"
+TEMPLATES_VARIABLE = "EUTERPE_TEST_TEMPLATES"
+"""The folder that all processes of a session share; its path also tells the session's spare schemas from others."""
 SERVERS: dict[str, type[ServerProcess]] = {POSTGRES_VARIABLE: PostgresServer, REDIS_VARIABLE: RedisServer}
 
 _running = pytest.StashKey[dict[str, ServerProcess]]()
+_made = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_running] = {}
+    config.stash[_made] = TEMPLATES_VARIABLE not in os.environ
+    if config.stash[_made]:
+        os.environ[TEMPLATES_VARIABLE] = tempfile.mkdtemp(prefix="euterpe-test-templates-")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist starts its workers, which inherit the environment
@@ -47,6 +60,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if config.stash.get(_made, False):
+        folder = Path(os.environ.pop(TEMPLATES_VARIABLE))
+        if (url := os.environ.get(POSTGRES_VARIABLE)) and POSTGRES_VARIABLE not in config.stash[_running]:
+            SpareSchemas(url, session_of(folder)).drop_all()  # a user's server, which stays
+        shutil.rmtree(folder, ignore_errors=True)
     for variable, server in config.stash.get(_running, {}).items():
         del os.environ[variable]
         server.close()
@@ -67,14 +85,32 @@ def postgres_url(pytestconfig: pytest.Config) -> str:
     return _server_url(pytestconfig, POSTGRES_VARIABLE)
 
 
+@pytest.fixture(scope="session")
+def templates() -> Path:
+    return Path(os.environ[TEMPLATES_VARIABLE])
+
+
 @pytest.fixture
-def fresh_postgres_url(postgres_url: str) -> Iterator[str]:
-    """An empty schema of this test's own, named in the URL as Euterpe takes it: `...?schema=test_...`."""
+def fresh_postgres_url(postgres_url: str, templates: Path) -> Iterator[str]:
+    """A schema of this test's own, migrated and without a row; the URL names it as Euterpe takes it."""
+    with SpareSchemas(postgres_url, session_of(templates)).lent() as url:
+        yield url
+
+
+@pytest.fixture
+def recorded_postgres_url(postgres_url: str, templates: Path) -> Iterator[str]:
+    """The same, with every move of every job recorded."""
+    with SpareSchemas(postgres_url, session_of(templates), record).lent() as url:
+        yield url
+
+
+@pytest.fixture
+def bare_postgres_url(postgres_url: str) -> Iterator[str]:
+    """A schema of this test's own without any table."""
     schema = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {schema}")
-    separator = "&" if urlsplit(postgres_url).query else "?"
-    yield f"{postgres_url}{separator}schema={schema}"
+    yield with_schema(postgres_url, schema)
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         # A test that left a transaction open shall fail here by name, and not hang.
         connection.execute("SET lock_timeout = '10s'")
@@ -102,6 +138,13 @@ def worker_number() -> int:
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def sqlite_url(bare_sqlite_url: str, templates: Path) -> str:
+    """A file of this test's own, migrated and without a row."""
+    shutil.copyfile(sqlite_template(templates), bare_sqlite_url.removeprefix("sqlite:///"))
+    return bare_sqlite_url
+
+
+@pytest.fixture
+def bare_sqlite_url(tmp_path: Path) -> str:
     """A database file that does not exist yet."""
     return f"sqlite:///{tmp_path / 'jobs.db'}"

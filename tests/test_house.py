@@ -188,8 +188,8 @@ def test_postgres_answers_and_is_version_18(postgres_url: str) -> None:
     assert row == (18,)
 
 
-def test_each_test_gets_an_empty_postgres_schema_named_in_its_url(fresh_postgres_url: str) -> None:
-    base_url, schema = fresh_postgres_url.rsplit("?schema=", 1)
+def test_each_test_gets_an_empty_postgres_schema_named_in_its_url(bare_postgres_url: str) -> None:
+    base_url, schema = bare_postgres_url.rsplit("?schema=", 1)
     with psycopg.connect(base_url) as connection:
         tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = %s", [schema]).fetchone()
         schemas = connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = %s", [schema]).fetchone()

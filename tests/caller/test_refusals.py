@@ -136,10 +136,10 @@ async def test_a_connection_to_another_sqlite_file_is_refused(tmp_path: Path) ->
 
 
 async def test_a_database_without_the_queues_tables_is_named_and_the_transaction_goes_on(
-    fresh_postgres_url: str,
+    bare_postgres_url: str,
 ) -> None:
-    dsn, options = split_url(fresh_postgres_url)
-    store = SqlStore(PostgresEngine(fresh_postgres_url))  # never migrated
+    dsn, options = split_url(bare_postgres_url)
+    store = SqlStore(PostgresEngine(bare_postgres_url))
     connection = await asyncpg.connect(dsn)
     async with connection.transaction():
         await connection.execute(f"CREATE TABLE {options['schema']}.orders (name text)")

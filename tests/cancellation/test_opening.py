@@ -16,6 +16,7 @@ from tests.faults.conftest import prepared
 from tests.faults.crew import until
 from tests.faults.recorder import rows
 from tests.faults.stores import engine_of, sqlite_path
+from tests.patience import PATIENCE_S
 
 MOST_POINTS = 200
 
@@ -70,7 +71,7 @@ async def test_an_error_that_no_driver_has_is_raised_by_open_on_sqlite(sqlite_ur
 
     engine = SqliteEngine(sqlite_path(sqlite_url), library=Broken())
     with pytest.raises(Foreign):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await engine.open()
     assert not engine.is_open
 
@@ -83,5 +84,5 @@ async def test_an_error_that_no_driver_has_is_raised_by_open_on_postgres(
 
     monkeypatch.setattr("asyncpg.connect", broken)
     with pytest.raises(Foreign):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await PostgresEngine(fresh_postgres_url).open()

@@ -19,6 +19,7 @@ from tests.cancellation.test_store import HALF_DONE, MOST_POINTS, url
 from tests.faults.crew import until
 from tests.faults.history import check
 from tests.faults.recorder import rows
+from tests.patience import PATIENCE_S
 
 __all__ = ["url"]
 
@@ -106,7 +107,7 @@ async def test_an_operation_that_is_cut_off_leaves_a_queue_that_works(url: str, 
     async with Queue(url) as queue:
         for at in range(MOST_POINTS):
             was_cut = await cut_off(await prepare(queue, at), at, when)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 acknowledged += await _traffic(queue, at)
             if not was_cut:
                 break
@@ -128,7 +129,7 @@ async def test_a_queue_whose_opening_was_cut_off_can_be_opened(url: str, when: W
 
     for at in range(MOST_POINTS):
         was_cut = await cut_off(open_and_close(), at, when)
-        async with asyncio.timeout(30), queue:
+        async with asyncio.timeout(PATIENCE_S), queue:
             await queue.submit("t")
         if not was_cut:
             break
@@ -136,18 +137,18 @@ async def test_a_queue_whose_opening_was_cut_off_can_be_opened(url: str, when: W
 
 
 async def test_a_migration_that_was_cut_off_can_be_made(
-    fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    bare_postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"migrates_{secrets.token_hex(4)}"
     monkeypatch.setattr("euterpe.stores.sql.postgres.session.APPLICATION", name)
     for at in range(MOST_POINTS):
-        store = connect(fresh_postgres_url).store
+        store = connect(bare_postgres_url).store
         was_cut = await cut_off(store.migrate(), at, When.WAITING)
         if not was_cut:
             break
-    async with Queue(fresh_postgres_url) as queue:
+    async with Queue(bare_postgres_url) as queue:
         await queue.submit("t")
-    await until(lambda: _nobody_is_in_a_transaction(fresh_postgres_url, name), within_s=30)
+    await until(lambda: _nobody_is_in_a_transaction(bare_postgres_url, name), within_s=30)
 
 
 async def test_work_that_is_cut_off_as_it_starts_leaves_nothing_behind(url: str) -> None:

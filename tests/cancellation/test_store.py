@@ -21,6 +21,7 @@ from tests.faults.crew import until
 from tests.faults.history import check
 from tests.faults.recorder import rows
 from tests.faults.stores import SQLITE, opened
+from tests.patience import PATIENCE_S
 
 CONNECTIONS = 2
 MOST_POINTS = 100
@@ -40,7 +41,7 @@ HALF_DONE = """
 async def url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return await prepared(request.getfixturevalue("sqlite_url"))
-    return await prepared(f"{request.getfixturevalue('fresh_postgres_url')}&pool_size={CONNECTIONS}")
+    return f"{request.getfixturevalue('recorded_postgres_url')}&pool_size={CONNECTIONS}"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
@@ -52,7 +53,7 @@ async def test_an_operation_that_is_cut_off_takes_nothing_else_along(
         acknowledged: list[str] = []
         for at in range(MOST_POINTS):
             was_cut = await cut_off(await operation(store, at), at, when)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 acknowledged += await _traffic(store, at)
             if not was_cut:
                 break
@@ -124,7 +125,7 @@ async def _nothing_is_open(store: SqlStore, url: str) -> None:
         return
     engine = store.engine
     assert isinstance(engine, PostgresEngine)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         async with _all_connections(engine) as pids:
             await until(lambda: _all_idle(url, pids), within_s=30)
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,11 @@ class Shell:
     environ: dict[str, str]
 
     def run(self, *arguments: str, stdin: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+        """In a process that is forked from a warm one: its imports cost more than most commands."""
+        return WARM.run(self.folder, arguments, self.environ | environ, stdin)
+
+    def run_cold(self, *arguments: str, stdin: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+        """In a process that starts from nothing, as a user's does."""
         with subprocess.Popen(
             [*EUTERPE, *arguments],
             cwd=self.folder,
@@ -125,6 +131,55 @@ def clean_environment(**environ: str) -> dict[str, str]:
     """Ours without what a developer's shell may hold; logs complain of forbidden keys at once."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     return inherited | {"EUTERPE_ENV": "test", "OBSERVABILITY_METRICS_PORT": "0", "API_PORT": "0"} | environ
+
+
+class WarmEuterpe:
+    """The other end of `warm_euterpe.py`; it ends with this process, whose end closes its stdin."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._one_at_a_time = threading.Lock()
+
+    def run(
+        self, folder: Path, arguments: Sequence[str], environ: dict[str, str], stdin: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryDirectory(prefix="euterpe-test-command-") as place:
+            files = {name: str(Path(place) / name) for name in ("stdin", "stdout", "stderr")}
+            Path(files["stdin"]).write_text(stdin or "")
+            how = {"arguments": arguments, "environment": environ, "folder": str(folder), "deadline_s": PATIENCE_S}
+            with self._one_at_a_time:
+                answer = self._ask(json.dumps(how | files))
+            out, err = (Path(files[name]).read_text() for name in ("stdout", "stderr"))
+        if not answer.lstrip("-").isdigit():
+            raise AssertionError(f"{arguments} hangs: {answer}\n{out}\n{err}")
+        return subprocess.CompletedProcess(arguments, int(answer), out, err)
+
+    def _ask(self, request: str) -> str:
+        warm = self._process = self._process or subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", str(Path(__file__).with_name("warm_euterpe.py"))],
+            env=clean_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert warm.stdin is not None
+        assert warm.stdout is not None
+        try:
+            warm.stdin.write(request + "\n")
+            warm.stdin.flush()
+            return warm.stdout.readline().strip()
+        except BaseException:
+            self.close()  # or its answer would be taken for that of the next command
+            raise
+
+    def close(self) -> None:
+        warm, self._process = self._process, None
+        if warm is not None:
+            warm.kill()
+            warm.communicate()
+
+
+WARM = WarmEuterpe()
 
 
 def lines_with(words: str, lines: Sequence[str]) -> list[str]:

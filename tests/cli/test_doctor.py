@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.cli.commands import Shell
 
 
-def test_a_healthy_queue_exits_0_a_warning_1_and_an_error_2(sqlite_shell: Shell) -> None:
+def test_a_healthy_queue_exits_0_a_warning_1_and_an_error_2(bare_sqlite_url: str, bare_shell: Shell) -> None:
+    sqlite_shell = Shell(bare_shell.folder, bare_shell.environ | {"ENGINE_URL": bare_sqlite_url})
     before = sqlite_shell.run("doctor")
     assert (before.returncode, "there is no database" in before.stdout) == (2, True)
     sqlite_shell.ok("migrate")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.cron import CronRow
 from euterpe.model.submitting.submission import Submission
@@ -12,7 +14,9 @@ from tests.cli.commands import Shell
 from tests.cli.states import completed, deliver_one
 
 
-def test_a_database_is_migrated_once(shell: Shell) -> None:
+@pytest.mark.parametrize("engine", ["bare_sqlite_url", "bare_postgres_url"])
+def test_a_database_is_migrated_once(engine: str, bare_shell: Shell, request: pytest.FixtureRequest) -> None:
+    shell = Shell(bare_shell.folder, bare_shell.environ | {"ENGINE_URL": request.getfixturevalue(engine)})
     assert shell.json("migrate")["applied"]
     assert shell.json("migrate")["applied"] == []
     said = shell.ok("migrate")

@@ -24,16 +24,16 @@ def limited(postgres_url: str) -> Iterator[str]:
 
 
 def test_who_may_not_create_is_told_who_must_and_which_grants_it_takes(
-    shell: Shell, fresh_postgres_url: str, limited: str
+    shell: Shell, bare_postgres_url: str, limited: str
 ) -> None:
-    dsn, options = split_url(fresh_postgres_url)
-    as_limited = f"{fresh_postgres_url}&role={limited}"
+    dsn, options = split_url(bare_postgres_url)
+    as_limited = f"{bare_postgres_url}&role={limited}"
     for command in (["stats"], ["migrate"], ["submit", "greet", "{}"]):
         told = shell.refused(*command, "--engine", as_limited, code=1)
         assert "let the owner of the schema run `euterpe migrate`" in told
         assert "permission denied" in told
 
-    shell.ok("migrate", "--engine", fresh_postgres_url)
+    shell.ok("migrate", "--engine", bare_postgres_url)
     with psycopg.connect(dsn, autocommit=True) as owner:
         owner.execute(f"GRANT USAGE ON SCHEMA {options['schema']} TO {limited}")
         owner.execute(f"GRANT SELECT ON {options['schema']}.euterpe_migrations TO {limited}")

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 
 from euterpe.ports import EVERYTHING, Capability
 from euterpe.stores.redis_lists.store import RedisListStore
 from euterpe.stores.remote.store import HttpStore
-from euterpe.stores.sql.postgres.engine import PostgresEngine
-from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.store import SqlStore
+from tests import migrated
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import ENGINES, Opened, Place, Tables
 from tests.conformance.needs import TABLES, needed_by
+from tests.migrated import SpareSchemas, session_of
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -40,24 +36,16 @@ def capabilities_of(item: pytest.Item) -> frozenset[Capability | str]:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sqlite_template(templates: Path) -> Path:
     """A migrated file that tests copy: a copy is cheaper than a migration with its fsyncs."""
-    path = tmp_path_factory.mktemp("template") / "jobs.db"
-    asyncio.run(SqliteEngine(str(path)).migrate())
-    return path
+    return migrated.sqlite_template(templates)
 
 
 @pytest.fixture(scope="session")
-def migrated_postgres_url(postgres_url: str) -> Iterator[str]:
+def migrated_postgres_url(postgres_url: str, templates: Path) -> Iterator[str]:
     """One migrated schema for all tests of this worker; each test empties it first."""
-    schema = f"conformance_{secrets.token_hex(6)}"
-    separator = "&" if urlsplit(postgres_url).query else "?"
-    url = f"{postgres_url}{separator}schema={schema}"
-    asyncio.run(PostgresEngine(url).migrate())
-    yield url
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("SET lock_timeout = '10s'")
-        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+    with SpareSchemas(postgres_url, session_of(templates)).lent() as url:
+        yield url
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ MakeEngine = Callable[[], Engine]
 def make_engine(engine_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> MakeEngine:
     """Engines on one database that nobody has migrated yet."""
     if engine_name == "postgres":
-        url = request.getfixturevalue("fresh_postgres_url")
+        url = request.getfixturevalue("bare_postgres_url")
         return lambda: PostgresEngine(url)
     path = str(tmp_path / "fresh.db")
     if engine_name == "libsql":

@@ -44,10 +44,10 @@ def as_role(url: str, role: tuple[str, str]) -> str:
     return urlunsplit(parts._replace(netloc=f"{role[0]}:{role[1]}@{host}"))
 
 
-async def test_a_role_with_these_grants_alone_submits_and_works(fresh_postgres_url: str, role: tuple[str, str]) -> None:
-    await connect(fresh_postgres_url).store.migrate()
-    (schema,) = parse_qs(urlsplit(fresh_postgres_url).query)["schema"]
-    plain = fresh_postgres_url.partition("?schema=")[0]
+async def test_a_role_with_these_grants_alone_submits_and_works(bare_postgres_url: str, role: tuple[str, str]) -> None:
+    await connect(bare_postgres_url).store.migrate()
+    (schema,) = parse_qs(urlsplit(bare_postgres_url).query)["schema"]
+    plain = bare_postgres_url.partition("?schema=")[0]
     grant = [
         psql(),
         plain,
@@ -61,7 +61,7 @@ async def test_a_role_with_these_grants_alone_submits_and_works(fresh_postgres_u
         "-f",
         str(GRANTS),
     ]
-    queue = euterpe.Queue(as_role(fresh_postgres_url, role))
+    queue = euterpe.Queue(as_role(bare_postgres_url, role))
 
     @queue.job("double", concurrency_limit=2)
     async def double(ctx: euterpe.Context, n: int) -> int:

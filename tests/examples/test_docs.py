@@ -60,7 +60,7 @@ def app_line(request: pytest.FixtureRequest) -> str:
         return str(lines[0])
     address = re.search(r'"(.+)"', lines[1])
     assert address is not None
-    return str(lines[1]).replace(address.group(1), request.getfixturevalue("fresh_postgres_url"))
+    return str(lines[1]).replace(address.group(1), request.getfixturevalue("bare_postgres_url"))
 
 
 def test_the_quick_start_does_what_it_says(app_line: str, tmp_path: Path) -> None:

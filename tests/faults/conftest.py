@@ -15,15 +15,15 @@ from tests.faults.stores import engine_of
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty_database(request: pytest.FixtureRequest) -> str:
     """The URL of a database with nothing in it."""
-    fixture = "sqlite_url" if request.param == "sqlite" else "fresh_postgres_url"
-    url: str = request.getfixturevalue(fixture)
+    url: str = request.getfixturevalue(f"bare_{request.param}_url")
     return url
 
 
-@pytest.fixture
-async def database(empty_database: str) -> str:
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> str:
     """Migrated, and every transition recorded from the first job on."""
-    return await prepared(empty_database)
+    url: str = request.getfixturevalue("sqlite_database" if request.param == "sqlite" else "postgres_database")
+    return url
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ async def sqlite_database(sqlite_url: str) -> str:
 
 
 @pytest.fixture
-async def postgres_database(fresh_postgres_url: str) -> str:
-    return await prepared(fresh_postgres_url)
+def postgres_database(recorded_postgres_url: str) -> str:
+    return recorded_postgres_url
 
 
 @pytest.fixture

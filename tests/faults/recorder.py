@@ -34,20 +34,20 @@ CREATE TRIGGER record_update AFTER UPDATE ON inbox_jobs WHEN {_CHANGED} BEGIN
 END;
 """
 
+# The functions name the schema of their trigger as they run: spare schemas are renamed (`tests/migrated.py`).
 _POSTGRES: Final = f"""
 CREATE TABLE SCHEMA.recorded_moves (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job_id uuid, source text, target text,
     from_version bigint, version bigint, attempt_count integer, transitions bigint,
     xid xid8 NOT NULL DEFAULT pg_current_xact_id());
 CREATE FUNCTION SCHEMA.record_insert() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO SCHEMA.recorded_moves ({_COLUMNS})
-    VALUES (NEW.id, NULL, NEW.state, 0, NEW.claim_version, NEW.attempt_count, NEW.transitions);
+    EXECUTE format('INSERT INTO %I.recorded_moves ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7)', TG_TABLE_SCHEMA)
+    USING NEW.id, NULL::text, NEW.state, 0, NEW.claim_version, NEW.attempt_count, NEW.transitions;
     RETURN NULL;
 END $$;
 CREATE FUNCTION SCHEMA.record_update() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO SCHEMA.recorded_moves ({_COLUMNS})
-    VALUES (NEW.id, OLD.state, NEW.state, OLD.claim_version, NEW.claim_version, NEW.attempt_count,
-            NEW.transitions);
+    EXECUTE format('INSERT INTO %I.recorded_moves ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7)', TG_TABLE_SCHEMA)
+    USING NEW.id, OLD.state, NEW.state, OLD.claim_version, NEW.claim_version, NEW.attempt_count, NEW.transitions;
     RETURN NULL;
 END $$;
 CREATE TRIGGER record_insert AFTER INSERT ON SCHEMA.inbox_jobs
@@ -62,7 +62,7 @@ async def record(url: str) -> None:
     if url.startswith(SQLITE):
         run(url, _SQLITE)
     else:
-        run(url, _POSTGRES.replace("SCHEMA", schema_of(url)))
+        run(url, _POSTGRES.replace("SCHEMA.", f"{schema_of(url)}."))
 
 
 def schema_of(url: str) -> str:

@@ -25,15 +25,15 @@ async def test_eight_processes_migrate_an_empty_database_at_once(empty_database:
 
 
 async def test_eight_processes_migrate_into_a_schema_that_nobody_has_made_yet(
-    fresh_postgres_url: str, crew: Crew
+    bare_postgres_url: str, crew: Crew
 ) -> None:
-    schema = f"{schema_of(fresh_postgres_url)}_new"
-    url = fresh_postgres_url.replace(schema.removesuffix("_new"), schema)
+    schema = f"{schema_of(bare_postgres_url)}_new"
+    url = bare_postgres_url.replace(schema.removesuffix("_new"), schema)
     try:
         applied = await together(crew.start_many(8, actors.migrator, url))
         assert len([names for names in applied if names]) == 1
     finally:
-        run(fresh_postgres_url, f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        run(bare_postgres_url, f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
 async def test_a_database_of_a_newer_release_is_refused_and_left_alone(database: str) -> None:
@@ -44,13 +44,13 @@ async def test_a_database_of_a_newer_release_is_refused_and_left_alone(database:
 
 
 async def test_a_migration_that_is_killed_half_way_leaves_nothing_behind(
-    sqlite_url: str, crew: Crew, tmp_path: Path
+    bare_sqlite_url: str, crew: Crew, tmp_path: Path
 ) -> None:
-    started = crew.start(breakers.half_a_migration, sqlite_url)
+    started = crew.start(breakers.half_a_migration, bare_sqlite_url)
     await started.report()
     started.kill()
-    assert rows(sqlite_url, "SELECT name FROM sqlite_master") == []
-    assert await engine_of(sqlite_url).migrate()
+    assert rows(bare_sqlite_url, "SELECT name FROM sqlite_master") == []
+    assert await engine_of(bare_sqlite_url).migrate()
 
 
 async def test_a_database_that_nobody_migrated_is_told_and_not_taken_for_an_outage(empty_database: str) -> None:

@@ -17,7 +17,6 @@ from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.cancellation.cutting import When, cut_off
-from tests.faults.conftest import prepared
 from tests.faults.history import check
 from tests.faults.recorder import rows
 from tests.servers.pgbouncer import PgBouncer, pgbouncer_binary
@@ -32,8 +31,8 @@ def pgbouncer(postgres_url: str) -> Iterator[PgBouncer]:
 
 
 @pytest.fixture
-async def direct(fresh_postgres_url: str) -> str:
-    return await prepared(fresh_postgres_url)
+def direct(recorded_postgres_url: str) -> str:
+    return recorded_postgres_url
 
 
 @pytest.fixture(params=["said", "found"])

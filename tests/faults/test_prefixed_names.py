@@ -116,27 +116,27 @@ async def test_a_database_of_the_first_release_becomes_the_same_as_a_new_one_and
     assert catalogue(empty_database) == renamed
 
 
-async def test_a_broken_view_of_the_application_does_not_stop_the_renaming(sqlite_url: str) -> None:
-    make_first_release(sqlite_url)
-    run(sqlite_url, "CREATE VIEW stale AS SELECT * FROM dropped_long_ago")
-    await engine_of(sqlite_url).migrate()
-    await works(sqlite_url)
+async def test_a_broken_view_of_the_application_does_not_stop_the_renaming(bare_sqlite_url: str) -> None:
+    make_first_release(bare_sqlite_url)
+    run(bare_sqlite_url, "CREATE VIEW stale AS SELECT * FROM dropped_long_ago")
+    await engine_of(bare_sqlite_url).migrate()
+    await works(bare_sqlite_url)
 
 
-async def test_a_user_without_the_right_to_create_works_on_a_renamed_database(fresh_postgres_url: str) -> None:
-    schema, role = schema_of(fresh_postgres_url), f"limited_{schema_of(fresh_postgres_url)}"
-    make_first_release(fresh_postgres_url)
+async def test_a_user_without_the_right_to_create_works_on_a_renamed_database(bare_postgres_url: str) -> None:
+    schema, role = schema_of(bare_postgres_url), f"limited_{schema_of(bare_postgres_url)}"
+    make_first_release(bare_postgres_url)
     run(
-        fresh_postgres_url,
+        bare_postgres_url,
         f"CREATE ROLE {role}; GRANT USAGE ON SCHEMA {schema} TO {role};"
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
     )
     try:
-        await engine_of(fresh_postgres_url).migrate()
-        assert await engine_of(f"{fresh_postgres_url}&role={role}").migrate() == []
-        await works(f"{fresh_postgres_url}&role={role}")
+        await engine_of(bare_postgres_url).migrate()
+        assert await engine_of(f"{bare_postgres_url}&role={role}").migrate() == []
+        await works(f"{bare_postgres_url}&role={role}")
     finally:
-        run(fresh_postgres_url, f"DROP OWNED BY {role}; DROP ROLE {role}")
+        run(bare_postgres_url, f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 def clear(url: str) -> None:

@@ -145,6 +145,8 @@ async def _add_to_postgres(
     connection = await asyncpg.connect(dsn, server_settings={"search_path": options.get("schema", "public")})
     try:
         await connection.execute("SET maintenance_work_mem = '256MB'; SET synchronous_commit = off")
+        # Without statistics the server would compare every job with every other to find the one before it.
+        await connection.execute("SET enable_nestloop = off")
         async with connection.transaction():
             again = [] if keep_indexes else await _drop_indexes(connection)
             await connection.execute(_POSTGRES_JOBS, *jobs)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import patience
 from tests.planted.loaded import VARIABLE
 
 ROOT = Path(__file__).parents[2]
@@ -136,6 +137,8 @@ class Runner:
             "PYTHONPATH": str(source.folder),
             VARIABLE: str(source.folder),
             "EUTERPE_TEST_POSTGRES_URL": self._postgres_url,
+            "EUTERPE_TEST_TEMPLATES": os.environ["EUTERPE_TEST_TEMPLATES"],
+            patience.VARIABLE: str(patience.WITH_A_PLANTED_BUG_S),
             # Loading every plugin that is installed takes three times as long as the test itself.
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 LOCAL = "127.0.0.1"
 
 
@@ -40,7 +42,7 @@ class RawClient:
             pass
         return sent
 
-    async def rest(self, timeout_s: float = 30) -> bytes:
+    async def rest(self, timeout_s: float = PATIENCE_S) -> bytes:
         """All that comes until the server closes; the test fails when it does not."""
         got = bytearray()
         async with asyncio.timeout(timeout_s):
@@ -62,7 +64,7 @@ class RawClient:
             pass
         return got
 
-    async def answer(self, timeout_s: float = 30) -> bytes:
+    async def answer(self, timeout_s: float = PATIENCE_S) -> bytes:
         """Head and body of one answer that says its length."""
         async with asyncio.timeout(timeout_s):
             head = await self._reader.readuntil(b"\r\n\r\n")

@@ -15,6 +15,7 @@ from euterpe.model.reading.views import Change
 from euterpe.model.state import State
 from euterpe.server.http.limits import Limits
 from euterpe.server.routes import events
+from tests.patience import PATIENCE_S
 from tests.server.plane import Plane, anonymous, claim_one, lease_of, running_plane
 
 
@@ -29,7 +30,7 @@ class Listening:
     async def next(self) -> tuple[str, str, dict[str, Any]]:
         """(id, name, data) of the next event."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             async for line in self._lines:
                 if line.startswith(":"):
                     self.comments.append(line)
@@ -44,7 +45,7 @@ class Listening:
 
     async def line(self, wanted: str) -> None:
         """Wait for this line."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             async for line in self._lines:
                 if line == wanted:
                     return
@@ -142,7 +143,7 @@ async def test_a_quiet_stream_shows_that_it_is_alive(
 ) -> None:
     monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
     async with listening(client) as stream:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             async for line in stream.answer.aiter_lines():
                 if line == ": still here":
                     return
@@ -152,7 +153,7 @@ async def test_a_quiet_stream_shows_that_it_is_alive(
 async def test_a_listener_that_left_is_forgotten_and_the_looking_ends(plane: Plane, client: httpx.AsyncClient) -> None:
     async with listening(client):
         assert len(plane.app._feed._listeners) == 1
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while plane.app._feed._listeners or plane.app._feed._polling:  # noqa: ASYNC110  # the server notices by itself
             await asyncio.sleep(0.02)
     assert plane.app._feed._live == {}
@@ -183,13 +184,13 @@ async def test_a_listener_that_does_not_read_is_cut_off_and_the_others_are_not()
 async def test_draining_ends_the_streams(plane: Plane, client: httpx.AsyncClient) -> None:
     async with listening(client) as stream:
         plane.app.drain()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             assert [line async for line in stream.answer.aiter_lines()][-1] == ""
 
 
 async def ended(stream: Listening) -> None:
     """Wait until the server ends the stream."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         async for _ in stream.answer.aiter_bytes():
             pass
 
@@ -244,7 +245,7 @@ async def test_one_requester_has_its_share_of_the_streams_and_no_more(sqlite_url
             assert "retry-after" in refused.headers
             async with listening(modest):
                 pass
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while plane.app._feed._listeners:  # noqa: ASYNC110  # the server notices by itself
                 await asyncio.sleep(0.02)
         all_there = asyncio.Barrier(10)

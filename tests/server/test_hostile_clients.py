@@ -13,6 +13,7 @@ from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.server.http.connections import PIPELINE_LIMIT, ConnectionLimits
 from euterpe.server.http.limits import Limits
 from euterpe.service.health import Health
+from tests.patience import PATIENCE_S
 from tests.server.plane import Plane, anonymous, plane_process, running_plane
 from tests.server.rawclient import RawClient, connected, memory_mb, statuses
 
@@ -205,7 +206,7 @@ async def test_a_client_that_does_not_read_its_answer_is_cut_off(sqlite_url: str
 
 async def until_only(plane: Plane, count: int) -> None:
     """Wait until the server has at most so many connections."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while len(plane.connections) > count:  # noqa: ASYNC110  # the server notices by itself
             await asyncio.sleep(0.02)
 

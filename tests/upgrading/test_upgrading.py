@@ -51,7 +51,7 @@ def load_postgres(url: str) -> str:
 def yesterday(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return load_sqlite(tmp_path)
-    return load_postgres(request.getfixturevalue("fresh_postgres_url"))
+    return load_postgres(request.getfixturevalue("bare_postgres_url"))
 
 
 async def test_yesterdays_jobs_run_and_yesterdays_ends_are_kept(yesterday: str) -> None:
