@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections import Counter
 from typing import Any
 
@@ -15,6 +14,7 @@ from euterpe.model.failures.failure import Category
 from euterpe.model.reading.job_query import parse_query
 from euterpe.model.reading.views import Search
 from euterpe.model.state import State
+from euterpe.model.submitting.submission import check
 from euterpe.ports import Capability
 from euterpe.stores.sql.bulk import batches
 from euterpe.stores.sql.bulk import operations as bulk_operations
@@ -144,8 +144,7 @@ async def test_a_job_whose_dependents_cannot_be_replayed_is_left_as_it_was(
     first = await submit(store, "flaky")
     dependent = await submit(store, "load", depends_on=(first,), payload=b'"much"')
     await fail(store, (await take(store, 1))[0], Category.PERMANENT)
-    check = functools.partial(replay.check, payload_limit=5)
-    monkeypatch.setattr(replay, "check", lambda submission, _limit: check(submission))
+    monkeypatch.setattr(replay, "check", lambda submission, _limit: check(submission, payload_limit=5))
     done = await finished(store, await order(store, Action.RETRY, "type:flaky"))
     assert (done.done, done.failed) == (0, 1)
     assert await states_of(store, first, dependent) == [State.FAILED, State.FAILED]
