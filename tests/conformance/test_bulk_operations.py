@@ -14,9 +14,11 @@ from euterpe.model.failures.failure import Category
 from euterpe.model.reading.job_query import parse_query
 from euterpe.model.reading.views import Search
 from euterpe.model.state import State
+from euterpe.model.submitting.submission import check
 from euterpe.ports import Capability
 from euterpe.stores.sql.bulk import batches
 from euterpe.stores.sql.bulk import operations as bulk_operations
+from euterpe.stores.sql.maintenance import replay
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import CALLBACK, complete, fail, job, state_of, states_of, submit, submit_in, take, taken
 from tests.conformance.clock import FrozenClock
@@ -134,6 +136,18 @@ async def test_what_ended_because_of_a_replayed_job_runs_again_behind_it_though_
         for claim in claims:
             await complete(store, claim)
     assert (await store.search(Search(state=State.PENDING))).jobs == []
+
+
+async def test_a_job_whose_dependents_cannot_be_replayed_is_left_as_it_was(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await submit(store, "flaky")
+    dependent = await submit(store, "load", depends_on=(first,), payload=b'"much"')
+    await fail(store, (await take(store, 1))[0], Category.PERMANENT)
+    monkeypatch.setattr(replay, "check", lambda submission, _limit: check(submission, payload_limit=5))
+    done = await finished(store, await order(store, Action.RETRY, "type:flaky"))
+    assert (done.done, done.failed) == (0, 1)
+    assert await states_of(store, first, dependent) == [State.FAILED, State.FAILED]
 
 
 async def test_jobs_that_come_or_change_later_do_not_join(store: SqlStore, clock: FrozenClock) -> None:

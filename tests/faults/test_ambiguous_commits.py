@@ -12,6 +12,7 @@ from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import Draft, new_ids
 from euterpe.model.submitting.submission import Submission
+from euterpe.stores.sql.worker_protocol import lost_claims
 from tests.faults.crew import until
 from tests.faults.history import check
 from tests.faults.proxy import Cut, proxied
@@ -150,6 +151,29 @@ async def test_a_claim_whose_answer_was_lost_comes_back_when_its_lease_is_over(
             return len(await store.claim(ClaimRequest(worker_id="w", limit=1))) == 1
 
         await until(claimed)
+    check(postgres_database)
+
+
+@CUTS
+@pytest.mark.parametrize(
+    ("callback", "text"), [(None, "lease_token_hash"), (CALLBACK, "COMMIT")], ids=["plain", "full"]
+)
+async def test_what_was_claimed_for_http_workers_is_given_back_when_the_answer_was_lost(
+    postgres_database: str, cut: Cut, callback: str | None, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_claims, "PAUSES_S", (0.0, 0.2, 0.2))
+    async with proxied(postgres_database) as (proxy, url), opened(url) as store:
+        request = ClaimRequest(worker_id="w", limit=1)
+        await store.submit(Submission(type="t", max_attempts=1, callback_url=callback))
+        [runs] = await store.control_plane.claim_for(request, ["w"])
+        lost = await store.submit(Submission(type="t", max_attempts=1, callback_url=callback))
+        trap = proxy.cut(text, cut)
+        with pytest.raises(CommitUnknown):
+            await store.control_plane.claim_for(request, ["w"])
+        assert trap.sprung.is_set()
+        [again] = await store.control_plane.claim_for(request, ["w"])
+        assert (again.job.id, again.job.attempt_count) == (lost.job_id, 1)
+        assert (await store.get(runs.job.id)).claim_version == 1
     check(postgres_database)
 
 

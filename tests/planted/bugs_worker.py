@@ -20,10 +20,23 @@ WORKER_BUGS = (
         "the jobs of the lost claim to begin",
     ),
     Bug(
+        "what_was_claimed_for_http_workers_is_lost_with_its_answer",
+        (
+            Edit(
+                "stores/sql/worker_protocol/store.py",
+                "            await give_back_lost(self._end_reporter, worker_ids, secret, family, self._rng)\n",
+                "",
+            ),
+        ),
+        "tests/faults/test_ambiguous_commits.py::"
+        "test_what_was_claimed_for_http_workers_is_given_back_when_the_answer_was_lost[plain-after]",
+        "not enough values to unpack",
+    ),
+    Bug(
         "what_a_worker_runs_is_given_back_with_a_lost_claim",
         (Edit("worker/loop.py", "self._attempts.claims_held)", "set)"),),
         "tests/worker/test_lost_claims.py::test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on[sqlite]",
-        "assert",
+        "the jobs of the lost claim to begin",
     ),
     Bug(
         "a_panic_of_a_handler_leaks_its_slot",

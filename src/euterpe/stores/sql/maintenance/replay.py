@@ -44,13 +44,14 @@ def replay_held(job: JobRow, payload_limit: int, key_window_us: int, *, as_itsel
     made = yield from _made_before(ended)
     outside = yield from _outside(ended, waits)
     goes_on = as_itself and _may_run_as_itself(job) and job.id not in made
-    again = (yield from _schedule_again(job)) if goes_on else None
     stands_for = {job_id: receipt.job_id for job_id, receipt in made.items()}
-    if again is not None:
+    if goes_on:
         stands_for[job.id] = job.id
     drafts = _drafts(job, ended, waits, outside, stands_for)
     for draft in drafts:
         check(draft.submission, payload_limit)
+    # Nothing is written before all is checked: an operation on many goes on in the same transaction after a refusal.
+    again = (yield from _schedule_again(job)) if goes_on else None
     stored = yield from _store(drafts, key_window_us)
     if again is not None:
         return Replayed(again, stored)

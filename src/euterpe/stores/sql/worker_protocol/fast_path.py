@@ -7,7 +7,6 @@ Where the fast path lately did nothing, the full path is taken at once.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -30,11 +29,11 @@ class WorkerProtocolFastPath:
         self._completions_are_simple = True
         self._queues = FastPathQueues()
 
-    async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim] | None:
+    async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str], secret: bytes) -> list[Claim] | None:
         """None: the full path has to be taken."""
         if not self._can or not self._queues.allows(request):
             return None
-        claims = await self._engine.write_one(lambda: claim_simple(request, worker_ids))
+        claims = await self._engine.write_one(lambda: claim_simple(request, worker_ids, secret))
         if claims is None:
             self._queues.exclude(request)
         return claims
@@ -65,9 +64,8 @@ class WorkerProtocolFastPath:
             self._completions_are_simple = True
 
 
-def claim_simple(request: ClaimRequest, worker_ids: Sequence[str]) -> Program[list[Claim] | None]:
+def claim_simple(request: ClaimRequest, worker_ids: Sequence[str], secret: bytes) -> Program[list[Claim] | None]:
     """None: not all jobs that are next were simple, and nothing was taken."""
-    secret = secrets.token_bytes(32)
     rows = yield one(
         "claim_for",
         queue=request.queues[0],

@@ -39,7 +39,8 @@ from euterpe.stores.sql.jobs.usable_claims import usable_claims
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
-from euterpe.stores.sql.worker_protocol.fast_path import WorkerProtocolFastPath
+from euterpe.stores.sql.worker_protocol.fast_path import WorkerProtocolFastPath, token_of
+from euterpe.stores.sql.worker_protocol.lost_claims import give_back_lost
 
 CONFIRM_TRIES: Final = 3
 
@@ -55,10 +56,15 @@ class WorkerProtocolStore:
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
         """At most one job for each of these workers (a worker may stand there several times), in their order."""
-        claims = await self._fast_path.claim_for(request, worker_ids)
-        if claims is None:
-            claims = await self._engine.write(lambda: claim_for(request, worker_ids, self._engine.family))
-            self._fast_path.observe_claims(request, claims)
+        family, secret = self._engine.family, secrets.token_bytes(32)
+        try:
+            claims = await self._fast_path.claim_for(request, worker_ids, secret)
+            if claims is None:
+                claims = await self._engine.write(lambda: claim_for(request, worker_ids, secret, family))
+                self._fast_path.observe_claims(request, claims)
+        except CommitUnknown:
+            await give_back_lost(self._end_reporter, worker_ids, secret, family, self._rng)
+            raise
         return await usable_claims(self._engine, self._end_reporter, claims, sent_as_json=True)
 
     async def renew_leases(self, heartbeats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
@@ -105,13 +111,13 @@ class WorkerProtocolStore:
         return reply
 
 
-def claim_for(request: ClaimRequest, worker_ids: Sequence[str], family: Family) -> Program[list[Claim]]:
+def claim_for(request: ClaimRequest, worker_ids: Sequence[str], secret: bytes, family: Family) -> Program[list[Claim]]:
     """Who runs which job is known after the claim alone, and an event names the worker: so they are written last."""
     jobs = yield from take_jobs(msgspec.structs.replace(request, limit=len(worker_ids)), family)
     if not jobs:
         return []
     owners = worker_ids[: len(jobs)]
-    tokens = [secrets.token_urlsafe(32) for _ in jobs]
+    tokens = [token_of(secret, job) for job in jobs]
     yield each(
         "assign_claims",
         id=[job.id for job in jobs],
