@@ -187,7 +187,9 @@ class RedisListStore(LimitedStore):
             if may_claim and not finished and not claims and request.worker_id not in self._waiting:
                 claims = await self._claim_waiting(request)
             if len(claims) < request.limit:
-                asyncio.get_running_loop().call_soon(self.claim_again, request)  # what was claimed begins first
+                # Two turns of the loop later: handlers of what was claimed begin first.
+                loop = asyncio.get_running_loop()
+                loop.call_soon(loop.call_soon, self.claim_again, request)
         return [
             SettleResult(False) if state is None else SettleResult(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)

@@ -90,8 +90,6 @@ def check_supported(unit: Unit) -> None:
             raise Unsupported("Redis lists keep no unique keys; use a SQL engine for them")
         if s.concurrency_key is not None:
             raise Unsupported("Redis lists keep no concurrency keys; use a SQL engine for them")
-        if s.unique_key is not None:
-            raise Unsupported("Redis lists keep no unique keys; use a SQL engine for them")
 
 
 def key_claims(unit: Unit, window_us: int) -> list[ListKeyClaim]:
