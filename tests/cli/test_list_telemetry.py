@@ -12,6 +12,7 @@ from tests.cli.conftest import Start
 from tests.cli.states import with_store
 from tests.cli.test_telemetry import (
     BY_QUEUE,
+    by_type,
     failed,
     lines_of,
     page_of,
@@ -57,6 +58,8 @@ def test_a_worker_on_redis_lists_counts_every_end(telling_shell: Shell, start: S
     seen = samples_of(page_of(base))
     assert seen[f"job_processing_duration_seconds_count{BY_QUEUE}"] == 4
     assert seen[f"claim_latency_seconds_count{BY_QUEUE}"] == 4
+    assert by_type(seen) == {("succeed", "completed"): 1, ("fail", "permanent"): 1, ("stumble", "temporary"): 2}
+    assert seen['euterpe_attempt_duration_seconds_count{type="stumble"}'] == 2
     idle = {f"{name}{BY_QUEUE}": 0.0 for name in ("queue_length", "queue_oldest_age_seconds", "circuit_breaker_state")}
     until_sampled(idle, base)
     assert told_of(worker, lost) == {("error", "failed", "permanent")}

@@ -52,6 +52,30 @@ def test_a_folder_of_music_becomes_a_folder_of_encodes(bare_shell: Shell, start:
     assert len(bare_shell.json("jobs", "list")["jobs"]) == 3
 
 
+def test_a_folder_of_music_becomes_a_folder_of_encodes_on_redis_lists_too(
+    bare_shell: Shell, start: Start, redis_url: str
+) -> None:
+    folder = bare_shell.folder
+    (folder / "media/in/album").mkdir(parents=True)
+    make_tone(folder / "media/in/album/first.wav")
+    settings = {
+        "ENGINE_URL": redis_url,
+        "TRANSCODE_LOCAL_ROOT": "media",
+        "PRODUCER_SCAN_DIR": "media/in",
+        "PRODUCER_PRESETS": "mp3_128",
+        "PRODUCER_SETTLE": "100ms",
+        "PRODUCER_SCAN_INTERVAL": "200ms",
+    }
+    system = start(bare_shell, "--role=all", **settings)
+    until_there(folder / "media/encodes/album/first.mp3")
+    (folder / "media/in/broken.wav").write_text("no music")
+    system.until_said('"state":"failed"')
+    system.tell(signal.SIGTERM)
+    assert system.ended() == 0
+    assert bare_shell.json("stats", ENGINE_URL=redis_url)["by_state"] == {"completed": 1, "failed": 1}
+    assert not list((folder / "media/.euterpe-staging").iterdir()), "drafts are gone"
+
+
 def test_the_encodes_may_lie_inside_the_scanned_folder(bare_shell: Shell, start: Start) -> None:
     folder = bare_shell.folder
     (folder / "media").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 import time
@@ -44,11 +45,20 @@ def page_of(base: str) -> str:
 
 
 def counted(*bases: str) -> Counter[str]:
-    """The counters that moved, summed over these processes."""
+    """The counters that moved, summed over these processes; those by type, which repeat them, are left out."""
     total: Counter[str] = Counter()
     for base in bases:
-        total.update({name: int(value) for name, value in moved_counters(page_of(base)).items()})
+        moved = moved_counters(page_of(base))
+        total.update({name: int(value) for name, value in moved.items() if not name.startswith("euterpe_attempts")})
     return total
+
+
+def by_type(seen: dict[str, float]) -> dict[tuple[str, str], int]:
+    """(type, outcome) -> how many attempts ended so."""
+    found = (
+        (re.fullmatch(r'euterpe_attempts_total\{outcome="(.*)",type="(.*)"\}', name), n) for name, n in seen.items()
+    )
+    return {(match[2], match[1]): int(number) for match, number in found if match and number}
 
 
 def until_counted(expected: dict[str, int], *bases: str) -> None:
@@ -215,6 +225,12 @@ def test_a_whole_system_counts_and_tells_every_end(telling_shell: Shell, start: 
     seen = samples_of(page_of(client.base))
     assert seen[f"job_processing_duration_seconds_count{BY_QUEUE}"] == 9
     assert seen[f"claim_latency_seconds_count{BY_QUEUE}"] == 9
+    assert by_type(seen) == {
+        ("succeed", "completed"): 5,
+        ("fail", "permanent"): 1,
+        ("stumble", "temporary"): 2,
+        ("linger", "cancelled"): 1,
+    }
     until_sampled(
         {
             f"queue_length{BY_QUEUE}": 0,

@@ -213,7 +213,7 @@ def test_a_key_that_stands_twice_is_named_with_its_line(tmp_path: Path) -> None:
         ("producer: {scan_dir: in, presets: [flac]}", "producer.presets"),
         ("producer: {scan_dir: in, presets: [flac]}\ntranscode: {local_root: in/below}", "producer.presets"),
         ("producer: {scan_dir: encodes/in, presets: [flac]}\ntranscode: {local_root: .}", "producer.presets"),
-        ("producer: {presets: [flac]}\nengine: {url: 'redis://localhost'}", "producer.presets"),
+        ("producer: {presets: [flac]}\nengine: {url: 'http://localhost'}", "producer.presets"),
         (f"observability: {{queues: [{','.join(f'q{n}' for n in range(49))}]}}", "observability.queues"),
     ],
 )  # fmt: skip
@@ -235,6 +235,7 @@ def test_keys_that_contradict_each_other_are_named(tmp_path: Path, content: str,
         "producer: {rate_limit_per_sec: 0}",
         "producer: {scan_dir: media, presets: [flac]}\ntranscode: {local_root: media}",
         "producer: {scan_dir: media/encodes2, presets: [flac]}\ntranscode: {local_root: media}",
+        "producer: {scan_dir: media, presets: [flac]}\ntranscode: {local_root: media}\nengine: {url: 'redis://localhost'}",
     ],
 )
 def test_values_at_the_edge_of_a_rule_are_fine(tmp_path: Path, content: str) -> None:

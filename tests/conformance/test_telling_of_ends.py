@@ -36,9 +36,9 @@ def metrics(store: SqlStore) -> Metrics:
 
 
 def counts(metrics: Metrics) -> dict[str, float]:
-    """What was counted, but for what every job is: produced, claimed, and how long it took."""
+    """What was counted, but for what every job is: produced, claimed, run, and how long it took."""
     moved = moved_counters(metrics.render()[1].decode())
-    usual = ("jobs_produced_total", "jobs_consumed_total", "job_processing_duration", "claim_latency")
+    usual = ("jobs_produced", "jobs_consumed", "job_processing_duration", "claim_latency", "euterpe_attempts")
     return {name: value for name, value in moved.items() if not name.startswith(usual)}
 
 

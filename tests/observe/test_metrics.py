@@ -42,6 +42,9 @@ CONTRACT = {
     "outbox_dead_letter_total": ("counter", set()),
     "jobs_reclaimed_total": ("counter", set()),
     "stale_writes_rejected_total": ("counter", set()),
+    # Our own, beside the documents'.
+    "euterpe_attempts_total": ("counter", {"type", "outcome"}),
+    "euterpe_attempt_duration_seconds": ("histogram", {"type"}),
 }
 
 
@@ -64,6 +67,7 @@ def lived_in() -> Metrics:
     metrics.settled("media", "completed", 1, [0.3])
     metrics.settled("media", "retrying", 1, [7.0], "temporary")
     metrics.settled("media", "dead_letter", 1, [0.01], "system")
+    metrics.attempts_ended("encode", "completed", [0.3])
     metrics.retried("media")
     metrics.dead_lettered("media")
     metrics.reclaimed()
@@ -167,7 +171,9 @@ def test_an_unlisted_queue_is_other_and_an_unknown_reason_too() -> None:
     metrics.settled("media", "failed", 3, (), "because")
     metrics.outbox_attempts("exploded")
     metrics.credential_refresh("maybe")
+    metrics.attempts_ended("encode", "exploded", [0.1])
     seen = samples(metrics)
+    assert seen['euterpe_attempts_total{outcome="other",type="encode"}'] == 1
     assert seen['jobs_produced_total{queue="other"}'] == 2
     assert seen['jobs_failed_total{queue="media",reason="other"}'] == 3
     assert seen['outbox_delivery_attempts_total{outcome="other"}'] == 1
@@ -181,6 +187,7 @@ def test_no_label_ever_has_more_than_fifty_values(queues: int) -> None:
     for name in names:
         metrics.produced(name)
         metrics.produced(f"{name}, which nobody listed")
+        metrics.attempts_ended(name, "completed", [0.1, 0.2])
     _, body = metrics.render()
     values: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(body.decode()):
@@ -190,7 +197,9 @@ def test_no_label_ever_has_more_than_fifty_values(queues: int) -> None:
     assert all(len(seen) <= 50 for seen in values.values())
     assert len(values["queue"]) == min(queues, 49) + 1
     produced = sum(value for key, value in samples(metrics).items() if key.startswith("jobs_produced_total"))
-    assert produced == 2 * queues, "what has no label of its own is still counted"
+    ended = sum(value for key, value in samples(metrics).items() if key.startswith("euterpe_attempts_total"))
+    assert produced == ended == 2 * queues, "what has no label of its own is still counted"
+    assert len(values.get("type", ())) == min(queues, 50)
 
 
 def test_the_configuration_and_the_metrics_agree_on_how_many_queues_may_be_told_apart() -> None:

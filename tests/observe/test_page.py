@@ -35,6 +35,6 @@ def test_the_page_tells_the_values_of_every_enumerated_label() -> None:
 
 
 def test_the_page_tells_the_buckets() -> None:
-    told = re.search(r"Buckets of both histograms, in seconds: ([\d., ]+)\.", PAGE)
+    told = re.search(r"Buckets of all histograms, in seconds: ([\d., ]+)\.", PAGE)
     assert told is not None
     assert tuple(float(bound) for bound in told[1].split(",")) == BUCKETS_S

@@ -62,4 +62,46 @@ REDIS_LIST_BUGS = (
         "test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_wait[redis lists-plain]",
         "assert [",
     ),
+    Bug(
+        "the_reaper_asks_for_one_lost_job_after_the_other",
+        (
+            Edit(
+                "stores/redis_lists/reaper.py",
+                "for job in await self._operator.get_many(ids) if",
+                "for job in [await self._operator.get(job_id, None) for job_id in ids] if",
+            ),
+        ),
+        "tests/redis_lists/test_reaper.py::test_a_rescue_takes_a_few_round_trips_however_many_jobs_were_lost[200]",
+        "assert 20",
+    ),
+    Bug(
+        "a_pass_of_the_reaper_moves_all_there_is",
+        (
+            Edit(
+                "stores/redis_lists/reaper.py",
+                "            if time.monotonic() > until:\n                return moved\n        for",
+                "        for",
+            ),
+        ),
+        "tests/redis_lists/test_reaper.py::test_a_pass_that_has_much_to_move_ends_after_its_time_too",
+        "a batch a pass",
+    ),
+    Bug(
+        "a_full_redis_is_a_bug_of_the_producer",
+        (Edit("redis/rate_limit.py", "except REDIS_ERRORS as error:", "except LookupError as error:"),),
+        "tests/producer/test_rate_limits.py::test_a_redis_that_is_full_or_read_only_is_named_and_not_taken_for_a_bug",
+        "OOM",
+    ),
+    Bug(
+        "attempts_are_not_told_by_type",
+        (
+            Edit(
+                "worker/reporting/telemetry.py",
+                "        telemetry.attempts_ended(job_type, State.COMPLETED, took_s)\n",
+                "",
+            ),
+        ),
+        "tests/cli/test_list_telemetry.py::test_a_worker_on_redis_lists_counts_every_end",
+        "assert",
+    ),
 )

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import signal
-import sqlite3
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +15,6 @@ from euterpe.model.errors import StoreUnavailable
 from euterpe.ports import Store
 from euterpe.producer.globs import Globs
 from euterpe.queue.queue import core_of
-from tests.cli.commands import Shell, clean_environment
 from tests.producer.conftest import names, payloads, producer_of
 
 NEVER = asyncio.Event()
@@ -238,54 +234,3 @@ async def test_only_what_the_globs_take_becomes_jobs(music: Path, sqlite_store: 
         (music / name).touch()
     await producer_of(music, sqlite_store, globs=Globs(["*.wav", "*.tmp"], ["*.tmp"])).scan(NEVER)
     assert await names(sqlite_store) == ["a.wav"]
-
-
-def test_a_producer_that_is_killed_again_and_again_enqueues_each_file_exactly_once(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for number in range(300):
-        (folder / f"{number}.wav").touch()
-    database = tmp_path / "jobs.db"
-    shell = Shell(
-        tmp_path,
-        clean_environment(
-            ENGINE_URL=f"sqlite:///{database}",
-            PRODUCER_SCAN_DIR=str(folder),
-            PRODUCER_SETTLE="0s",
-            PRODUCER_RATE_LIMIT_PER_SEC="200",
-        ),
-    )
-    for wanted in (1, 100):
-        killed = shell.background("--role=producer")
-        try:
-            wait_for_jobs(database, wanted)
-            killed.tell(signal.SIGKILL)
-            assert killed.ended() == -signal.SIGKILL
-        finally:
-            killed.close()
-    assert jobs_in(database) < 300, "the killed ones had nothing left to do: the test proves nothing"
-    last = shell.background("--role=producer")
-    try:
-        wait_for_jobs(database, 300)
-        last.tell(signal.SIGTERM)
-        assert last.ended() == 0
-    finally:
-        last.close()
-    with sqlite3.connect(database) as connection:
-        paths = [row[0] for row in connection.execute("SELECT payload FROM inbox_jobs")]
-    assert len(paths) == len(set(paths)) == 300
-
-
-def jobs_in(database: Path) -> int:
-    try:
-        with sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=10) as connection:
-            return int(connection.execute("SELECT count(*) FROM inbox_jobs").fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0  # not made yet
-
-
-def wait_for_jobs(database: Path, count: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while jobs_in(database) < count:
-        assert time.monotonic() < deadline, f"{jobs_in(database)} of {count} jobs"
-        time.sleep(0.02)

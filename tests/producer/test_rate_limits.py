@@ -8,13 +8,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import redis
 
 from euterpe import Queue
 from euterpe.backends.rate_limits import shared_rate_limit
+from euterpe.model.errors import StoreUnavailable
 from euterpe.ports import RateLimit, Store
 from euterpe.producer.pacing import OwnRate
 from euterpe.queue.queue import core_of
 from tests.producer.conftest import producer_of
+from tests.redis_lists.private_server import ConfiguredRedis
 
 
 @asynccontextmanager
@@ -51,6 +54,25 @@ async def test_another_key_is_another_limit(place: str, request: pytest.FixtureR
     async with limit_in(place, request, "k", 1.0) as limit, limit_in(place, request, "other", 1.0) as other:
         await limit.take(100)
         assert await other.take(1) == 0.0
+
+
+async def test_a_redis_that_is_full_or_read_only_is_named_and_not_taken_for_a_bug() -> None:
+    """The rate is asked before any job is stored, so here a producer hears of it first."""
+    with ConfiguredRedis(maxmemory="1") as server, redis.Redis.from_url(server.url) as raw:
+        async with shared_rate_limit(None, "k", 1.0, server.url) as limit:  # type: ignore[arg-type]  # Redis asks no store
+            with pytest.raises(StoreUnavailable, match="out of memory"):
+                await limit.take(1)
+            raw.config_set("maxmemory", "0")
+            raw.execute_command("REPLICAOF", "127.0.0.1", "1")
+            with pytest.raises(StoreUnavailable, match="read-only"):
+                await limit.take(1)
+            raw.execute_command("REPLICAOF", "NO", "ONE")
+            raw.lpush("k", "not ours")
+            with pytest.raises(StoreUnavailable, match="wrong kind of value"):
+                await limit.take(1)
+            raw.delete("k")
+            raw.set("k", "no number")
+            assert await limit.take(1) == 0.0
 
 
 async def test_a_process_of_its_own_keeps_its_own_rate() -> None:

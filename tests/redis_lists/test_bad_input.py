@@ -14,7 +14,7 @@ from redis.exceptions import BusyLoadingError, OutOfMemoryError
 from euterpe.model.errors import CommitUnknown, EuterpeError, ServerNotReady, StoreUnavailable
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import PAYLOAD_CEILING, Submission
-from euterpe.stores.redis_lists.scripts import unavailable
+from euterpe.redis.errors import unavailable
 from euterpe.stores.redis_lists.store import RedisListStore
 from tests.conformance.acts import complete, fail, submit, take, take_one
 from tests.redis_lists.foreign import HIGH, foreign

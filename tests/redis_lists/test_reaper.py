@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
 
 import pytest
 import redis
 
 from euterpe.model.state import State
+from euterpe.model.submitting.submission import Submission
 from euterpe.observe.metrics import Metrics
 from euterpe.stores.redis_lists import reaper
 from euterpe.stores.redis_lists.store import RedisListStore
@@ -133,11 +135,72 @@ async def test_a_pass_ends_after_its_time_and_the_next_goes_on(
         passes += 1
     assert passes > 1, "2,000 keys are not looked through in half a millisecond"
     monkeypatch.setattr(reaper, "PASS_S", 10.0)
-    await store.sweeps.reclaim()
+    for _ in range(2):  # to the end, and then through all
+        await store.sweeps.reclaim()
     base = reaper.PAGE_PAUSE_S
     assert len(pauses) > 10
     assert all(0.5 * base <= pause <= 1.5 * base for pause in pauses)
     assert max(pauses) - min(pauses) > 0.3 * base
+
+
+class CountedTrips:
+    """How often this store waited for an answer of Redis."""
+
+    def __init__(self, store: RedisListStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        for name in ("run", "read", "read_all"):
+            monkeypatch.setattr(store.scripts, name, self._counted(getattr(store.scripts, name)))
+
+    def _counted(self, ask: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def asked(*arguments: object) -> object:
+            self.count += 1
+            return await ask(*arguments)
+
+        return asked
+
+
+@pytest.mark.parametrize("jobs", [1, 200])
+async def test_a_rescue_takes_a_few_round_trips_however_many_jobs_were_lost(
+    store: RedisListStore, raw: redis.Redis, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    """Each is a moment of the time within which lost jobs are promised back; on a busy machine a long one."""
+    await store.submit_many([Submission(type="work", max_attempts=3)] * jobs)
+    assert len(await take(store, limit=jobs)) == jobs
+    raw.delete("worker:hb:w1")
+    monkeypatch.setattr(reaper, "PASS_S", 0.0)  # one page of the scan for others
+    trips = CountedTrips(store, monkeypatch)
+    assert await store.sweeps.reclaim() == jobs
+    assert trips.count <= 6
+
+
+async def test_what_was_not_begun_is_given_back_in_a_few_round_trips(
+    store: RedisListStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.submit_many([Submission(type="work", max_attempts=3)] * 200)
+    await take(store, limit=200)
+    trips = CountedTrips(store, monkeypatch)
+    assert await store.sweeps.release_unbegun("w1", set()) == 200
+    assert trips.count <= 6
+
+
+async def test_a_pass_that_has_much_to_move_ends_after_its_time_too(
+    store: RedisListStore, raw: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaper, "PASS_S", 0.0)
+    monkeypatch.setattr(reaper, "BATCH", 50)
+    await store.submit_many([Submission(type="work", max_attempts=3)] * 120)
+    await take(store, limit=120)
+    raw.delete("worker:hb:w1")
+    assert [await store.sweeps.reclaim() for _ in range(4)] == [50, 50, 20, 0], "a batch a pass"
+
+
+async def test_other_programs_lists_are_found_though_the_known_workers_take_all_the_time(
+    store: RedisListStore, raw: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaper, "PASS_S", 0.0)
+    raw.lpush(LOST, foreign("a", origin_queue=LOW))
+    while raw.exists(LOST):
+        await store.sweeps.reclaim()
 
 
 async def test_two_reapers_at_once_move_each_entry_once(

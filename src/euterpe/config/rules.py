@@ -60,8 +60,8 @@ def _presets(config: Config) -> str:
     if not producer.presets:
         return ""
     scheme = config.engine.url.partition(":")[0]
-    if scheme not in ("sqlite", "libsql", "postgres", "postgresql"):
-        return f"transcoding jobs need a database; engine.url is {scheme}://"
+    if scheme in ("http", "https"):
+        return f"transcoding jobs need a database or Redis; engine.url is {scheme}://"
     root, scanned = Path(config.transcode.local_root).absolute(), Path(producer.scan_dir).absolute()
     if producer.scan_dir and not scanned.is_relative_to(root):
         return "need producer.scan_dir to be transcode.local_root or a folder below it"

@@ -2,7 +2,8 @@
 
 A counter of prometheus_client takes a lock and a dictionary walk for every job; here a whole batch takes one
 lock, and families are built at scrape time only. Labels are bounded by construction: a queue that is not on
-the configured list is counted as `other`, and so is a reason or outcome outside its enum.
+the configured list is counted as `other`, and so is a reason or outcome outside its enum. Types have no list: the first
+49 that are met have a label of their own.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OTHER: Final = "other"
 MAX_QUEUE_LABELS: Final = 49
 """With `other` that makes fifty values, the most that a label may have."""
+MAX_TYPE_LABELS: Final = 49
 
 REASONS: Final = (*(category.value for category in Category), OTHER)
 """Values of `reason`: the five failure categories."""
 DELIVERY_OUTCOMES: Final = ("delivered", "rejected", "unreachable", "blocked", "lost", OTHER)
 """One try to deliver an event: 2xx, another answer, no answer, an address that egress forbids, a dispatcher that was
 lost on the way; and whatever kept it from being sent."""
+ATTEMPT_OUTCOMES: Final = ("completed", "released", *REASONS)
+"""How an attempt ended: it completed its job, gave it back uncharged, or failed for one of the reasons."""
 REFRESH_OUTCOMES: Final = ("refreshed", "denied", "failed", OTHER)
 """One credential refresh: new credentials came, the requester refused, no usable answer."""
 
@@ -96,6 +100,16 @@ class _Tally:
         self.breaker: int | None = None
 
 
+class _TypeTally:
+    """All that is counted for one type of jobs."""
+
+    __slots__ = ("duration", "ended")
+
+    def __init__(self) -> None:
+        self.ended = dict.fromkeys(ATTEMPT_OUTCOMES, 0)
+        self.duration = _Histogram()
+
+
 class Metrics:
     """Takes every event in the life of a job, from any thread, and best in batches."""
 
@@ -104,6 +118,7 @@ class Metrics:
         self._lock = threading.Lock()
         self._tallies = {name: _Tally() for name in (*allowed, OTHER)}
         self._other = self._tallies[OTHER]
+        self._types: dict[str, _TypeTally] = {}
         self._deliveries = dict.fromkeys(DELIVERY_OUTCOMES, 0)
         self._refreshes = dict.fromkeys(REFRESH_OUTCOMES, 0)
         self._reclaimed = self._stale_writes = self._reaped = self._outbox_dead = 0
@@ -146,6 +161,13 @@ class Metrics:
                     tally.retried += count
                 elif state == State.DEAD_LETTER:
                     tally.dead_letter += count
+
+    def attempts_ended(self, job_type: str, outcome: str, durations_s: Sequence[float]) -> None:
+        """Attempts of one type ended; `outcome` is one of `ATTEMPT_OUTCOMES`."""
+        with self._lock:
+            tally = self._type_tally(job_type)
+            tally.ended[outcome if outcome in tally.ended else OTHER] += len(durations_s)
+            tally.duration.observe(durations_s)
 
     def retried(self, queue: str, count: int = 1) -> None:
         """Jobs were given another attempt without one having just failed: an operator asked."""
@@ -221,6 +243,13 @@ class Metrics:
     def _tally(self, queue: str) -> _Tally:
         return self._tallies.get(queue, self._other)
 
+    def _type_tally(self, job_type: str) -> _TypeTally:
+        tally = self._types.get(job_type)
+        if tally is None:
+            name = job_type if len(self._types.keys() - {OTHER}) < MAX_TYPE_LABELS else OTHER
+            tally = self._types.setdefault(name, _TypeTally())
+        return tally
+
     def _families(self) -> Iterator[Metric]:
         with self._lock:  # for as long as numbers are copied, not while they are written out
             families = list(self._build())
@@ -249,6 +278,7 @@ class Metrics:
                 failed.add_metric([queue, reason], count)
         yield failed
         yield from self._histograms()
+        yield from self._by_type()
         yield from self._gauges()
         yield from self._plain_counters()
 
@@ -266,6 +296,20 @@ class Metrics:
             latency.add_metric([queue], tally.claim_latency.cumulative(), tally.claim_latency.total_s)
         yield duration
         yield latency
+
+    def _by_type(self) -> Iterator[Metric]:
+        attempts = CounterMetricFamily(
+            "euterpe_attempts_total", "Attempts that ended, by the type of their job.", labels=["type", "outcome"]
+        )
+        duration = HistogramMetricFamily(
+            "euterpe_attempt_duration_seconds", "Time from the start of an attempt to its end.", labels=["type"]
+        )
+        for job_type, tally in self._types.items():
+            for outcome, count in tally.ended.items():
+                attempts.add_metric([job_type, outcome], count)
+            duration.add_metric([job_type], tally.duration.cumulative(), tally.duration.total_s)
+        yield attempts
+        yield duration
 
     def _gauges(self) -> Iterator[Metric]:
         shown: tuple[tuple[str, str, Callable[[_Tally], float | None]], ...] = (

@@ -26,6 +26,10 @@ class Telemetry(Protocol):
         """Attempts that ended, or jobs that ended without one, in `state`; `reason` is the failure category."""
         ...
 
+    def attempts_ended(self, job_type: str, outcome: str, durations_s: Sequence[float]) -> None:
+        """Attempts of one type that ended; `outcome` is the reason of a failure, `completed` or `released`."""
+        ...
+
     def retried(self, queue: str, count: int = 1) -> None:
         """Attempts that failed and are tried again."""
         ...

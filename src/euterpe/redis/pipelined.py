@@ -148,7 +148,13 @@ class PipelinedRedis:
         first_s, longest_s = RETRY_PAUSE_S
         for tries_left in range(self._tuning.max_retries, -1, -1):
             try:
-                return await self._try(command, wait_s)
+                socket = self._socket
+                if socket is None or not socket.is_open:
+                    socket = await self._connect()
+                answer = await self._ask(socket, command, wait_s)
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
             except (Disconnected, AnswerTimeout, OSError) as error:
                 if not tries_left or isinstance(error, (BusyLoadingError, AuthenticationError)):
                     raise
@@ -171,15 +177,6 @@ class PipelinedRedis:
         finally:
             if not answers[1].done() or answers[1].cancelled():
                 socket.close(Disconnected("Connection closed"))
-
-    async def _try(self, command: tuple[Word, ...], wait_s: float) -> Any:
-        socket = self._socket
-        if socket is None or not socket.is_open:
-            socket = await self._connect()
-        answer = await self._ask(socket, command, wait_s)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
     async def _ask(self, socket: _Socket, command: tuple[Word, ...], wait_s: float = 0.0) -> Any:
         future = socket.send(command)

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import redis
 
 from euterpe.model.state import TERMINAL
-from tests.campaign.lists.evidence import Evidence, gather, still_held
+from tests.campaign.lists.evidence import Evidence, gather, heartbeat_left_s, still_held
 from tests.campaign.lists.submitter import submitter
 from tests.campaign.lists.verdicts import list_verdicts
 from tests.campaign.plan import Fault, faults
@@ -44,6 +44,20 @@ class ListCampaignSettings:
     """How much later than promised a recovery may be: this machine may have other work."""
 
 
+@dataclass(frozen=True)
+class Recovery:
+    took_s: float
+    allowed_s: float
+    heartbeat_s: float
+    """How long the heartbeat of the killed worker outlived it."""
+
+    def __str__(self) -> str:
+        return (
+            f"it took {self.took_s:.1f} s of {self.allowed_s:.1f} s, the last {self.took_s - self.heartbeat_s:.1f} s"
+            " without a heartbeat"
+        )
+
+
 @dataclass
 class ListCampaign:
     settings: ListCampaignSettings
@@ -51,7 +65,7 @@ class ListCampaign:
     crew: Crew
     folder: Path
     done: Counter[str] = field(default_factory=Counter)
-    recoveries: list[tuple[float, float]] = field(default_factory=list)
+    recoveries: list[Recovery] = field(default_factory=list)
     killed_at: list[float] = field(default_factory=list)
     """When Redis was killed."""
     roles: list[Role] = field(default_factory=list)
@@ -157,13 +171,16 @@ class ListCampaign:
         killed_at, dead = time.monotonic(), f"{worker.worker_name}:"
         worker.start()
         held = list((await asyncio.to_thread(gather, self.server.url)).running_of(dead))
+        left_s = await asyncio.to_thread(heartbeat_left_s, self.server.url, dead)
+        heartbeat_s = time.monotonic() - killed_at + left_s
 
         async def given_back() -> bool:
             return not await asyncio.to_thread(still_held, self.server.url, held, dead)
 
         with suppress(TimeoutError):
             await until(given_back, 4 * RECOVERY_S + self.settings.slack_s)
-        self.recoveries.append((time.monotonic() - killed_at, RECOVERY_S + self.settings.slack_s))
+        took_s = time.monotonic() - killed_at
+        self.recoveries.append(Recovery(took_s, RECOVERY_S + self.settings.slack_s, heartbeat_s))
 
     async def _freeze_and_thaw(self, worker: Role, *, whole: bool) -> None:
         """It wakes up when another runs one of its jobs, which it has still to write."""
@@ -179,11 +196,7 @@ class ListCampaign:
         await asyncio.to_thread(worker.thaw)
 
     def _late(self) -> list[str]:
-        return [
-            f"it took {took_s:.1f} s of {allowed_s:.1f} s"
-            for took_s, allowed_s in self.recoveries
-            if took_s > allowed_s
-        ]
+        return [str(recovery) for recovery in self.recoveries if recovery.took_s > recovery.allowed_s]
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -62,6 +62,14 @@ def still_held(url: str, job_ids: list[str], worker: str) -> bool:
         return any(state == "running" and held_by.startswith(worker) for state, held_by in pipe.execute())
 
 
+def heartbeat_left_s(url: str, worker: str) -> float:
+    """For how long the heartbeat of a worker of this name will still be there."""
+    with redis.Redis.from_url(url, decode_responses=True) as client:
+        return max(
+            [client.pttl(name) / 1000 for name in client.scan_iter(f"worker:hb:{worker}*", count=10_000)], default=0.0
+        )
+
+
 def _read(client: redis.Redis) -> Evidence:
     names = sorted(client.scan_iter("jobqueue:*", count=10_000))
     jobs = [name for name in names if name.startswith("jobqueue:job:")]

@@ -37,14 +37,17 @@ class TranscodingPart(Protocol):
 
 
 def is_wanted(config: Config, url: str) -> bool:
-    """Cheap, and imports nothing of it. A worker over HTTP or on Redis lists has no database to keep credentials in."""
+    """Cheap, and imports nothing of it. A worker over HTTP or on Redis lists has no database to keep credentials in; on
+    lists it transcodes files of this machine, where somebody asks for that."""
     enabled = config.transcode.enabled
-    if is_control_plane(url) or is_redis(url) or enabled is False:
+    if is_control_plane(url) or enabled is False:
         return False
     if not HAS_FILE_LOCKS:
         if enabled:
             raise TranscodingUnavailable("transcode.enabled: transcoding needs Unix (Linux, macOS or a BSD)")
         return False
+    if is_redis(url):
+        return enabled is True or bool(config.producer.presets)
     return enabled is True or has_ffmpeg()
 
 
@@ -63,19 +66,29 @@ async def transcoding(
     """On an open queue. With `works`, its workers transcode as well. None: nobody asked for it, and it cannot run."""
     from euterpe.transcode.media.errors import MediaError
     from euterpe.transcode.media.ffmpeg.tools import find_tools
-    from euterpe.transcode.setup import Transcoding
 
     try:
         tools = await asyncio.to_thread(find_tools) if works else None
     except MediaError as error:
-        if config.transcode.enabled:
-            raise TranscodingUnavailable(f"transcode.enabled: {error.message}") from None
+        if config.transcode.enabled or is_redis(queue.url):
+            key = "transcode.enabled" if config.transcode.enabled else "producer.presets"
+            raise TranscodingUnavailable(f"{key}: {error.message}") from None
         log.warning(
             "transcoding is off, ffmpeg was not found: install it, or `pip install euterpe-queue[transcode]`",
             extra={"error_code": error.code},
         )
         yield None
         return
+    if is_redis(queue.url):
+        from euterpe.transcode.local_setup import LocalTranscoding
+
+        local = LocalTranscoding(config, queue)
+        if tools is not None:
+            local.register(tools)
+        yield local
+        return
+    from euterpe.transcode.setup import Transcoding
+
     async with Transcoding(config, queue, metrics=metrics) as part:
         if tools is not None:
             part.register(tools)

@@ -53,6 +53,12 @@ class ListOperator:
     async def get(self, job_id: str, requester_id: str | None) -> JobRow:
         return (await self._look(job_id, requester_id))[0]
 
+    async def get_many(self, job_ids: Sequence[str]) -> list[JobRow]:
+        """Those that are there, in one round trip."""
+        keys = [(self._scripts.settings.job(job_id),) for job_id in job_ids]
+        records = map(record_of, await self._scripts.read_all(HGETALL, keys))
+        return [self._rows.stored(record) for record in records if record]
+
     async def _look(self, job_id: str, requester_id: str | None) -> tuple[JobRow, bytes]:
         """The job, and its entry as it stands in a list."""
         stored_id = possible_id(job_id)

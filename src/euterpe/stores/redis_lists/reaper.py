@@ -120,7 +120,7 @@ class ListSweeps:
         moved = 0
         async for worker_id in self._workers(until):
             try:
-                moved += await self._reap_worker(worker_id)
+                moved += await self._reap_worker(worker_id, until)
             except StoreUnavailable as error:
                 if error.code != "WRONGTYPE":
                     raise
@@ -132,13 +132,13 @@ class ListSweeps:
         return moved
 
     async def _workers(self, until: float):  # type: ignore[no-untyped-def]
-        """Those that claimed here, then whoever else has a processing list; page by page while there is time."""
+        """Those that claimed here, then whoever else has a processing list; a page, and more while there is time."""
         keys = self._scripts.settings
         seen: set[str] = set()
         for worker in await self._scripts.read(SMEMBERS, f"{keys.prefix}:workers"):
             seen.add(worker.decode())
             yield worker.decode()
-        while time.monotonic() < until:
+        while True:
             cursor, page = await self._scripts.read(SCAN, self._cursor, "MATCH", keys.processing_glob, "COUNT", PAGE)
             self._cursor = int(cursor)
             for name in page:
@@ -146,23 +146,28 @@ class ListSweeps:
                 if worker_id is not None and worker_id not in seen:
                     seen.add(worker_id)
                     yield worker_id
-            if not self._cursor:
+            if not self._cursor or time.monotonic() > until:
                 return
             await asyncio.sleep(PAGE_PAUSE_S * random.uniform(0.5, 1.5))
 
-    async def _reap_worker(self, worker_id: str) -> int:
+    async def _reap_worker(self, worker_id: str, until: float) -> int:
+        """A batch at least, and more while there is time; the next pass finds the rest in the same list."""
         again_ms = 0 if self._exchange.now else LOOK_AGAIN_MS
         _, ids, entries = await self._scripts.run(LOST, self._exchange.now, worker_id, again_ms)
         moved = 0
         for at in range(0, len(ids), BATCH):
             moved += await self._take_back([job_id.decode() for job_id in ids[at : at + BATCH]])
+            if time.monotonic() > until:
+                return moved
         for entry in entries:
             moved += await self._requeue(worker_id, entry)
+            if time.monotonic() > until:
+                return moved
         return moved
 
     async def _take_back(self, ids: Sequence[str]) -> int:
         """Retried while the budget lasts, else dead-lettered; in one step that looks once more for the heartbeat."""
-        jobs = [job for job in [await self._find(job_id) for job_id in ids] if job and job.state is State.RUNNING]
+        jobs = [job for job in await self._operator.get_many(ids) if job.state is State.RUNNING]
         settlements = [
             settle(job, Failed(TIMED_OUT if job.outlived_its_deadline else LOST_LEASE), self._rng, By.SWEEP)
             for job in jobs
@@ -243,13 +248,12 @@ class ListSweeps:
     async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
         """Refund what a worker that is gone had claimed and not begun. What it had begun waits for the reaper."""
         held = await self._scripts.read(LRANGE, self._scripts.settings.processing_list(worker_id), 0, -1)
-        found = [await self._find(said.id) for said in map(read_entry, held) if said is not None]
+        found = await self._operator.get_many([said.id for said in map(read_entry, held) if said is not None])
         now = await self.now_us()
         unbegun = [
             job
             for job in found
-            if job is not None
-            and job.state is State.RUNNING
+            if job.state is State.RUNNING
             and job.worker_id == worker_id
             and (job.lease_expires_at or 0) >= now
             and (job.id, job.claim_version) not in begun

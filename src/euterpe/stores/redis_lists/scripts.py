@@ -11,20 +11,11 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    MaxConnectionsError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-)
+from redis.exceptions import NoScriptError, RedisError
 
-from euterpe.model.errors import CommitUnknown, EuterpeError, ServerNotReady, StoreUnavailable
+from euterpe.model.errors import EuterpeError, StoreUnavailable
 from euterpe.redis.connection import open_idle, redis_client
+from euterpe.redis.errors import unavailable
 from euterpe.redis.pipelined import PipelinedRedis
 from euterpe.redis.settings import RedisTuning
 from euterpe.stores.redis_lists.commands import Command, Script
@@ -162,53 +153,8 @@ class RedisScripts:
             )
 
 
-def unavailable(error: BaseException, *, wrote: bool) -> EuterpeError:
-    """An error of Redis as what it means for a caller."""
-    text = str(error)
-    if (said := _meaning_of(error, text)) is not None:
-        return said
-    if isinstance(error, MaxConnectionsError):
-        return StoreUnavailable("every connection to Redis is in use; raise redis.pool_size_multiplier")
-    if "connecting to" in text or isinstance(error, ConnectionRefusedError):
-        return ServerNotReady(f"Redis cannot be reached: {text}")
-    if wrote:
-        return CommitUnknown("the answer of Redis was lost; what was asked may have been done")
-    return StoreUnavailable(f"Redis does not answer: {text or type(error).__name__}")
-
-
-def _meaning_of(error: BaseException, text: str) -> EuterpeError | None:
-    """What Redis answered. An error inside a script comes as text alone, its code somewhere in it."""
-    if isinstance(error, BusyLoadingError):
-        return ServerNotReady("Redis is loading its data; try again when it is done", "LOADING")
-    if isinstance(error, ReadOnlyError) or "-READONLY" in text:
-        return StoreUnavailable(
-            "Redis is read-only: it is a replica, or its primary was moved; name the primary", "READONLY"
-        )
-    if isinstance(error, OutOfMemoryError) or "-OOM" in text:
-        return StoreUnavailable(
-            "Redis is out of memory (maxmemory) and refuses writes; nothing was written. Give it more, or prune", "OOM"
-        )
-    if isinstance(error, (AuthenticationError, AuthorizationError)):
-        return StoreUnavailable(f"Redis refuses this user or password: {text}", "NOAUTH")
-    return _refused(text) if isinstance(error, ResponseError) else None
-
-
 def key_taken(said: str) -> StoreUnavailable:
     """A key that should be a list holds something else."""
     return StoreUnavailable(
         f"the Redis key {said}: another program uses it. Rename or delete it, or configure another name", "WRONGTYPE"
     )
-
-
-def _refused(text: str) -> EuterpeError:
-    code, _, rest = text.partition(" ")
-    if code == "NOLIST":
-        return StoreUnavailable(
-            f"the Redis key {rest}; another program uses it. Rename or delete it, or configure another name",
-            "WRONGTYPE",
-        )
-    if code == "WRONGTYPE":
-        return StoreUnavailable(f"a key of this queue holds something else in Redis: {rest}", code)
-    if "MISCONF" in text:
-        return StoreUnavailable(f"Redis cannot save to its disk and refuses writes: {rest}", "MISCONF")
-    return StoreUnavailable(f"Redis refuses: {text}", code)

@@ -187,11 +187,15 @@ class RedisListStore(LimitedStore):
             if may_claim and not finished and not claims and request.worker_id not in self._waiting:
                 claims = await self._claim_waiting(request)
             if len(claims) < request.limit:
-                asyncio.get_running_loop().call_soon(self.claim_again, request)  # what was claimed begins first
+                asyncio.get_running_loop().call_soon(self._claim_after_start, request)
         return [
             SettleResult(False) if state is None else SettleResult(True, state, s.delay_us)
             for s, state in zip(settlements, states, strict=True)
         ], claims
+
+    def _claim_after_start(self, request: ClaimRequest) -> None:
+        """Another turn of the loop later: handlers of what was just claimed begin first."""
+        asyncio.get_running_loop().call_soon(self.claim_again, request)
 
     async def _claim_waiting(self, request: ClaimRequest) -> list[Claim]:
         """One claim of a worker waits at Redis for work to come; its other lane stays free to report."""

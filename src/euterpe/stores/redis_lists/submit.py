@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -90,13 +91,15 @@ def check_supported(unit: Unit) -> None:
             raise Unsupported("Redis lists keep no unique keys; use a SQL engine for them")
         if s.concurrency_key is not None:
             raise Unsupported("Redis lists keep no concurrency keys; use a SQL engine for them")
-        if s.unique_key is not None:
-            raise Unsupported("Redis lists keep no unique keys; use a SQL engine for them")
 
 
 def key_claims(unit: Unit, window_us: int) -> list[ListKeyClaim]:
-    if unit.key is None and all(draft.submission.idempotency_key is None for draft in unit.drafts):
-        return []
+    if unit.key is None:
+        for draft in unit.drafts:
+            if draft.submission.idempotency_key is not None:
+                break
+        else:
+            return []
     claims = [] if unit.key is None else [_unit_key(unit, window_us)]
     for place, draft in enumerate(unit.drafts, 1):
         s = draft.submission
@@ -195,6 +198,11 @@ def fresh_by_queue(answers: Sequence[Answer]) -> tuple[Counter[str], set[str]]:
 
 def _rfc3339_nano(clock: Clock | None) -> str:
     """As Go writes it: no zeros behind the last digit that counts."""
-    now = datetime.now(UTC) if clock is None else datetime.fromtimestamp(clock() / 1e6, UTC)
-    text = now.replace(tzinfo=None).isoformat(timespec="microseconds").rstrip("0").rstrip(".")
-    return f"{text}Z"
+    seconds, nanoseconds = divmod(time.time_ns() if clock is None else 1000 * clock(), 1_000_000_000)
+    fraction = f"{nanoseconds:09d}".rstrip("0")
+    return f"{_second(seconds)}.{fraction}Z" if fraction else f"{_second(seconds)}Z"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

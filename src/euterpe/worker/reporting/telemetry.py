@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, assert_never
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, assert_never
 
 from euterpe.model.claims.exchange import Report, SettleResult
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
@@ -21,6 +21,7 @@ class NoTelemetry:
     def settled(
         self, queue: str, state: str, count: int, durations_s: Sequence[float] = (), reason: str = "other"
     ) -> None: ...
+    def attempts_ended(self, job_type: str, outcome: str, durations_s: Sequence[float]) -> None: ...
     def retried(self, queue: str, count: int = 1) -> None: ...
     def dead_lettered(self, queue: str, count: int = 1) -> None: ...
     def reclaimed(self, count: int = 1) -> None: ...
@@ -44,26 +45,51 @@ def record_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
     """All of them: the common exchange."""
     if isinstance(telemetry, NoTelemetry):
         return
-    for queue in {f.claim.job.queue for f in finished}:
-        took_s = [f.took_s for f in finished if f.claim.job.queue == queue]
+    for queue, job_type in {(f.claim.job.queue, f.claim.job.type) for f in finished}:
+        took_s = [f.took_s for f in finished if f.claim.job.queue == queue and f.claim.job.type == job_type]
         telemetry.settled(queue, State.COMPLETED, len(took_s), took_s)
+        telemetry.attempts_ended(job_type, State.COMPLETED, took_s)
 
 
 def record_settled(telemetry: Telemetry, finished: Sequence[Report], verdicts: Sequence[SettleResult]) -> int:
     """Returns how many were stale."""
-    ended: dict[tuple[str, str, str], list[float]] = {}
+    ended: dict[AttemptEnd, list[float]] = {}
     stale = 0
     for f, verdict in zip(finished, verdicts, strict=True):
         if verdict.accepted and verdict.state is not None:
-            reason = reason_of(f.outcome)
-            ended.setdefault((f.claim.job.queue, verdict.state, reason), []).append(f.took_s)
+            job = f.claim.job
+            end = AttemptEnd(job.queue, job.type, verdict.state, reason_of(f.outcome))
+            ended.setdefault(end, []).append(f.took_s)
         else:
             stale += 1
-    for (queue, state, reason), durations in ended.items():
-        telemetry.settled(queue, state, len(durations), durations, reason)
+    record_ends(telemetry, ended)
     if stale:
         telemetry.stale_write(stale)
     return stale
+
+
+class AttemptEnd(NamedTuple):
+    """What attempts that are counted together have in common."""
+
+    queue: str
+    type: str
+    state: str
+    reason: str
+
+    @property
+    def outcome(self) -> str:
+        if self.state == State.COMPLETED:
+            return "completed"
+        if self.state == State.SCHEDULED:
+            return "released"
+        return Category.CANCELLED.value if self.state == State.CANCELLED else self.reason
+
+
+def record_ends(telemetry: Telemetry, ended: Mapping[AttemptEnd, Sequence[float]]) -> None:
+    """How long each attempt took, by what they have in common."""
+    for end, durations_s in ended.items():
+        telemetry.settled(end.queue, end.state, len(durations_s), durations_s, end.reason)
+        telemetry.attempts_ended(end.type, end.outcome, durations_s)
 
 
 def reason_of(outcome: Outcome) -> str:
