@@ -38,6 +38,7 @@ BY = {
     "taken_large": {ROWID},
     "completing": {BY_ID},
     "complete": {BY_ID},
+    "complete_alike": {BY_ID},
     "settle": {BY_ID},
     "callback_jobs": {BY_ID},
     "close_attempt": {BY_ID},
