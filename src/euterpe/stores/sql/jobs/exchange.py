@@ -27,11 +27,12 @@ from euterpe.stores.sql.jobs.settle import (
     LOCKED,
     ClaimKey,
     SettledAs,
+    complete,
     settle_held,
     settle_or_confirm,
 )
 from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
-from euterpe.stores.sql.program import Program, each, one
+from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import URGENCY, taken_from
 
 ExchangeResult = tuple[list[SettledAs], list[Claim]]
@@ -205,16 +206,6 @@ def complete_simple(completions: SimpleCompletions) -> Program[bool]:
     """End plain jobs on SQLite; whether that was all of them. What it left, `settle_or_confirm` finds and confirms."""
     if not completions:
         return True
-    version, result = completions.claim_versions[0], completions.results[0]
-    if completions.claim_versions.count(version) == completions.results.count(result) == len(completions):
-        yield one("complete_alike", ids=list(completions.ids), claim_version=version, result=result)
-    else:
-        yield each(
-            "complete",
-            id=completions.ids,
-            claim_version=completions.claim_versions,
-            result=completions.results,
-            simple=[True] * len(completions),
-        )
+    yield complete(completions.ids, completions.claim_versions, completions.results, simple=True)
     ((written,),) = yield one("changes")
     return bool(written == len(completions))
