@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -174,7 +174,7 @@ def as_sqlite(value: Any) -> Any:
     return msgspec.json.encode(value).decode() if isinstance(value, list) else value
 
 
-def bound(statement: Statement, text: Text, now: Clock) -> Sequence[Any]:
+def bound(statement: Statement, text: Text, now: Clock) -> tuple[Any, ...]:
     """The values of a text that runs once, in the order of its numbers."""
     given = statement.columns if isinstance(statement, Each) else statement.params
     if text.row_names:
@@ -182,4 +182,4 @@ def bound(statement: Statement, text: Text, now: Clock) -> Sequence[Any]:
     if "now" in text.names:
         given = {**given, "now": now()}
     values = [given[name] for name in text.names]
-    return list(map(as_sqlite, values)) if list in map(type, values) else values
+    return tuple(map(as_sqlite, values) if list in map(type, values) else values)
