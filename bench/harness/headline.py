@@ -37,9 +37,10 @@ COLUMNS: Final = (
 
 def render_headline(subjects: Sequence[Subject], summary: Summary) -> str | None:
     """None where our own drain at the default settings was not measured."""
-    shown = [s for s in subjects if s.store in OURS_ON and summary.spread(s.name, "drain_x1") is not None]
-    if not any(subject.name in OURS_ON.values() for subject in shown):
+    measured = {s.name: s for s in subjects if summary.spread(s.name, "drain_x1") is not None}
+    if measured.keys().isdisjoint(OURS_ON.values()):
         return None
+    shown = [measured[name] for name in HEADLINE_PEERS if name in measured]
     lines = [
         "### At the default settings",
         "",
