@@ -13,6 +13,7 @@ import uvloop
 
 from bench.harness.catalogue import PEERS
 from bench.harness.environments import EnvironmentFailed
+from bench.harness.headline import HEADLINE_PEERS, HEADLINE_RATIOS, HEADLINE_SCENARIOS
 from bench.harness.peer_process import PeerFailed
 from bench.harness.plan import SCENARIO_NAMES, Choice, UnknownName, choose, make_plan, with_settings
 from bench.harness.report import Run, describe_machine, now, write_report
@@ -30,6 +31,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     names = ", ".join(subject.name for subject in PEERS)
     parser.add_argument("--peer", action="append", default=[], metavar="NAME", help=f"only this; repeatable: {names}")
     parser.add_argument("--scenario", action="append", default=[], metavar="NAME", help=", ".join(SCENARIO_NAMES))
+    parser.add_argument("--headline", action="store_true", help="the table of docs/performance.md, and nothing else")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (3)")
     parser.add_argument("--jobs", type=int, help="jobs a measurement, instead of the catalogue's")
     parser.add_argument("--attempts", type=int, default=1, help="measure again while others keep the machine busy")
@@ -38,7 +40,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--ratio", action="append", default=[], metavar="A:B", help="report A : B round by round")
     parser.add_argument("--set", action="append", default=[], metavar="PEER.KEY=VALUE", help="another setting")
     parser.add_argument("--setup", action="store_true", help="only make the environments")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.headline:
+        options.peer = options.peer or list(HEADLINE_PEERS)
+        options.scenario = options.scenario or list(HEADLINE_SCENARIOS)
+        options.ratio = options.ratio or list(HEADLINE_RATIOS)
+    return options
 
 
 def parse_ratio(text: str) -> tuple[str, str]:

@@ -100,11 +100,12 @@ OURS = (
 
 OTHER_SLOTS = tuple(
     replace(
-        OURS[0],
-        name=f"euterpe-{slots}",
-        settings={**OURS[0].settings, "concurrency": slots, "batch": batch},
+        ours,
+        name=f"{ours.name}-{slots}",
+        settings={**ours.settings, "concurrency": slots, "batch": batch},
         scenarios=frozenset({"drain-x1"}),
     )
+    for ours in OURS[:2]
     for slots, batch in ((24, 500), (2000, 1000))
 )
 """How much the drain depends on the concurrency: graphile-worker's 24 slots, and as many as help."""

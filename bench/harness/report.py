@@ -16,6 +16,7 @@ import psutil
 from bench.harness.catalogue import OURS
 from bench.harness.chart import render_chart
 from bench.harness.environments import BENCH
+from bench.harness.headline import render_headline
 from bench.harness.plan import Choice
 from bench.harness.rounds import Outcome
 from bench.harness.scenarios import Sizes
@@ -68,6 +69,8 @@ def render_markdown(run: Run, summary: Summary) -> str:
         f"`{run.command}`; {run.rounds} interleaved rounds; cells are median (low-high). "
         + "; ".join(f"{name}: {value}" for name, value in facts.items()),
     ]
+    if (headline := render_headline(run.choice.subjects, summary)) is not None:
+        parts.append(headline)
     for store, title in STORE_TITLES.items():
         rows = [
             (subject.name, f"{subject.name} {subject.environment.version_of(subject.distribution)}")

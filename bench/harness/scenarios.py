@@ -108,6 +108,8 @@ class Drain:
     rate: float
     jobs: int
     work: PostgresWork | None
+    worker_cpu_s: float
+    """Of the workers and their children, from the end of their imports on."""
 
 
 async def drain(
@@ -122,19 +124,22 @@ async def drain(
             crew = [PeerProcess(subject, url, reported) for _ in range(processes)]
             workers = [await at_work.enter_async_context(worker) for worker in crew]
             await asyncio.gather(*(worker.ready() for worker in workers))
+            cpu_before_s = sum(worker.cpu_s() for worker in workers)
             await asyncio.gather(*(worker.call("work") for worker in workers))
             await all_started(workers, reported, jobs)
             drained = await client.call("await_drained", timeout_s=STALL_TIMEOUT_S)
+            worker_cpu_s = sum(worker.cpu_s() for worker in workers) - cpu_before_s
         first_ns = min(worker.first_ns for worker in workers if worker.started)
         # Only now: a backend adds its commits to the statistics when it ends.
         work = None if before is None else (await stores.postgres_work()).since(before)
-    return Drain(jobs / ((drained["drained_ns"] - first_ns) / 1e9), jobs, work)
+    return Drain(jobs / ((drained["drained_ns"] - first_ns) / 1e9), jobs, work, worker_cpu_s)
 
 
 async def drain_x1(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
     drained = await drain(subject, stores, sizes.count(subject.drain_jobs))
-    figures = {"drain_x1": drained.rate}
+    figures = {"drain_x1": drained.rate, "drain_worker_cpu": 1e6 * drained.worker_cpu_s / drained.jobs}
     if drained.work is not None:
+        figures["drain_server_cpu"] = 1e6 * drained.work.cpu_s / drained.jobs
         figures["drain_wal"] = drained.work.wal_bytes / drained.jobs
         figures["drain_commits"] = 1000 * drained.work.commits / drained.jobs
     return figures

@@ -44,9 +44,11 @@ class PostgresWork:
 
     wal_bytes: int
     commits: int
+    cpu_s: float
+    """Of all its processes, also of those that have ended."""
 
     def since(self, before: PostgresWork) -> PostgresWork:
-        return PostgresWork(self.wal_bytes - before.wal_bytes, self.commits - before.commits)
+        return PostgresWork(self.wal_bytes - before.wal_bytes, self.commits - before.commits, self.cpu_s - before.cpu_s)
 
 
 class Stores:
@@ -104,7 +106,17 @@ class Stores:
         finally:
             await connection.close()
         assert row is not None, "a SELECT without FROM always has a row"
-        return PostgresWork(wal_bytes=row["wal_bytes"], commits=row["commits"])
+        return PostgresWork(wal_bytes=row["wal_bytes"], commits=row["commits"], cpu_s=self._postgres_cpu_s())
+
+    def _postgres_cpu_s(self) -> float:
+        assert self._postgres is not None
+        server = psutil.Process(self._postgres.pid)
+        times = server.cpu_times()
+        spent_s = times.user + times.system + times.children_user + times.children_system
+        for process in server.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                spent_s += process.cpu_times().user + process.cpu_times().system
+        return spent_s
 
     async def _fresh_database(self) -> str:
         connection = await self._admin()

@@ -37,7 +37,7 @@ class OneStore(Stores):
         return self._url
 
     async def postgres_work(self) -> PostgresWork:
-        return PostgresWork(0, 0)
+        return PostgresWork(0, 0, 0.0)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -11,6 +11,7 @@ import pytest
 
 from bench.harness.catalogue import PEERS
 from bench.harness.chart import render_chart
+from bench.harness.headline import HEADLINE_PEERS, HEADLINE_RATIOS, HEADLINE_SCENARIOS, render_headline
 from bench.harness.plan import Choice, choose, make_plan
 from bench.harness.report import Run, write_report
 from bench.harness.rounds import Outcome, Pace, run_rounds
@@ -114,3 +115,34 @@ def test_a_choice_of_raw_limits_alone_starts_no_server_for_peers() -> None:
 
     assert choice.subjects == []
     assert choice.stores == {"postgres", "sqlite"}
+
+
+def test_the_headline_begins_with_us_at_the_default_settings_and_holds_each_peer_against_that() -> None:
+    figures = {
+        "euterpe": {"drain_x1": 24_000.0, "drain_worker_cpu": 20.4, "drain_server_cpu": 18.2, "drain_wal": 950.0},
+        "graphile-worker": {"drain_x1": 16_000.0, "latency_p50": 3.7, "latency_p99": 10.6},
+        "huey-sqlite": {"drain_x1": 3_000.0},
+    }
+    subjects = [subject for subject in PEERS if subject.name in figures]
+    summary = summarise([Outcome(1, name, "drain-x1", found) for name, found in figures.items()])
+
+    table = render_headline(subjects, summary)
+
+    assert table is not None
+    _, _, head, _, ours, graphile, huey = table.splitlines()
+    assert head.startswith("| no-op jobs | drain, jobs/s | Euterpe : it |")
+    assert ours.startswith(
+        "| **Euterpe on Postgres**, default settings (100 slots) | 24,000 |  | - | - | - | - | 20.4 + 18.2 |"
+    )
+    assert graphile.startswith(
+        f"| graphile-worker {GRAPHILE.environment.version_of('graphile-worker')} | 16,000 | 1.50"
+    )
+    assert "| 3.70, 10.6 |" in graphile
+    assert "| 3,000 |  |" in huey, "we were not measured on its store"
+    assert render_headline(subjects[1:], summary) is None
+
+
+def test_the_headline_asks_for_what_there_is() -> None:
+    chosen = choose(PEERS, PROBES, HEADLINE_PEERS, HEADLINE_SCENARIOS)
+    assert [subject.name for subject in chosen.subjects if subject.name == "euterpe"] == ["euterpe"]
+    assert {name for pair in HEADLINE_RATIOS for name in pair.split(":")} <= {s.name for s in chosen.subjects}

@@ -15,6 +15,14 @@ ALL = ClaimRequest(worker_id="w2", limit=10)
 
 
 async def test_a_stale_completion_in_a_turn_bounces_and_the_others_count(store: SqlStore, clock: FrozenClock) -> None:
+    await _one_of_two_is_stale(store, clock, (b"1", b"2"))
+
+
+async def test_a_stale_completion_bounces_that_looks_like_the_others(store: SqlStore, clock: FrozenClock) -> None:
+    await _one_of_two_is_stale(store, clock, (b"1", b"1"))
+
+
+async def _one_of_two_is_stale(store: SqlStore, clock: FrozenClock, results: tuple[bytes, bytes]) -> None:
     lost = await taken(store)
     clock.advance(us=2 * MINUTE)
     await store.sweeps.reclaim()
@@ -23,10 +31,12 @@ async def test_a_stale_completion_in_a_turn_bounces_and_the_others_count(store: 
     (now_owned,) = await take(store, 1)
     assert now_owned.job.id == lost.job.id
     kept = await taken(store)
-    verdicts, _ = await store.exchange([Report(lost, Success(b"1")), Report(kept, Success(b"2"))], ALL)
+    assert lost.lease.claim_version == kept.lease.claim_version
+    finished = [Report(claim, Success(result)) for claim, result in zip((lost, kept), results, strict=True)]
+    verdicts, _ = await store.exchange(finished, ALL)
     assert [verdict.accepted for verdict in verdicts] == [False, True]
     assert await state_of(store, lost.job.id) is State.RUNNING
-    assert (await store.get(kept.job.id)).result == b"2"
+    assert (await store.get(kept.job.id)).result == results[1]
 
 
 async def test_every_job_of_a_turn_keeps_its_own_result(store: SqlStore) -> None:

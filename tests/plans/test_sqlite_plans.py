@@ -38,6 +38,7 @@ BY = {
     "taken_large": {ROWID},
     "completing": {BY_ID},
     "complete": {BY_ID},
+    "complete_alike": {BY_ID},
     "settle": {BY_ID},
     "callback_jobs": {BY_ID},
     "close_attempt": {BY_ID},
@@ -125,9 +126,10 @@ async def test_every_hot_statement_goes_by_its_index(
 async def _live_on(store: SqlStore) -> None:
     """What is SQLite's own, and what a day on an empty database leaves out."""
     await store.engine.read(lambda: peek(["default"], 20))
-    await store.submit(Submission(type="t", queue="large", payload=b"1234"))
+    for _ in range(2):
+        await store.submit(Submission(type="t", queue="large", payload=b"1234"))
     claims = await store.claim(ClaimRequest(worker_id="w", limit=5, queues=("large",)))
-    await store.settle([Report(claim, Success()) for claim in claims])
+    await store.settle([Report(claim, Success(b"%d" % i)) for i, claim in enumerate(claims)])
     await store.sweeps.prune(Retention(completed_us=0))
 
 

@@ -12,6 +12,7 @@ _GIVEN_BACK = (
     "tests/conformance/test_prefetching.py::test_what_a_lost_worker_had_not_begun_is_given_back_with_its_attempt"
 )
 _BUFFER = "tests/worker/test_ready_buffer.py"
+_LOOP = "tests/worker_units/test_loop_commits.py"
 
 SPEED_BUGS = (
     Bug(
@@ -61,5 +62,29 @@ SPEED_BUGS = (
         (Edit("stores/sql/jobs/exchange.py", "results.count(results[0]) == len(results)", "True"),),
         "tests/conformance/test_turns.py::test_every_job_of_a_turn_keeps_its_own_result[postgres]",
         "assert [b'",
+    ),
+    Bug(
+        "completions_that_are_alike_forget_the_version",
+        (Edit("stores/sql/queries/sqlite/complete_alike.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        "tests/conformance/test_turns.py::test_a_stale_completion_bounces_that_looks_like_the_others[sqlite]",
+        "[True, True] == [False, True]",
+    ),
+    Bug(
+        "the_loop_waits_for_another_processs_lock",
+        (Edit("stores/sql/sqlite/engine.py", "self._begin(0.0)", "self._begin(1.0)"),),
+        f"{_LOOP}::test_the_loop_does_not_wait_for_another_processs_lock",
+        "who waits for the lock",
+    ),
+    Bug(
+        "the_loop_goes_on_to_commit_on_a_slow_disk",
+        (Edit("stores/sql/sqlite/loop_commits.py", "time.monotonic() < self._slow_until", "False"),),
+        f"{_LOOP}::test_a_slow_disk_is_left_to_the_writer_thread_for_a_while",
+        "one that was slow",
+    ),
+    Bug(
+        "the_loop_never_leaves_a_checkpoint_to_the_writer",
+        (Edit("stores/sql/sqlite/engine.py", "self._written() - self._written_before >= CHECKPOINT_PAGES", "False"),),
+        f"{_LOOP}::test_a_checkpoint_is_the_writer_threads",
+        "when so many pages wait for a checkpoint",
     ),
 )

@@ -22,7 +22,7 @@ _FAMILY: Final = re.compile(r"(?!job\.)([a-z][a-z0-9_]{0,30})\.\*", re.ASCII)
 
 def family_of(callback_events: object) -> str | None:
     """`transcode` for `transcode.*`; None for the states that every job has."""
-    if callback_events == "all" or not isinstance(callback_events, str):
+    if callback_events in ("all", "terminal") or not isinstance(callback_events, str):
         return None
     found = _FAMILY.fullmatch(callback_events)
     return found.group(1) if found else None

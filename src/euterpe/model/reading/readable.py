@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +34,7 @@ def unreadable_columns(job: JobRow) -> list[str]:
     return found
 
 
+@lru_cache(maxsize=1024)  # asked for every event, of few receivers
 def origin_of(url: str) -> str:
     try:
         return parse_http_url(url).origin

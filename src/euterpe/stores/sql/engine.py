@@ -37,9 +37,11 @@ class Engine(Protocol):
         must not outlast them."""
         ...
 
-    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T: ...
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:
+        """`is_small`: it touches a few rows, so that an engine in this process may run it where it stands."""
+        ...
 
-    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:
         """A program of exactly one statement: its own transaction, without a BEGIN around it."""
         ...
 

@@ -229,7 +229,9 @@ class SqlStore:
         try:
             if simple:
                 answers = await self.engine.write_one(
-                    lambda: jobs_submit.submit_simple(units, family, channel), patience_s=patience_s
+                    lambda: jobs_submit.submit_simple(units, family, channel),
+                    patience_s=patience_s,
+                    is_small=len(units) == 1 and len(units[0].drafts) == 1,
                 )
             else:
                 answers = await self.end_reporter.write(

@@ -67,17 +67,19 @@ class EndReporter:
         self._engine = engine
         self._telemetry = telemetry
 
-    async def write(self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0) -> T:
+    async def write(self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0, is_small: bool = False) -> T:
         """`Engine.write`, told."""
-        result, ended_jobs = await self.write_quietly(make, by, patience_s=patience_s)
+        result, ended_jobs = await self.write_quietly(make, by, patience_s=patience_s, is_small=is_small)
         log_ended(ended_jobs, by)
         return result
 
     async def write_quietly(
-        self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0
+        self, make: MakeProgram[T], by: EndedBy, *, patience_s: float = 0, is_small: bool = False
     ) -> tuple[T, list[EndedJob]]:
         """Counted, and returned for a line in the log."""
-        result, ended_jobs = await self._engine.write(lambda: collect_ended(make(), by), patience_s=patience_s)
+        result, ended_jobs = await self._engine.write(
+            lambda: collect_ended(make(), by), patience_s=patience_s, is_small=is_small
+        )
         self.count(ended_jobs)
         return result, ended_jobs
 

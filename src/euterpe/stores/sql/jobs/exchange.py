@@ -27,11 +27,12 @@ from euterpe.stores.sql.jobs.settle import (
     LOCKED,
     ClaimKey,
     SettledAs,
+    complete,
     settle_held,
     settle_or_confirm,
 )
 from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
-from euterpe.stores.sql.program import Program, each, one
+from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import URGENCY, taken_from
 
 ExchangeResult = tuple[list[SettledAs], list[Claim]]
@@ -46,6 +47,8 @@ who holds it longer is somebody else, and the full path skips what they hold. Mu
 FULL_PATH_S: Final = 1.0
 """So long no turn is tried in one statement after the full path found rows that are held: whoever holds one may hold
 many for long, and each try would cost LOCK_WAIT_MS for nothing."""
+SMALL_CLAIM: Final = 100
+"""A claim of more jobs may take milliseconds, for which nobody's event loop is to stand still."""
 
 
 class Exchange:
@@ -136,7 +139,9 @@ class Exchange:
             claims = (yield from claim(request, "sqlite")) if request is not None else []
             return states, claims
 
-        return self._observe(request, await self._end_reporter.write(program, EndedBy.WORKER))
+        # A worker without anything to settle has been idle: it claims what was just submitted.
+        is_small = not simple and request is not None and request.total <= SMALL_CLAIM
+        return self._observe(request, await self._end_reporter.write(program, EndedBy.WORKER, is_small=is_small))
 
     async def _write(
         self, settlements: Sequence[Settlement], request: ClaimRequest | None, *, keyed: bool = False
@@ -201,12 +206,6 @@ def complete_simple(completions: SimpleCompletions) -> Program[bool]:
     """End plain jobs on SQLite; whether that was all of them. What it left, `settle_or_confirm` finds and confirms."""
     if not completions:
         return True
-    yield each(
-        "complete",
-        id=completions.ids,
-        claim_version=completions.claim_versions,
-        result=completions.results,
-        simple=[True] * len(completions),
-    )
+    yield complete(completions.ids, completions.claim_versions, completions.results, simple=True)
     ((written,),) = yield one("changes")
     return bool(written == len(completions))

@@ -15,7 +15,7 @@ from euterpe.model.state import State
 from euterpe.stores.sql.jobs.attempt_logs import keep_logs
 from euterpe.stores.sql.jobs.effects import apply_effects
 from euterpe.stores.sql.jobs.rates import hold_rates
-from euterpe.stores.sql.program import Each, Program, Row, each, one
+from euterpe.stores.sql.program import Each, Program, Row, Statement, each, one
 from euterpe.stores.sql.rows import jobs_from
 from euterpe.stores.sql.statements import Family
 
@@ -55,7 +55,12 @@ def settle(
         rows = yield each(
             "completing", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
         )
-        yield _complete(settlements)
+        yield complete(
+            [s.job_id for s in settlements],
+            [s.claim_version for s in settlements],
+            [s.result for s in settlements],
+            simple=False,
+        )
     else:
         rows = yield each(
             "settle_completed",
@@ -75,14 +80,14 @@ def settle(
     return {row[0] for row in rows}
 
 
-def _complete(settlements: Sequence[Settlement]) -> Each:
-    return each(
-        "complete",
-        id=[s.job_id for s in settlements],
-        claim_version=[s.claim_version for s in settlements],
-        result=[s.result for s in settlements],
-        simple=[False] * len(settlements),
-    )
+def complete(
+    ids: Sequence[str], claim_versions: Sequence[int], results: Sequence[bytes | None], *, simple: bool
+) -> Statement:
+    """End jobs that completed, on SQLite. `simple`: those that have dependents or a callback by now are left out."""
+    version, result = claim_versions[0], results[0]
+    if claim_versions.count(version) == results.count(result) == len(ids):
+        return one("complete_alike", ids=list(ids), claim_version=version, result=result, simple=simple)
+    return each("complete", id=ids, claim_version=claim_versions, result=results, simple=[simple] * len(ids))
 
 
 def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[bytes | None]) -> Each:

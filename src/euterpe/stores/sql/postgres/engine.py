@@ -139,10 +139,10 @@ class PostgresEngine:
         session.through_pooler = True
         return await self._dial(answer_timeout_s, settings)
 
-    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:  # noqa: ARG002  # a server is never here
         return await self._persist(lambda: self._transaction(make), patience_s)
 
-    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:  # noqa: ARG002  # a server is never here
         once = self._transaction if self.session.through_pooler else self._single
         return await self._persist(lambda: once(make), patience_s)
 

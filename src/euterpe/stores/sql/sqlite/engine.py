@@ -18,6 +18,7 @@ from euterpe.stores.sql.json_rows import unpack_rows
 from euterpe.stores.sql.program import Each, Row, Statement
 from euterpe.stores.sql.sqlite import one_library
 from euterpe.stores.sql.sqlite.library import (
+    CHECKPOINT_PAGES,
     LOCK_PATIENCE_S,
     Library,
     as_sqlite,
@@ -79,23 +80,49 @@ APSW: Final = ApswLibrary()
 
 class ApswSession:
     library = APSW
-    __slots__ = ("_connection", "_path", "_wait")
+    __slots__ = ("_connection", "_path", "_wait", "_written_before")
 
     def __init__(self, connection: apsw.Connection, path: str, wait: BusyWait) -> None:
         self._connection = connection
         self._path = path
         self._wait = wait
+        self._written_before = 0
+        """Pages, at the last commit that was followed by a checkpoint where one was due."""
 
     @property
     def in_transaction(self) -> bool:
         return self._connection.in_transaction
 
     def begin(self, patience_s: float) -> None:
-        self._wait.patience_s = patience_s = min(patience_s, LOCK_PATIENCE_S)
+        patience_s = min(patience_s, LOCK_PATIENCE_S)
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._begin(patience_s)
         except apsw.BusyError as error:
             raise lock_held(self._path, patience_s) from error
+        self._written_before = self._written()
+
+    def begin_at_once(self) -> bool:
+        if self._written() - self._written_before >= CHECKPOINT_PAGES:
+            return False
+        try:
+            self._begin(0.0)
+        except apsw.BusyError:
+            return False
+        return True
+
+    def _begin(self, patience_s: float) -> None:
+        self._wait.patience_s = patience_s
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def commit_at_once(self) -> None:
+        self._connection.wal_autocheckpoint(0)
+        try:
+            self._connection.execute("COMMIT")
+        finally:
+            self._connection.wal_autocheckpoint(CHECKPOINT_PAGES)
+
+    def _written(self) -> int:
+        return self._connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
 
     def run(self, sql: str) -> list[Row]:
         return self._connection.execute(sql).fetchall()
@@ -121,8 +148,7 @@ def connect(path: str, wait: Callable[[int], bool] | None = None) -> apsw.Connec
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -32000")
-    # A checkpoint costs an fsync of the database file; fewer and larger ones cost less a job.
-    connection.execute("PRAGMA wal_autocheckpoint = 4000")
+    connection.wal_autocheckpoint(CHECKPOINT_PAGES)
     return connection
 
 
@@ -139,6 +165,8 @@ class BusyWait:
         now = time.monotonic()
         if tries == 0:
             self._started = now
+        if self.patience_s <= 0:
+            return False
         nap()
         return now - self._started < self.patience_s
 

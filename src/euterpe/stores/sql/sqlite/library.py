@@ -20,6 +20,8 @@ from euterpe.stores.sql.statements import Text
 T = TypeVar("T")
 
 LOCK_PATIENCE_S: Final = 30.0
+CHECKPOINT_PAGES: Final = 4000
+"""A checkpoint costs an fsync of the database file; fewer and larger ones cost less a job."""
 BUSY: Final = frozenset({5, 6})
 DATA: Final = {
     18: "a value is too big",
@@ -62,6 +64,15 @@ class Session(Protocol):
     def begin(self, patience_s: float) -> None:
         """BEGIN IMMEDIATE, waiting so long for other writers, and never longer than LOCK_PATIENCE_S. A transaction that
         starts as a reader can only fail later."""
+        ...
+
+    def begin_at_once(self) -> bool:
+        """`begin` where that waits for nobody, and `commit_at_once` will not either but for the disk; whether it did.
+        A library that cannot tell says no."""
+        ...
+
+    def commit_at_once(self) -> None:
+        """Without a checkpoint, which may take the disk many times as long as a commit."""
         ...
 
     def run(self, sql: str) -> list[Row]:
@@ -168,4 +179,7 @@ def bound(statement: Statement, text: Text, now: Clock) -> tuple[Any, ...]:
     given = statement.columns if isinstance(statement, Each) else statement.params
     if text.row_names:
         given = {**given, **rows_of(given, text.row_names)}
-    return tuple(now() if name == "now" else as_sqlite(given[name]) for name in text.names)
+    if "now" in text.names:
+        given = {**given, "now": now()}
+    values = [given[name] for name in text.names]
+    return tuple(map(as_sqlite, values) if list in map(type, values) else values)

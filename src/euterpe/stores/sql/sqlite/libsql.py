@@ -80,8 +80,10 @@ class LibsqlEngine(GroupCommitEngine):
         if not self._remote:
             super()._make_file()
 
-    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
-        return await self._persist(lambda: super(LibsqlEngine, self).write(make, patience_s=patience_s), patience_s)
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:
+        return await self._persist(
+            lambda: super(LibsqlEngine, self).write(make, patience_s=patience_s, is_small=is_small), patience_s
+        )
 
     async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
         return await self._persist(lambda: super(LibsqlEngine, self).read(make), patience_s)
@@ -190,6 +192,12 @@ class LibsqlSession:
 
     def begin(self, patience_s: float) -> None:
         wait_for_lock(lambda: self.run("BEGIN IMMEDIATE"), self.library.is_busy, self._path, patience_s)
+
+    def begin_at_once(self) -> bool:
+        return False  # It may be a server, and this library cannot commit without a checkpoint.
+
+    def commit_at_once(self) -> None:
+        self.run("COMMIT")
 
     def run(self, sql: str) -> list[Row]:
         return fetch(self._connection, sql, ())

@@ -67,6 +67,12 @@ class PythonSession:
     def begin(self, patience_s: float) -> None:
         wait_for_lock(lambda: self._connection.execute("BEGIN IMMEDIATE"), PYTHON.is_busy, self._path, patience_s)
 
+    def begin_at_once(self) -> bool:
+        return False
+
+    def commit_at_once(self) -> None:
+        self.run("COMMIT")
+
     def run(self, sql: str) -> list[Row]:
         return self._connection.execute(sql).fetchall()
 

@@ -5,10 +5,27 @@ from __future__ import annotations
 import asyncio
 import itertools
 import queue
-from dataclasses import dataclass
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from euterpe.stores.sql.program import MakeProgram
+from euterpe.stores.sql.sqlite.library import Session
+
+
+@dataclass(slots=True)
+class ConnectionSlot:
+    """A thread's session, or none yet. Whoever has the lock may use it, or close it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    session: Session | None = None
+
+    def close(self) -> None:
+        session, self.session = self.session, None
+        if session is not None:
+            with suppress(*session.library.failures):  # One that broke may not even close.
+                session.close()
 
 
 @dataclass(slots=True)
@@ -20,6 +37,8 @@ class Ticket:
     future: asyncio.Future[Any]
     deadline: float
     """Until when it waits for other writers."""
+    is_small: bool = False
+    """A few rows: it may be committed on the event loop's own thread."""
     answer: Any = None
     error: BaseException | None = None
 
@@ -37,12 +56,13 @@ def deliver_answers(group: list[Ticket]) -> None:
     for loop, tickets in itertools.groupby(group, key=lambda ticket: ticket.loop):
         answered = list(tickets)
         try:
-            loop.call_soon_threadsafe(_resolve, answered)
+            loop.call_soon_threadsafe(resolve, answered)
         except RuntimeError:
             continue  # The loop was closed meanwhile: nobody waits for these answers any more.
 
 
-def _resolve(tickets: list[Ticket]) -> None:
+def resolve(tickets: list[Ticket]) -> None:
+    """On the loop of these tickets."""
     for ticket in tickets:
         if ticket.future.done():
             continue

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -32,8 +31,9 @@ from euterpe.stores.sql.sqlite.library import (
     unbindable,
     wait_for_lock,
 )
+from euterpe.stores.sql.sqlite.loop_commits import LoopCommits
 from euterpe.stores.sql.sqlite.switch_interval import short_switch_interval
-from euterpe.stores.sql.sqlite.tickets import StopTicket, Ticket, Tickets, deliver_answers
+from euterpe.stores.sql.sqlite.tickets import ConnectionSlot, StopTicket, Ticket, Tickets, deliver_answers
 from euterpe.stores.sql.statements import Family
 
 T = TypeVar("T")
@@ -44,20 +44,6 @@ SOON_S: Final = 0.5
 JOIN_S: Final = 0.001
 """Who comes while so short a transaction runs still takes part in its commit. A worker's turn takes longer: its jobs
 should start, and not wait for those of the next turn."""
-
-
-@dataclass(slots=True)
-class ConnectionSlot:
-    """A thread's session, or none yet. Whoever has the lock may use it, or close it."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    session: Session | None = None
-
-    def close(self) -> None:
-        session, self.session = self.session, None
-        if session is not None:
-            with suppress(*session.library.failures):  # One that broke may not even close.
-                session.close()
 
 
 MEMORY: Final = ":memory:"
@@ -77,6 +63,7 @@ class GroupCommitEngine:
         self._now = clock or system_clock
         self._tickets: Tickets = queue.SimpleQueue()
         self._writer: threading.Thread | None = None
+        self._on_loop: LoopCommits
         self._opened_by = 0
         self._executor: ThreadPoolExecutor | None = None
         self._local = threading.local()
@@ -91,10 +78,13 @@ class GroupCommitEngine:
         if self._writer is not None:
             return
         self._make_file()
-        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[None] = loop.create_future()
         self._tickets = queue.SimpleQueue()
+        slot = self._new_slot()
+        self._on_loop = LoopCommits(loop, slot, self._tickets, self._commit_here)
         self._writer = threading.Thread(
-            target=self._write_loop, args=(self._tickets, started), name="euterpe-sqlite-writer", daemon=True
+            target=self._write_loop, args=(slot, self._tickets, started), name="euterpe-sqlite-writer", daemon=True
         )
         self._writer.start()
         self._opened_by = os.getpid()
@@ -109,6 +99,7 @@ class GroupCommitEngine:
     async def close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
+            self._on_loop.hand_over()
             self._tickets.put(StopTicket())
             await _in_thread(writer.join)
         executor, self._executor = self._executor, None
@@ -146,7 +137,7 @@ class GroupCommitEngine:
 
     # --- programs ---------------------------------------------------------------------------------
 
-    async def write(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
+    async def write(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:
         """A file is never away, but somebody may hold its lock: then patience counts from here."""
         if self._writer is None:
             raise StoreUnavailable(f"the store at {self.path} is not open; use `async with queue:`")
@@ -154,13 +145,14 @@ class GroupCommitEngine:
             raise OpenedBeforeFork
         loop = asyncio.get_running_loop()
         deadline = time.monotonic() + (min(patience_s, LOCK_PATIENCE_S) or LOCK_PATIENCE_S)
-        ticket = Ticket(make, loop, loop.create_future(), deadline)
-        self._tickets.put(ticket)
+        ticket = Ticket(make, loop, loop.create_future(), deadline, is_small)
+        if not self._on_loop.take(ticket):
+            self._tickets.put(ticket)
         answer: T = await ticket.future
         return answer
 
-    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
-        return await self.write(make, patience_s=patience_s)
+    async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:
+        return await self.write(make, patience_s=patience_s, is_small=is_small)
 
     async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
         if self.path == MEMORY:
@@ -250,8 +242,7 @@ class GroupCommitEngine:
 
     # --- the writer thread ------------------------------------------------------------------------
 
-    def _write_loop(self, tickets: Tickets, started: asyncio.Future[None]) -> None:
-        slot = self._new_slot()
+    def _write_loop(self, slot: ConnectionSlot, tickets: Tickets, started: asyncio.Future[None]) -> None:
         library = self.library
         try:
             with slot.lock:
@@ -305,16 +296,46 @@ class GroupCommitEngine:
                     self._run(session, ticket, alone=False)
             committing = True
             session.run("COMMIT")
+            if all(ticket.is_small for ticket in group):
+                self._on_loop.took(time.monotonic() - begun)
         except Exception as error:  # noqa: BLE001  # whatever it was, every waiter must get an answer
-            known = isinstance(error, library.failures)
-            reason = library.explain(self.path, error, committing=committing) if known else error
-            for ticket in group:
-                # A ticket that was rejected on its own account keeps its own reason.
-                if not isinstance(ticket.error, EuterpeError):
-                    ticket.error = reason
-            if library.is_lost(error) or not _roll_back(slot.session):
-                slot.close()
+            self._fail(slot, group, error, committing=committing)
         return stop
+
+    def _fail(self, slot: ConnectionSlot, group: list[Ticket], error: Exception, *, committing: bool) -> None:
+        """The whole group, but for those that were rejected on their own account: they keep their own reason."""
+        library = self.library
+        known = isinstance(error, library.failures)
+        reason = library.explain(self.path, error, committing=committing) if known else error
+        for ticket in group:
+            if not isinstance(ticket.error, EuterpeError):
+                ticket.error = reason
+        if library.is_lost(error) or not _roll_back(slot.session):
+            slot.close()
+
+    def _commit_here(self, slot: ConnectionSlot, group: list[Ticket]) -> bool:
+        """On the event loop's own thread, where nobody else is to be waited for; whether that is so."""
+        session = slot.session
+        if session is None:
+            return False
+        committing = False
+        try:
+            if not session.begin_at_once():
+                return False
+            for ticket in group:
+                self._run(session, ticket, alone=len(group) == 1)
+            if session.in_transaction:
+                committing = True
+                session.commit_at_once()
+        except Exception as error:  # noqa: BLE001  # whatever it was, every waiter must get an answer
+            self._fail(slot, group, error, committing=committing)
+        except BaseException as interrupted:  # Ctrl-C may come in the middle of anything on this thread.
+            for ticket in group:
+                ticket.error = interrupted
+            if not _roll_back(session):
+                slot.close()
+            raise
+        return True
 
     def _begin(self, session: Session, group: list[Ticket], tickets: Tickets) -> None:
         """Wait for other writers as long as the first of the group may; who may wait longer is put back in the line."""
