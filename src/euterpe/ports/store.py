@@ -6,7 +6,7 @@ SQLite, Postgres and libsql keep it through `stores.sql`, Redis through `stores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -20,8 +20,7 @@ from euterpe.model.submitting.batch import Draft, Receipt, Unit
 from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.replayed import Replayed
 from euterpe.model.submitting.submission import Submission
-from euterpe.ports.claims import Claims
-from euterpe.ports.completions import CallerCompletions
+from euterpe.ports.claims import CallerCompletions, Claims
 from euterpe.ports.control_plane import ControlPlaneStore
 from euterpe.ports.crons import CronStore
 from euterpe.ports.operations import BulkOperations
@@ -31,6 +30,9 @@ from euterpe.ports.sweeps import Sweeps
 from euterpe.ports.telemetry import Telemetry
 from euterpe.ports.wakeups import Wakeups
 from euterpe.ports.workers import WorkerRegistry
+
+Clock = Callable[[], int]
+"""Microseconds since the epoch. Injected in tests; on Postgres the default is the database's own clock."""
 
 
 class Capability(StrEnum):
