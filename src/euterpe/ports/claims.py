@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from euterpe.model.claims.exchange import (
     LEASE_TTL_US,
@@ -13,7 +13,9 @@ from euterpe.model.claims.exchange import (
     Report,
     SettleResult,
 )
-from euterpe.model.job import Claim, Lease
+
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.job import Claim, Lease
 
 
 class Claims(Protocol):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from euterpe.model.rate import KeyRate, Rate
 from euterpe.model.submitting.submission import LOCAL_REQUESTER
+
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.rate import KeyRate, Rate
 
 
 class KeyRates(Protocol):
