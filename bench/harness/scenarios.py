@@ -108,6 +108,8 @@ class Drain:
     rate: float
     jobs: int
     work: PostgresWork | None
+    cpu_s: float
+    """Of the workers with their children, from the moment at which all were ready."""
 
 
 async def drain(
@@ -122,13 +124,15 @@ async def drain(
             crew = [PeerProcess(subject, url, reported) for _ in range(processes)]
             workers = [await at_work.enter_async_context(worker) for worker in crew]
             await asyncio.gather(*(worker.ready() for worker in workers))
+            ready_cpu_s = sum(worker.cpu_s() for worker in workers)
             await asyncio.gather(*(worker.call("work") for worker in workers))
             await all_started(workers, reported, jobs)
             drained = await client.call("await_drained", timeout_s=STALL_TIMEOUT_S)
+            cpu_s = sum(worker.cpu_s() for worker in workers) - ready_cpu_s
         first_ns = min(worker.first_ns for worker in workers if worker.started)
         # Only now: a backend adds its commits to the statistics when it ends.
         work = None if before is None else (await stores.postgres_work()).since(before)
-    return Drain(jobs / ((drained["drained_ns"] - first_ns) / 1e9), jobs, work)
+    return Drain(jobs / ((drained["drained_ns"] - first_ns) / 1e9), jobs, work, cpu_s)
 
 
 async def drain_x1(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
