@@ -33,7 +33,6 @@ _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 _WORD: Final = re.compile(
     rf'(?P<key>tag\.{_QUOTED}|[^\s":]+):(?P<value>{_QUOTED}\*?|[^\s"]*)|(?P<text>{_QUOTED}|[^\s":]+)', re.DOTALL
 )
-_SPACE: Final = re.compile(r"\s*")
 _PLAIN: Final = re.compile(r'[^\s":\\*]+')
 
 
@@ -78,7 +77,7 @@ def joined(query: Search, options: Search) -> Search:
 
 
 def words_of(text: str) -> list[Word]:
-    found, at = [], _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
+    found, at = [], _after_space(text, 0)
     while at < len(text):
         match = _WORD.match(text, at)
         end = match.end() if match else at
@@ -88,8 +87,14 @@ def words_of(text: str) -> list[Word]:
             raise Word("", "", at + 1, raw).wrong(why)
         value = match["value"] if match["key"] else match["text"]
         found.append(Word(match["key"] or "", value, at + 1, match[0]))
-        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+        at = _after_space(text, end)
     return found
+
+
+def _after_space(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
 
 
 def _unquoted(value: str) -> str:

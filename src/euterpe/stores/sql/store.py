@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -55,6 +55,7 @@ from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_cl
 from euterpe.stores.sql.jobs.simple_jobs import SettleBatch
 from euterpe.stores.sql.jobs.usable_claims import usable_claims
 from euterpe.stores.sql.maintenance import operator
+from euterpe.stores.sql.maintenance import replay as graph_replay
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
 from euterpe.stores.sql.reads.stats import stats
@@ -349,7 +350,7 @@ class SqlStore:
         for i in held[:HELD_AT_MOST]:
             lease = beats[i].lease
             with suppress(StoreUnavailable):
-                beats[i] = await self.engine.write(lambda lease=lease: heartbeat_of_held(lease, lease_ttl_us))  # type: ignore[misc]
+                beats[i] = await self.engine.write(partial(heartbeat_of_held, lease, lease_ttl_us))
         return beats
 
     async def check_leases(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
@@ -417,17 +418,13 @@ class SqlStore:
             if self.telemetry is not None:
                 self.telemetry.retried(job.queue)
             return job
-        from euterpe.stores.sql.maintenance.replay import with_results
-
-        again = await self.engine.read(lambda: with_results(job))
+        again = await self.engine.read(lambda: graph_replay.with_results(job))
         receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
         return await self.get(receipt.job_id)
 
     async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
-        from euterpe.stores.sql.maintenance.replay import replay
-
         replayed = await self.end_reporter.write(
-            lambda: replay(job_id, requester_id, self.payload_limit, self.key_window_us), EndedBy.OPERATOR
+            lambda: graph_replay.replay(job_id, requester_id, self.payload_limit, self.key_window_us), EndedBy.OPERATOR
         )
         first = replayed.first
         if isinstance(first, JobRow):

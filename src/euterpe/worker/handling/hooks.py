@@ -62,7 +62,7 @@ class AttemptHooks:
         """What this handler gets beside the arguments of its job."""
         return self._injected.get(handler.type, NOTHING)
 
-    async def through(self, context: Context, call: CallNext) -> Any:
+    async def through(self, context: Context, call: CallNext) -> object:
         """What the middleware makes of this call."""
         for middleware in reversed(self._middleware):
             call = partial(_step, middleware, context, call)
@@ -103,7 +103,7 @@ class _CallNext:
         self._name = name
         self.was_called = self.ended = False
 
-    async def __call__(self) -> Any:
+    async def __call__(self) -> object:
         if self.was_called:
             raise EuterpeError(
                 f"middleware {self._name} called call_next twice; raise TemporaryError to run the job again"
@@ -115,7 +115,7 @@ class _CallNext:
             self.ended = True
 
 
-async def _step(middleware: Middleware, context: Context, call: CallNext) -> Any:
+async def _step(middleware: Middleware, context: Context, call: CallNext) -> object:
     name = name_of(middleware)
     call_next = _CallNext(call, name)
     value = await middleware(context, call_next)
