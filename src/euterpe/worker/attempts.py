@@ -314,10 +314,10 @@ class RunningAttempts:
             return
         self._no_slot_left = not self._no_slot_left
         if self._no_slot_left:
-            message = "no slot is left: %d handlers were told to stop and still run; nothing is claimed until one ends"
+            message = "no slot is left: %d handlers were asked to stop and still run; nothing is claimed until one ends"
             log.error(message, held)
         else:
-            log.warning("a slot is free again: %d handlers that were told to stop still run", held)
+            log.warning("a slot is free again: %d handlers that were asked to stop still run", held)
 
     def _interrupt_again(self, attempt: AttemptRun) -> None:
         """It was asked to stop and does not: kill a process, leave a coroutine to itself; a thread may go on if the

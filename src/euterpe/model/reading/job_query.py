@@ -59,9 +59,9 @@ def parse_query(text: str, now_us: int) -> Search:
             if tags.setdefault(_unquoted(word.key.removeprefix("tag.")), str(value)) != value:
                 raise word.wrong("this tag was asked for with another value before")
         elif fields.setdefault(name, value) != value:
-            raise word.wrong("this was said before, and differently; words are joined by 'and'")
+            raise word.wrong("this was given before with another value; terms are joined by 'and'")
     if fields.keys() >= {"type", "type_prefix"}:
-        raise InvalidInput("q", "a type was said twice, once with * and once without")
+        raise InvalidInput("q", "a type was given twice, once with * and once without")
     return msgspec.convert(fields | {"tags": tuple(tags.items()), "scan_limit": SCAN_LIMIT}, Search)
 
 

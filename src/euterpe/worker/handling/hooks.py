@@ -139,7 +139,7 @@ def _failure_in(attempt: AttemptRun, error: BaseException) -> BaseException | No
         return reported
     if attempt.interruption is not None or is_ctrl_c(error) or isinstance(error, BadPayload):
         extra = job_keys(attempt.claim.job)
-        log.debug("an attempt ended without a failure; no on_error hook is told", extra=extra)
+        log.debug("an attempt ended without a failure; no on_error hook is called", extra=extra)
         return None
     return error
 
