@@ -86,7 +86,7 @@ def loaded(code: str) -> list[str]:
         pytest.param(IMPORT, 104, (*ROOMS, *OF_WORKERS, "stores.sql.store"), id="importing Queue"),
         pytest.param(MAKE, 150, (*ROOMS, *OF_WORKERS), id="making a queue"),
         pytest.param(SUBMIT, 150, (*ROOMS, *OF_WORKERS), id="submitting a job"),
-        pytest.param(WORK, 200, ROOMS, id="running a job"),
+        pytest.param(WORK, 206, ROOMS, id="running a job"),
     ],
 )
 def test_only_what_is_used_is_loaded(code: str, most: int, unused: tuple[str, ...], tmp_path: Path) -> None:
