@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -31,6 +32,12 @@ class Environment:
 
     kind: Literal["python", "node", "repository"]
     name: str
+    tree: Path = REPOSITORY
+    """Of `repository`: whose sources and adapters run, this checkout's or another's."""
+
+    @property
+    def python_path(self) -> str:
+        return os.pathsep.join(map(str, (self.tree, self.tree / "src") if self.tree != REPOSITORY else (REPOSITORY,)))
 
     @property
     def folder(self) -> Path:
@@ -64,7 +71,7 @@ class Environment:
     @property
     def working_directory(self) -> Path:
         """Node finds its packages from here; Python finds the package `bench`."""
-        return self.folder if self.kind == "node" else REPOSITORY
+        return self.folder if self.kind == "node" else self.tree
 
     def version_of(self, distribution: str) -> str:
         if self.kind == "repository":

@@ -14,7 +14,7 @@ from typing import Any, Self
 import psutil
 
 from bench.harness.catalogue import Subject
-from bench.harness.environments import ENVIRONMENTS, REPOSITORY
+from bench.harness.environments import ENVIRONMENTS
 
 ANSWER_TIMEOUT_S = 180.0
 LOG_TAIL_LINES = 25
@@ -48,7 +48,7 @@ class PeerProcess:
             stderr=self._log,
             cwd=subject.environment.working_directory,
             # Bytecode is kept, as an installed package has it, but not beside the sources.
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONPYCACHEPREFIX": str(BYTECODE)},
+            env={**os.environ, "PYTHONPATH": subject.environment.python_path, "PYTHONPYCACHEPREFIX": str(BYTECODE)},
             start_new_session=True,
         )
         self._reader = asyncio.create_task(self._read())

@@ -22,7 +22,7 @@ class Connection:
 
     def __init__(self, port: int, key: str) -> None:
         self._port = port
-        self._head = f"Host: x\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n".encode()
+        self._head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n".encode()
 
     async def open(self) -> None:
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)

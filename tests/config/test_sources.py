@@ -17,7 +17,7 @@ from euterpe.queue.queue import Queue
 from euterpe.queue.worker import settings_of
 from euterpe.service.roles import ALL, API, OUTBOX, PRODUCER, WORKER, options_of, tuning_of
 from euterpe.webhook.settings import config_of
-from euterpe.worker.loop import WorkerSettings
+from euterpe.worker.settings import WorkerSettings
 from tests.config.samples import EVERY_KEY
 
 ROOT = Path(__file__).parents[2]

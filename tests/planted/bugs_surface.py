@@ -56,4 +56,16 @@ SURFACE_BUGS = (
         "tests/queue/test_surface.py::test_a_queue_shows_what_a_user_needs_and_nothing_of_its_engine_room",
         "AssertionError",
     ),
+    Bug(
+        "who_submits_loads_the_worker_too",
+        (
+            Edit(
+                "queue/worker.py",
+                "from euterpe.worker.identity import",
+                "import euterpe.worker.loop\nfrom euterpe.worker.identity import",
+            ),
+        ),
+        "tests/packaging/test_import_cost.py::test_only_what_is_used_is_loaded[submitting a job]",
+        "worker.loop",
+    ),
 )

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from euterpe.queue.queue import Queue, submitter_of
-from euterpe.queue.run import ServiceOptions
-from euterpe.queue.worker import Worker
+from euterpe.queue.worker import ServiceOptions, Worker
 
 AT_ONCE = {"strategy": "constant", "initial": "10ms", "jitter": 0}
 

@@ -16,7 +16,8 @@ from euterpe.model.state import State
 from euterpe.queue.queue import Queue, core_of
 from euterpe.stores.sql.jobs import usable_claims
 from euterpe.worker.claiming.lost_claims import TRIES, LostClaims
-from euterpe.worker.loop import WorkerLoop, WorkerSettings
+from euterpe.worker.loop import WorkerLoop
+from euterpe.worker.settings import WorkerSettings
 from tests.worker.floor import in_state, until
 
 

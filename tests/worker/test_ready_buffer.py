@@ -15,7 +15,8 @@ from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.claiming.prefetch import Pace
-from euterpe.worker.loop import WorkerLoop, WorkerSettings
+from euterpe.worker.loop import WorkerLoop
+from euterpe.worker.settings import WorkerSettings
 from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import Floor, in_state
 

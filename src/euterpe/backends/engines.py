@@ -20,11 +20,10 @@ from euterpe.model.submitting.submission import PAYLOAD_LIMIT
 from euterpe.ports import Clock, Store, Wakeups
 from euterpe.redis.settings import DEFAULT_TUNING, RedisTuning
 from euterpe.runtime.shutdown import CLOSE_S, ShutdownDeadline
-from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.store import SqlStore
 
-if TYPE_CHECKING:
-    from euterpe.config import Config  # Not at run time: a lease keeper has no use for it, and starts a third sooner.
+if TYPE_CHECKING:  # Not at run time: an engine is loaded when a URL names it, and a lease keeper needs no settings.
+    from euterpe.config import Config
+    from euterpe.stores.sql.engine import Engine
 
 EMBEDDED_FOLDER: Final = Path(".euterpe")
 """Where the embedded default keeps its database and keys."""
@@ -99,6 +98,8 @@ def connect(
         raise InvalidInput("token", "is the key for a control plane; a database's URL has its own password")
     if is_redis(url):
         return _redis_lists(url, redis, clock, payload_limit, wakeups_url)
+    from euterpe.stores.sql.store import SqlStore
+
     if url == MEMORY_URL:
         # A memory database belongs to one connection; ours has a writer, readers and the lease keeper's process.
         folder = tempfile.mkdtemp(prefix="euterpe-")

@@ -13,7 +13,11 @@ from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
+class ParamType(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
+    """The base of every value here."""
+
+
+class Duration(ParamType):
     """`500ms`, `30s`, `1h30m`: microseconds for the command."""
 
     name = "duration"
@@ -27,7 +31,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in th
             self.fail(error.reason, param, ctx)
 
 
-class JobId(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
+class JobId(ParamType):
     """A UUID, in the spelling that is stored. `listed_by`: the command that shows such ids."""
 
     name = "id"
@@ -42,7 +46,7 @@ class JobId(click.ParamType):  # type: ignore[type-arg]  # generic only in the n
             self.fail(f"{value!r} is not an id; `{self._listed_by}` shows them in full", param, ctx)
 
 
-class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
+class Pair(ParamType):
     """`name=value`."""
 
     name = "name=value"
@@ -56,7 +60,7 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only in the ne
         return key, content
 
 
-class Names(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
+class Names(ParamType):
     """`media,default`."""
 
     name = "a,b"
@@ -70,7 +74,7 @@ class Names(click.ParamType):  # type: ignore[type-arg]  # generic only in the n
         return names
 
 
-class Instant(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
+class Instant(ParamType):
     """RFC 3339. Without an offset it is refused, or taken for UTC."""
 
     name = "time"
@@ -92,7 +96,7 @@ class Instant(click.ParamType):  # type: ignore[type-arg]  # generic only in the
         return at
 
 
-class Json(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
+class Json(ParamType):
     """A JSON text; `-` reads it from standard input. An empty one is an empty object."""
 
     name = "json"

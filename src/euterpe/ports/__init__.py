@@ -6,17 +6,14 @@ against every implementation, and asks for a capability where not all of them ca
 
 from __future__ import annotations
 
-from euterpe.ports.claims import Claims
-from euterpe.ports.clock import Clock
-from euterpe.ports.completions import CallerCompletions
+from euterpe.ports.claims import CallerCompletions, Claims
 from euterpe.ports.control_plane import ControlPlaneStore
 from euterpe.ports.crons import CronStore
 from euterpe.ports.dashboard import DashboardReads, Sessions
 from euterpe.ports.operations import BulkOperations
 from euterpe.ports.outbox import OutboxStore
-from euterpe.ports.rate_limit import RateLimit
-from euterpe.ports.rates import KeyRates
-from euterpe.ports.store import EVERYTHING, Capability, Store
+from euterpe.ports.rates import KeyRates, RateLimit
+from euterpe.ports.store import EVERYTHING, Capability, Clock, Store
 from euterpe.ports.sweeps import Sweeps
 from euterpe.ports.telemetry import Span, Telemetry, Trace
 from euterpe.ports.wakeups import (

@@ -1,9 +1,9 @@
-"""Claims, heartbeats, progress and reports: all that a worker asks of a store."""
+"""All that a worker asks of a store: claims, heartbeats, progress, reports, completions in a handler's transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from euterpe.model.claims.exchange import (
     LEASE_TTL_US,
@@ -13,7 +13,9 @@ from euterpe.model.claims.exchange import (
     Report,
     SettleResult,
 )
-from euterpe.model.job import Claim, Lease
+
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.job import Claim, Lease
 
 
 class Claims(Protocol):
@@ -48,4 +50,21 @@ class Claims(Protocol):
         """End attempts. In one transaction: the fenced update, the closed attempt, what it releases or ends, events.
         Safe to repeat after a lost answer: what this outcome already closed is accepted again. Waits a moment for a
         row that somebody holds."""
+        ...
+
+
+class CallerCompletions(Protocol):
+    """Completions that commit with the handler's own writes, or never were. Fenced as every other settle."""
+
+    async def complete_on(self, finished: Report, connection: object) -> None:
+        """Complete the job inside the open transaction of this connection, with all that follows from its end. Raises
+        StaleLease when the claim no longer owns the job; that transaction cannot be committed any more."""
+        ...
+
+    def complete_on_sync(self, finished: Report, connection: object) -> None:
+        """The same on a blocking connection, from code that cannot await."""
+        ...
+
+    async def completed(self, claims: Sequence[Claim]) -> list[bool]:
+        """Which of these attempts have completed their jobs, as far as is committed."""
         ...

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from euterpe.model.claims.exchange import ClaimRequest
-from euterpe.model.claims.worker_reports import ProgressFields, Renewed, TokenHeartbeat, TokenReply, TokenReport
-from euterpe.model.job import Claim
-from euterpe.model.reading.views import Change, Usage
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.claims.exchange import ClaimRequest
+    from euterpe.model.claims.worker_reports import ProgressFields, Renewed, TokenHeartbeat, TokenReply, TokenReport
+    from euterpe.model.job import Claim
+    from euterpe.model.reading.views import Change, Usage
 
 
 class ControlPlaneStore(Protocol):

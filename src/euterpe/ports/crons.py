@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from euterpe.model.cron import CronRow
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.cron import CronRow
 
 
 class CronStore(Protocol):

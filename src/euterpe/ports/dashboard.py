@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from euterpe.model.accounts import StoredKey
-from euterpe.model.reading.overview import EventPage, Neighbours, Overview, Workers
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.accounts import StoredKey
+    from euterpe.model.reading.overview import EventPage, Neighbours, Overview, Workers
 
 
 class Sessions(Protocol):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from euterpe.model.bulk import BulkOperation, BulkOrder, JobCount
-from euterpe.model.reading.views import Search
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.bulk import BulkOperation, BulkOrder, JobCount
+    from euterpe.model.reading.views import Search
 
 
 class BulkOperations(Protocol):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from euterpe.model.claims.exchange import LEASE_TTL_US
-from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
+
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
 
 
 class OutboxStore(Protocol):

@@ -6,31 +6,35 @@ SQLite, Postgres and libsql keep it through `stores.sql`, Redis through `stores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from euterpe.model.claims.attempt_log import AttemptLog
-from euterpe.model.failures.group import FailureGroups
-from euterpe.model.job import AttemptRow, JobRow, Lease
-from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
-from euterpe.model.reading.why import Explanation
-from euterpe.model.state import State
-from euterpe.model.submitting.batch import Draft, Receipt, Unit
-from euterpe.model.submitting.changes import Changes
-from euterpe.model.submitting.replayed import Replayed
-from euterpe.model.submitting.submission import Submission
-from euterpe.ports.claims import Claims
-from euterpe.ports.completions import CallerCompletions
-from euterpe.ports.control_plane import ControlPlaneStore
-from euterpe.ports.crons import CronStore
-from euterpe.ports.operations import BulkOperations
-from euterpe.ports.outbox import OutboxStore
-from euterpe.ports.rates import KeyRates
-from euterpe.ports.sweeps import Sweeps
-from euterpe.ports.telemetry import Telemetry
-from euterpe.ports.wakeups import Wakeups
-from euterpe.ports.workers import WorkerRegistry
+from euterpe.ports.claims import CallerCompletions, Claims
+
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.claims.attempt_log import AttemptLog
+    from euterpe.model.failures.group import FailureGroups
+    from euterpe.model.job import AttemptRow, JobRow, Lease
+    from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
+    from euterpe.model.reading.why import Explanation
+    from euterpe.model.state import State
+    from euterpe.model.submitting.batch import Draft, Receipt, Unit
+    from euterpe.model.submitting.changes import Changes
+    from euterpe.model.submitting.replayed import Replayed
+    from euterpe.model.submitting.submission import Submission
+    from euterpe.ports.control_plane import ControlPlaneStore
+    from euterpe.ports.crons import CronStore
+    from euterpe.ports.operations import BulkOperations
+    from euterpe.ports.outbox import OutboxStore
+    from euterpe.ports.rates import KeyRates
+    from euterpe.ports.sweeps import Sweeps
+    from euterpe.ports.telemetry import Telemetry
+    from euterpe.ports.wakeups import Wakeups
+    from euterpe.ports.workers import WorkerRegistry
+
+Clock = Callable[[], int]
+"""Microseconds since the epoch. Injected in tests; on Postgres the default is the database's own clock."""
 
 
 class Capability(StrEnum):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from euterpe.model.bulk import BulkProgress
-from euterpe.model.retention import Retention, Swept
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.bulk import BulkProgress
+    from euterpe.model.retention import Retention, Swept
 
 
 class Sweeps(Protocol):

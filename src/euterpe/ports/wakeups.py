@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from euterpe.model.job import JobRow
+if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
+    from euterpe.model.job import JobRow
+
 
 OUTBOX_CHANNEL = "*outbox"
 """Announced like a queue when events were written; no queue can have this name by accident."""

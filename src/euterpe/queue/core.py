@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from euterpe.backends.engines import Backend, connect
@@ -28,9 +28,11 @@ from euterpe.queue.handle import JobHandle, handle_of_row
 from euterpe.queue.result_wait import ResultWaiters
 from euterpe.queue.submitting.submit_middleware import SubmitMiddleware, submit_through
 from euterpe.runtime.shutdown import ShutdownDeadline
-from euterpe.worker.claiming.breaker import SharedCircuits
 from euterpe.worker.handling.handlers import Handlers
 from euterpe.worker.handling.hooks import Hooks
+
+if TYPE_CHECKING:  # Loaded with the first worker.
+    from euterpe.worker.claiming.breaker import SharedCircuits
 
 
 class QueueCore:
@@ -156,6 +158,8 @@ class QueueCore:
 
     def circuits_of(self, policy: BreakerPolicy) -> SharedCircuits:
         """The circuit breakers that all workers of this queue with one policy share."""
+        from euterpe.worker.claiming.breaker import SharedCircuits
+
         return self._circuits.setdefault(policy, SharedCircuits(policy))
 
     async def charge(self, claim: Claim, tokens: int) -> None:

@@ -6,12 +6,10 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from signal import Signals
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Any, Final
 
 import euterpe
 from euterpe import lease_keeper
@@ -23,16 +21,17 @@ from euterpe.ports import Capability, CronStore, Store, Telemetry, Trace
 from euterpe.queue.core import QueueCore
 from euterpe.queue.definition.cron_clock import keep_time
 from euterpe.queue.submitting.submitter import Submitter
+from euterpe.queue.worker import Controls, ServiceOptions
 from euterpe.runtime.signals import on_signals
 from euterpe.webhook.service import WebhookService
-from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.handling.handlers import Handlers
 from euterpe.worker.handling.lifespan import opened
 from euterpe.worker.heartbeat.keeper import KeeperProcess
 from euterpe.worker.heartbeat.registration import WorkerRegistration, registered
 from euterpe.worker.identity import worker_id
-from euterpe.worker.loop import WorkerLoop, WorkerSettings
-from euterpe.worker.sweeper import PROMOTE_S, Sweeper
+from euterpe.worker.loop import WorkerLoop
+from euterpe.worker.settings import WorkerSettings
+from euterpe.worker.sweeper import Sweeper
 
 log = logging.getLogger("euterpe.worker")
 
@@ -42,27 +41,6 @@ UNKNOWN_TYPES_CHECK_S: Final = 60.0
 SWEEP_PATIENCE_S: Final = 1.0
 HANDS_FILES_ON: Final = os.name == "posix"
 """Whether a child can be handed an open file, as a lease keeper is. On Windows leases are renewed on the event loop."""
-
-
-class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What only a role of the service says of its worker."""
-
-    at_once: asyncio.Event | None = None
-    """Set: give back at once what still runs."""
-    sweep: bool = True
-    sweep_interval_s: float = PROMOTE_S
-    keeper: bool = True
-    """Whether leases are renewed by a process of their own."""
-    trace: Trace | None = None
-
-
-class Controls(NamedTuple):
-    """How a worker that runs is told to stop and looked at."""
-
-    drain: Callable[[], None]
-    release: Callable[[], None]
-    is_stopping: Callable[[], bool]
-    running: Callable[[], Collection[AttemptRun]]
 
 
 async def run_worker(

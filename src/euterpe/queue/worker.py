@@ -5,25 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from signal import Signals
 from types import TracebackType
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
+
+import msgspec
 
 from euterpe.model.claims.attempt_log import LINES_CEILING, LINES_KEPT
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import EuterpeError, InvalidInput
-from euterpe.ports import Telemetry
-from euterpe.queue.run import Controls, ServiceOptions, run_worker
+from euterpe.ports import Telemetry, Trace
 from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions, breaker_policy_of
 from euterpe.queue.submitting.submitter import Submitter
+from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.identity import next_worker_id
-from euterpe.worker.loop import WorkerSettings
+from euterpe.worker.settings import PROMOTE_S, WorkerSettings
 
 SHORTEST_LEASE_US: Final = 1_000_000
-USUAL: Final = ServiceOptions()
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -52,6 +53,30 @@ class WorkerOptions(TypedDict, total=False):
     telemetry: Telemetry | None
     signals: Sequence[Signals]
     stop: asyncio.Event | None
+
+
+class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What only a role of the service says of its worker."""
+
+    at_once: asyncio.Event | None = None
+    """Set: give back at once what still runs."""
+    sweep: bool = True
+    sweep_interval_s: float = PROMOTE_S
+    keeper: bool = True
+    """Whether leases are renewed by a process of their own."""
+    trace: Trace | None = None
+
+
+USUAL: Final = ServiceOptions()
+
+
+class Controls(NamedTuple):
+    """How a worker that runs is told to stop and looked at."""
+
+    drain: Callable[[], None]
+    release: Callable[[], None]
+    is_stopping: Callable[[], bool]
+    running: Callable[[], Collection[AttemptRun]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +162,8 @@ class Worker:
         Example:
             await queue.worker(concurrency=20).run()
         """
+        from euterpe.queue.run import run_worker  # All that runs jobs; who only submits never loads it.
+
         core, options = self._submitter.core, self._options
         if self._ended is not None:
             raise EuterpeError(f"worker {self.id} runs already; make another one with queue.worker(...)")

@@ -32,9 +32,8 @@ from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
 from euterpe.ports import Capability, MessageWakeups, Trace
 from euterpe.queue.queue import Queue, core_of, submitter_of
-from euterpe.queue.run import ServiceOptions
 from euterpe.queue.steering.circuit_breaker import CircuitBreakerOptions
-from euterpe.queue.worker import Worker, WorkerOptions
+from euterpe.queue.worker import ServiceOptions, Worker, WorkerOptions
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S
 from euterpe.service.bootstrap import FirstKey, ensure_first_key
 from euterpe.service.components.outbox import deliver

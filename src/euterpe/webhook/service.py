@@ -18,7 +18,7 @@ from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import WRITE_S
 from euterpe.runtime.wait import happens_within
-from euterpe.worker.loop import WorkerSettings
+from euterpe.worker.settings import WorkerSettings
 
 log = logging.getLogger("euterpe.outbox")
 

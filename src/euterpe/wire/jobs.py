@@ -179,7 +179,7 @@ class JobDocument(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorDocument | None
     dependency: str | None
     pending_dependencies: int
-    depends_on: Annotated[list[str], Meta(description="The ids of its dependencies, in the order that was said")] = []
+    depends_on: Annotated[list[str], Meta(description="The ids of its dependencies, in the order submitted")] = []
 
 
 class JobPage(msgspec.Struct, frozen=True):

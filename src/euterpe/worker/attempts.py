@@ -10,7 +10,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from euterpe.model.claims.outcome import Cancelled, Outcome, Released
 from euterpe.model.job import Claim, Lease
@@ -20,13 +22,15 @@ from euterpe.worker.attempt import Around, AttemptRun, AttemptServices, HandlerI
 from euterpe.worker.claiming.breaker import QueueBreakers
 from euterpe.worker.claiming.prefetch import AHEAD_LIMIT, PATIENCE_S, ReadyBuffer, ReadyJob
 from euterpe.worker.context import Context
-from euterpe.worker.execution.processes import Processes
 from euterpe.worker.execution.threads import Threads
-from euterpe.worker.handling.handlers import Handlers
+from euterpe.worker.handling.handlers import Handler, Handlers
 from euterpe.worker.heartbeat.lease_table import LeaseTable
 from euterpe.worker.reporting.job_log import job_keys
 from euterpe.worker.reporting.reporter import WorkerReporter
 from euterpe.worker.reporting.telemetry import outcome_name
+
+if TYPE_CHECKING:  # Loaded with the first job that runs in a process of its own.
+    from euterpe.worker.execution.processes import Processes
 
 log = logging.getLogger("euterpe.worker")
 
@@ -67,10 +71,11 @@ class RunningAttempts:
         self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._threads = Threads(on_change)
-        self._processes = Processes(reporter, result_limit, keeps_lines=reporter.log_lines > 0)
+        self._result_limit = result_limit
+        self._processes: Processes | None = None
         self._services = AttemptServices(
             self._threads.call,
-            self._processes.run,
+            self._run_in_process,
             reporter.has_progress,
             reporter.delivered,
             reporter.is_spawning,
@@ -266,7 +271,7 @@ class RunningAttempts:
     def cancel(self, job_id: str, claim_version: int) -> None:
         if (attempt := self._find(job_id, claim_version)) is not None:
             attempt.interrupt(HandlerInterruption.CANCEL)
-            if attempt.handler.mode == "process":
+            if self._processes is not None and attempt.handler.mode == "process":
                 self._processes.ask_to_stop(attempt.claim)
         elif (waiting := self.ready.withdraw(job_id, claim_version)) is not None:
             self._end_unbegun(waiting, Cancelled())
@@ -309,10 +314,10 @@ class RunningAttempts:
             return
         self._no_slot_left = not self._no_slot_left
         if self._no_slot_left:
-            message = "no slot is left: %d handlers were told to stop and still run; nothing is claimed until one ends"
+            message = "no slot is left: %d handlers were asked to stop and still run; nothing is claimed until one ends"
             log.error(message, held)
         else:
-            log.warning("a slot is free again: %d handlers that were told to stop still run", held)
+            log.warning("a slot is free again: %d handlers that were asked to stop still run", held)
 
     def _interrupt_again(self, attempt: AttemptRun) -> None:
         """It was asked to stop and does not: kill a process, leave a coroutine to itself; a thread may go on if the
@@ -347,8 +352,18 @@ class RunningAttempts:
             _, uncancellable = await asyncio.wait(tuple(self._tasks), timeout=1.0)
             for task in uncancellable:
                 _tear_down(task)
-        await self._processes.close()
+        if self._processes is not None:
+            await self._processes.close()
         self._threads.close()
+
+    async def _run_in_process(self, handler: Handler, claim: Claim, context: Context) -> msgspec.Raw:
+        """The first job of a `process=True` handler loads what children need; most workers never have one."""
+        if self._processes is None:
+            from euterpe.worker.execution.processes import Processes
+
+            keeps_lines = self._reporter.log_lines > 0
+            self._processes = Processes(self._reporter, self._result_limit, keeps_lines=keeps_lines)
+        return await self._processes.run(handler, claim, context)
 
 
 def _tear_down(task: asyncio.Task[None]) -> None:

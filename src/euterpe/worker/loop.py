@@ -12,10 +12,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-import msgspec
-
-from euterpe.model.claims.attempt_log import LINES_KEPT
-from euterpe.model.claims.exchange import COMPLETED, LEASE_TTL_US, ClaimRequest, ProgressUpdate, Report, SettleResult
+from euterpe.model.claims.exchange import COMPLETED, ClaimRequest, ProgressUpdate, Report, SettleResult
 from euterpe.model.claims.outcome import Failed, Success
 from euterpe.model.claims.presence import WorkerFacts
 from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
@@ -23,7 +20,6 @@ from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease
 from euterpe.model.state import State
-from euterpe.model.submitting.submission import RESULT_LIMIT
 from euterpe.observe.attempt_lines import begin_keeping, end_keeping
 from euterpe.ports import CallerCompletions, Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
@@ -44,29 +40,13 @@ from euterpe.worker.reporting.completions import HandlerCompletions
 from euterpe.worker.reporting.job_log import job_keys, report_end, report_starts
 from euterpe.worker.reporting.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
 from euterpe.worker.reporting.telemetry import NoTelemetry, record_claims, record_completed, record_settled
+from euterpe.worker.settings import WorkerSettings
 
 log = logging.getLogger("euterpe.worker")
 
 SLICE: Final = 100
 WATCH_S: Final = 0.5
 SETTLE_TRIES: Final = 5
-
-
-class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker behaves. `batch` bounds one claim."""
-
-    worker_id: str
-    queues: tuple[str, ...] = ("default",)
-    concurrency: int = 100
-    batch: int = 500
-    lease_ttl_us: int = LEASE_TTL_US
-    poll_s: float = 1.0
-    grace_s: float = 30.0
-    result_limit: int = RESULT_LIMIT
-    breaker: BreakerPolicy | None = BreakerPolicy()
-    """When a queue that keeps failing is left alone; None: never."""
-    log_lines: int = LINES_KEPT
-    """How many lines of what a handler logs are kept with its attempt, the newest; 0: none."""
 
 
 class WorkerLoop:

@@ -11,10 +11,10 @@ from typing import Final
 from euterpe.ports import OPERATIONS_CHANNEL, OUTBOX_CHANNEL, Sweeps, Telemetry, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
+from euterpe.worker.settings import PROMOTE_S
 
 log = logging.getLogger("euterpe.sweep")
 
-PROMOTE_S: Final = 1.0
 RECOVER_EVERY: Final = 3
 TIDY_S: Final = 300.0
 SOONEST_S: Final = 0.001

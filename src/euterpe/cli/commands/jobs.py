@@ -307,7 +307,7 @@ def dead_letter(session: CliSession, job_ids: tuple[str, ...], yes: bool, as_jso
 @click.option("--priority", type=click.Choice(PRIORITY_NAMES), help="How urgent; only while the job waits.")
 @click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="All its tags from now on; repeatable.")
 @click.option("--correlation-id", help="What its requester knows it by.")
-@click.option("--callback-url", help="Where its changes are told from now on.")
+@click.option("--callback-url", help="Where webhooks about it go from now on.")
 @json_option
 @database_options
 @click.pass_obj

@@ -11,9 +11,10 @@ the current value and asks the clock. One thread (an event loop) owns a breaker:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
+
+import msgspec
 
 from euterpe.model.errors import InvalidInput
 
@@ -29,8 +30,7 @@ class BreakerCode(IntEnum):
     OPEN = 2
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerPolicy:
+class BreakerPolicy(msgspec.Struct, frozen=True):
     """The four keys of `circuit_breaker:` in the configuration."""
 
     failure_threshold: float = 0.5
@@ -54,24 +54,21 @@ class Slice(NamedTuple):
     failed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True):
     """Calls go through; their results are counted."""
 
     era: int
     slices: tuple[Slice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(msgspec.Struct, frozen=True):
     """No call goes through before `until_us`."""
 
     era: int
     until_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class HalfOpen:
+class HalfOpen(msgspec.Struct, frozen=True):
     """One call, the probe, is on its way. If it never reports, another may go at `probe_lost_at_us`."""
 
     era: int
@@ -81,8 +78,7 @@ class HalfOpen:
 BreakerState = Closed | Open | HalfOpen
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(msgspec.Struct, frozen=True):
     """Leave to make one call. It remembers the era it was given in, so that a result which comes back after
     the breaker has moved on (a slow call from before it opened) cannot be taken for the probe's."""
 
@@ -152,13 +148,12 @@ def code_of(state: BreakerState) -> BreakerCode:
             return BreakerCode.OPEN
 
 
-@dataclass(slots=True)
-class CircuitBreaker:
+class CircuitBreaker(msgspec.Struct):
     """The current state, and the clock that it is judged by (microseconds that never go back)."""
 
     policy: BreakerPolicy
     clock_us: Callable[[], int]
-    state: BreakerState = field(default_factory=lambda: Closed(era=0))
+    state: BreakerState = Closed(era=0)
 
     def try_acquire(self) -> Permit | None:
         """A permit to call, or None: then wait, `retry_in_us` says how long."""

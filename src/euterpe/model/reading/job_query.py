@@ -33,7 +33,6 @@ _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 _WORD: Final = re.compile(
     rf'(?P<key>tag\.{_QUOTED}|[^\s":]+):(?P<value>{_QUOTED}\*?|[^\s"]*)|(?P<text>{_QUOTED}|[^\s":]+)', re.DOTALL
 )
-_SPACE: Final = re.compile(r"\s*")
 _PLAIN: Final = re.compile(r'[^\s":\\*]+')
 
 
@@ -60,9 +59,9 @@ def parse_query(text: str, now_us: int) -> Search:
             if tags.setdefault(_unquoted(word.key.removeprefix("tag.")), str(value)) != value:
                 raise word.wrong("this tag was asked for with another value before")
         elif fields.setdefault(name, value) != value:
-            raise word.wrong("this was said before, and differently; words are joined by 'and'")
+            raise word.wrong("this was given before with another value; terms are joined by 'and'")
     if fields.keys() >= {"type", "type_prefix"}:
-        raise InvalidInput("q", "a type was said twice, once with * and once without")
+        raise InvalidInput("q", "a type was given twice, once with * and once without")
     return msgspec.convert(fields | {"tags": tuple(tags.items()), "scan_limit": SCAN_LIMIT}, Search)
 
 
@@ -78,7 +77,7 @@ def joined(query: Search, options: Search) -> Search:
 
 
 def words_of(text: str) -> list[Word]:
-    found, at = [], _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches nothing, too
+    found, at = [], _after_space(text, 0)
     while at < len(text):
         match = _WORD.match(text, at)
         end = match.end() if match else at
@@ -88,8 +87,14 @@ def words_of(text: str) -> list[Word]:
             raise Word("", "", at + 1, raw).wrong(why)
         value = match["value"] if match["key"] else match["text"]
         found.append(Word(match["key"] or "", value, at + 1, match[0]))
-        at = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+        at = _after_space(text, end)
     return found
+
+
+def _after_space(text: str, at: int) -> int:
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
 
 
 def _unquoted(value: str) -> str:

@@ -160,7 +160,7 @@ class Workflow:
             submission = draft.submission
             if first and not own.intersection(submission.depends_on):
                 if submission.depends_on and submission.dependency is Dependency.AFTER_ANY:
-                    raise InvalidInput("after", f"cannot be said of {submission.type}, which waits for any of its jobs")
+                    raise InvalidInput("after", f"does not fit {submission.type}, which waits for any of its jobs")
                 # Behind its own: references in the payload count from the first one.
                 submission = msgspec.structs.replace(
                     submission, depends_on=tuple(dict.fromkeys((*submission.depends_on, *first)))
@@ -177,7 +177,7 @@ class Workflow:
             raise InvalidInput("after_any", "a job waits for all (after) or for any (after_any), not both")
         if all_of or any_of:
             if merged.get("depends_on") is not None:
-                raise InvalidInput("depends_on", "is said by after and after_any in a workflow")
+                raise InvalidInput("depends_on", "is given by after and after_any in a workflow")
             merged["depends_on"] = all_of or any_of
             merged.setdefault("dependency", Dependency.AFTER if all_of else Dependency.AFTER_ANY)
 

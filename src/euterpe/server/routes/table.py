@@ -193,7 +193,7 @@ def event_routes(feed: Feed, outbox: OutboxRoutes) -> list[AnyRoute]:
             "State changes as they happen",
             ReplySpec("Server-sent events named `job.<state>`.", media_type="text/event-stream"),
             "Events",
-            description="Of states passed within half a second only the last is told.",
+            description="Of states passed within half a second only the last is sent.",
             request_headers=("Last-Event-ID",),
         ),
         _get(

@@ -117,7 +117,7 @@ async def _facts_or_none(gather: Callable[[], Awaitable[T | None]]) -> T | None:
 def _not_probed(checks: Sequence[Check[T]], refused: EuterpeError) -> Iterator[Finding]:
     for check in checks:
         message = f"could not be looked at: {_first_line(refused)}"
-        yield Finding(check.name, Severity.WARNING, message, "mend what is told above first, then run the doctor again")
+        yield Finding(check.name, Severity.WARNING, message, "mend what stands above first, then run the doctor again")
 
 
 async def _accounts(probe: DatabaseProbe, url: str) -> AccountFacts:

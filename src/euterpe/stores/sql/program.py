@@ -58,4 +58,5 @@ def run_sync(program: Program[T], execute: Callable[[Statement], list[Row]]) -> 
         while True:
             statement = program.send(execute(statement))
     except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+        answer: T = stop.value
+        return answer

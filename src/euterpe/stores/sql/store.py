@@ -6,12 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property, partial
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from euterpe.model.claims.attempt_log import AttemptLog
 from euterpe.model.claims.exchange import (
     COMPLETED,
     LEASE_TTL_US,
@@ -25,14 +25,10 @@ from euterpe.model.claims.outcome import settle_logged
 from euterpe.model.dependency import check_edges
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
 from euterpe.model.failures.failure import Category
-from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
-from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
-from euterpe.model.reading.why import Explanation
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submitting.batch import Draft, Parent, Receipt, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes, check_changes
-from euterpe.model.submitting.replayed import Replayed
 from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
     PAYLOAD_CEILING,
@@ -51,32 +47,35 @@ from euterpe.ports import (
     Telemetry,
     Wakeups,
 )
-from euterpe.stores.sql.bulk.operations import Operations
-from euterpe.stores.sql.caller import join, target_of
-from euterpe.stores.sql.control_plane import SqlControlPlane
-from euterpe.stores.sql.crons import SqlCrons
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndedJob, EndReporter, log_ended
 from euterpe.stores.sql.jobs.exchange import Exchange
 from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, check_leases, heartbeat, heartbeat_of_held, update_progress
-from euterpe.stores.sql.jobs.rates import SqlKeyRates
 from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
 from euterpe.stores.sql.jobs.simple_jobs import SettleBatch
 from euterpe.stores.sql.jobs.usable_claims import usable_claims
 from euterpe.stores.sql.maintenance import operator
 from euterpe.stores.sql.maintenance import replay as graph_replay
-from euterpe.stores.sql.maintenance.purge import purge_dead
-from euterpe.stores.sql.maintenance.sweeps import SqlSweeps
-from euterpe.stores.sql.outbox.store import Outbox
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
-from euterpe.stores.sql.reads.failures import failure_groups
-from euterpe.stores.sql.reads.peek import peek
 from euterpe.stores.sql.reads.stats import stats
-from euterpe.stores.sql.reads.why import why
 from euterpe.stores.sql.submitting import submit as jobs_submit
 from euterpe.stores.sql.submitting.batcher import SubmitBatcher
-from euterpe.stores.sql.workers import SqlWorkers
+
+if TYPE_CHECKING:  # Its other faces and the rarer programs are loaded when they are first used: a submit needs none.
+    from euterpe.model.claims.attempt_log import AttemptLog
+    from euterpe.model.failures.group import FailureGroups
+    from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
+    from euterpe.model.reading.why import Explanation
+    from euterpe.model.submitting.replayed import Replayed
+    from euterpe.stores.sql.bulk.operations import Operations
+    from euterpe.stores.sql.caller import Joined, Target
+    from euterpe.stores.sql.control_plane import SqlControlPlane
+    from euterpe.stores.sql.crons import SqlCrons
+    from euterpe.stores.sql.jobs.rates import SqlKeyRates
+    from euterpe.stores.sql.maintenance.sweeps import SqlSweeps
+    from euterpe.stores.sql.outbox.store import Outbox
+    from euterpe.stores.sql.workers import SqlWorkers
 
 OUTAGE_WAIT_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
 SHORTEST_OUTAGE_WAIT_S: Final = 0.1
@@ -96,15 +95,6 @@ class SqlStore:
         self.payload_limit = payload_limit
         self.key_window_us = IDEMPOTENCY_WINDOW_US
         self.end_reporter = EndReporter(engine, lambda: self.telemetry)
-        self.operations = Operations(
-            engine, self.end_reporter, payload_limit, lambda: self.telemetry, lambda: self.wakeups
-        )
-        self.sweeps = SqlSweeps(engine, self.rng, self.end_reporter, self.operations)
-        self.outbox = Outbox(engine)
-        self.rates = SqlKeyRates(engine)
-        self.crons = SqlCrons(engine)
-        self.workers = SqlWorkers(engine)
-        self.control_plane = SqlControlPlane(engine, self.rng, self.end_reporter)
         self._wakeups: Wakeups | None = None
         self._notifies_before_commit: NotifiesBeforeCommit | None = None
         self.telemetry: Telemetry | None = None
@@ -120,6 +110,60 @@ class SqlStore:
         self._wakeups = wakeups
         # Asked here, once: Python 3.11 looks up a protocol's members at every isinstance, 19 us of each submit.
         self._notifies_before_commit = wakeups if isinstance(wakeups, NotifiesBeforeCommit) else None
+
+    # --- its other faces --------------------------------------------------------------------------
+
+    @cached_property
+    def operations(self) -> Operations:
+        from euterpe.stores.sql.bulk.operations import Operations
+
+        return Operations(
+            self.engine, self.end_reporter, self.payload_limit, lambda: self.telemetry, lambda: self.wakeups
+        )
+
+    @cached_property
+    def sweeps(self) -> SqlSweeps:
+        from euterpe.stores.sql.maintenance.sweeps import SqlSweeps
+
+        return SqlSweeps(self.engine, self.rng, self.end_reporter, self.operations)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        from euterpe.stores.sql.outbox.store import Outbox
+
+        return Outbox(self.engine)
+
+    @cached_property
+    def rates(self) -> SqlKeyRates:
+        from euterpe.stores.sql.jobs.rates import SqlKeyRates
+
+        return SqlKeyRates(self.engine)
+
+    @cached_property
+    def crons(self) -> SqlCrons:
+        from euterpe.stores.sql.crons import SqlCrons
+
+        return SqlCrons(self.engine)
+
+    @cached_property
+    def workers(self) -> SqlWorkers:
+        from euterpe.stores.sql.workers import SqlWorkers
+
+        return SqlWorkers(self.engine)
+
+    @cached_property
+    def control_plane(self) -> SqlControlPlane:
+        from euterpe.stores.sql.control_plane import SqlControlPlane
+
+        return SqlControlPlane(self.engine, self.rng, self.end_reporter)
+
+    def _join(self, connection: object) -> tuple[Joined, Target]:
+        """The caller's own connection, and where its transaction must be."""
+        from euterpe.stores.sql.caller import join, target_of
+
+        return join(connection), target_of(self.engine)
+
+    # --- life -------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         await self.engine.open()
@@ -186,21 +230,25 @@ class SqlStore:
         """Store a unit inside the transaction that the caller has open on this connection: it is there when the
         caller commits, and never was when not. With a channel, Postgres tells its listeners at that commit."""
         self._check_unit(unit)
-        return await join(connection).run(lambda: self._joined(unit, channel), target_of(self.engine))
+        joined, target = self._join(connection)
+        return await joined.run(lambda: self._joined(unit, channel), target)
 
     def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
         """The same from code that cannot await, on a blocking connection."""
         self._check_unit(unit)
-        return join(connection).run_sync(lambda: self._joined(unit, channel), target_of(self.engine))
+        joined, target = self._join(connection)
+        return joined.run_sync(lambda: self._joined(unit, channel), target)
 
     async def complete_on(self, finished: Report, connection: object) -> None:
         """End a running job inside the transaction that its handler has open on this connection."""
         settlement = settle_logged(finished.claim.job, finished.outcome, self.rng, finished.log)
-        await join(connection).run(lambda: complete_joined(settlement, self.engine.family), target_of(self.engine))
+        joined, target = self._join(connection)
+        await joined.run(lambda: complete_joined(settlement, self.engine.family), target)
 
     def complete_on_sync(self, finished: Report, connection: object) -> None:
         settlement = settle_logged(finished.claim.job, finished.outcome, self.rng, finished.log)
-        join(connection).run_sync(lambda: complete_joined(settlement, self.engine.family), target_of(self.engine))
+        joined, target = self._join(connection)
+        joined.run_sync(lambda: complete_joined(settlement, self.engine.family), target)
 
     async def completed(self, claims: Sequence[Claim]) -> list[bool]:
         found = await self.engine.read(lambda: completed_claims([claim.lease for claim in claims]))
@@ -304,7 +352,7 @@ class SqlStore:
         for i in held[:HELD_AT_MOST]:
             lease = beats[i].lease
             with suppress(StoreUnavailable):
-                beats[i] = await self.engine.write(lambda lease=lease: heartbeat_of_held(lease, lease_ttl_us))  # type: ignore[misc]
+                beats[i] = await self.engine.write(partial(heartbeat_of_held, lease, lease_ttl_us))
         return beats
 
     async def check_leases(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
@@ -390,6 +438,8 @@ class SqlStore:
         return replayed
 
     async def purge(self, job_ids: Sequence[str]) -> list[str]:
+        from euterpe.stores.sql.maintenance.purge import purge_dead
+
         return await self.engine.write(lambda: purge_dead(job_ids))
 
     async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
@@ -431,12 +481,16 @@ class SqlStore:
         return await self.engine.read(lambda: reads_search.attempt_logs(job_id, requester_id))
 
     async def why(self, job_id: str, requester_id: str | None = None) -> Explanation:
+        from euterpe.stores.sql.reads.why import why
+
         return await self.engine.read(lambda: why(job_id, requester_id))
 
     async def search(self, query: Search) -> SearchPage:
         return await self.engine.read(lambda: reads_search.search(query))
 
     async def failure_groups(self, requester_id: str | None = None, limit: int = 50) -> FailureGroups:
+        from euterpe.stores.sql.reads.failures import failure_groups
+
         return await self.engine.read(lambda: failure_groups(requester_id, limit))
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
@@ -446,6 +500,8 @@ class SqlStore:
         return await self.engine.read(lambda: reads_search.unknown_types(queues, types))
 
     async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:
+        from euterpe.stores.sql.reads.peek import peek
+
         return await self.engine.read(lambda: peek(queues, limit))
 
     async def depths(self) -> list[QueueDepth]:

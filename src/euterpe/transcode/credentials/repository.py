@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -123,20 +124,20 @@ class CredentialStore:
         """For every job that ended, however it did, and for what belongs to no job. Safe beside others."""
         purged, after = 0, LOWEST_ID
         while True:
-            ids = await self._engine.read(lambda after=after: ended_jobs("transcode/ended_with_credentials", after))  # type: ignore[misc]
+            ids = await self._engine.read(partial(ended_jobs, "transcode/ended_with_credentials", after))
             if not ids:
                 return purged
-            purged += await self._engine.write(lambda ids=ids: purge(ids))  # type: ignore[misc]
+            purged += await self._engine.write(partial(purge, ids))
             after = ids[-1]
 
     async def forget_pruned(self) -> int:
         """Remove the rows of jobs that retention has removed."""
         removed, after = 0, LOWEST_ID
         while True:
-            ids = await self._engine.read(lambda after=after: ended_jobs("transcode/credentials_without_job", after))  # type: ignore[misc]
+            ids = await self._engine.read(partial(ended_jobs, "transcode/credentials_without_job", after))
             if not ids:
                 return removed
-            removed += await self._engine.write(lambda ids=ids: forget(ids))  # type: ignore[misc]
+            removed += await self._engine.write(partial(forget, ids))
             after = ids[-1]
 
     async def count_by_kek(self) -> dict[str, int]:
@@ -146,13 +147,11 @@ class CredentialStore:
         """Wrap every set by the active key; safe beside workers and refreshes, and to begin again after a break."""
         changed, after = 0, LOWEST_ID
         while True:
-            rows = await self._engine.read(
-                lambda after=after: credentials_to_rewrap(keys.active_kek_id, after)  # type: ignore[misc]
-            )
+            rows = await self._engine.read(partial(credentials_to_rewrap, keys.active_kek_id, after))
             if not rows:
                 return changed
             fresh = await asyncio.to_thread(_rewrapped, rows, keys)
-            changed += await self._engine.write(lambda fresh=fresh: store_wraps(fresh))  # type: ignore[misc]
+            changed += await self._engine.write(partial(store_wraps, fresh))
             after = rows[-1].job_id
             if progress is not None:
                 progress(changed)

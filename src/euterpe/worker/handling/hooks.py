@@ -62,7 +62,7 @@ class AttemptHooks:
         """What this handler gets beside the arguments of its job."""
         return self._injected.get(handler.type, NOTHING)
 
-    async def through(self, context: Context, call: CallNext) -> Any:
+    async def through(self, context: Context, call: CallNext) -> object:
         """What the middleware makes of this call."""
         for middleware in reversed(self._middleware):
             call = partial(_step, middleware, context, call)
@@ -103,7 +103,7 @@ class _CallNext:
         self._name = name
         self.was_called = self.ended = False
 
-    async def __call__(self) -> Any:
+    async def __call__(self) -> object:
         if self.was_called:
             raise EuterpeError(
                 f"middleware {self._name} called call_next twice; raise TemporaryError to run the job again"
@@ -115,7 +115,7 @@ class _CallNext:
             self.ended = True
 
 
-async def _step(middleware: Middleware, context: Context, call: CallNext) -> Any:
+async def _step(middleware: Middleware, context: Context, call: CallNext) -> object:
     name = name_of(middleware)
     call_next = _CallNext(call, name)
     value = await middleware(context, call_next)
@@ -139,7 +139,7 @@ def _failure_in(attempt: AttemptRun, error: BaseException) -> BaseException | No
         return reported
     if attempt.interruption is not None or is_ctrl_c(error) or isinstance(error, BadPayload):
         extra = job_keys(attempt.claim.job)
-        log.debug("an attempt ended without a failure; no on_error hook is told", extra=extra)
+        log.debug("an attempt ended without a failure; no on_error hook is called", extra=extra)
         return None
     return error
 

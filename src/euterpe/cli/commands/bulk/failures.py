@@ -12,6 +12,7 @@ from euterpe.cli.commands.bulk.matching import act_on_matching
 from euterpe.cli.documents import job_with_attempts
 from euterpe.cli.output import age, note, print_json, print_table, shown_json
 from euterpe.cli.session import CliSession, database_options, json_option, yes_option
+from euterpe.cli.values import ParamType
 from euterpe.model.bulk import Action
 from euterpe.model.failures.fingerprint import FINGERPRINT
 from euterpe.model.failures.group import group_document
@@ -20,7 +21,7 @@ from euterpe.model.reading.views import Search
 PAGE: Final = 200
 
 
-class Fingerprint(click.ParamType):  # type: ignore[type-arg]  # generic only in the newest click
+class Fingerprint(ParamType):
     """As `failures list` shows it."""
 
     name = "fingerprint"

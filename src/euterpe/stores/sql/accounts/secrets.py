@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -84,13 +85,11 @@ class WebhookSecrets:
         """Wrap every secret by the active key; returns how many changed. Safe beside others and to repeat."""
         changed, after = 0, ""
         while True:
-            rows = await self._engine.read(
-                lambda after=after: secrets_to_rewrap(keyring.active_kek_id, after)  # type: ignore[misc]
-            )
+            rows = await self._engine.read(partial(secrets_to_rewrap, keyring.active_kek_id, after))
             if not rows:
                 return changed
             fresh = [(row, rewrap(row.sealed, _context(row.requester_id, row.id), keyring)) for row in rows]
-            changed += await self._engine.write(lambda fresh=fresh: store_wraps(fresh))  # type: ignore[misc]
+            changed += await self._engine.write(partial(store_wraps, fresh))
             after = rows[-1].id
 
 

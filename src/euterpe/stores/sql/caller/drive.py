@@ -37,7 +37,8 @@ def drive_sync(
             else:
                 call = calls.send(rows)
     except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+        answer: T = stop.value
+        return answer
 
 
 async def drive(calls: Calls[T], fetch: Callable[[DriverCall], Awaitable[list[Row]]]) -> T:
@@ -62,7 +63,8 @@ async def drive(calls: Calls[T], fetch: Callable[[DriverCall], Awaitable[list[Ro
     except StopIteration as stop:
         if interruption.cancelled is not None:
             raise interruption.cancelled from None
-        return stop.value  # type: ignore[no-any-return]  # likewise
+        answer: T = stop.value
+        return answer
     except Exception as error:
         if interruption.cancelled is not None:
             raise interruption.cancelled from error

@@ -172,7 +172,8 @@ class Joined(ABC):
                     rows = unpack_rows(rows[0][0], packed)
                 statement = program.send(rows)
         except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+            answer: T = stop.value
+            return answer
 
 
 _WORDS: Final = {"sqlite": "SQLite", "postgres": "Postgres"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -108,9 +109,9 @@ class SqlSweeps:
         retention = retention or self.retention
         jobs = 0
         for state, keep_us in retention.jobs_us.items():
-            jobs += await self._all(lambda s=state, k=keep_us: sweep.prune(s, k, BATCH))  # type: ignore[misc]
+            jobs += await self._all(partial(sweep.prune, state, keep_us, BATCH))
         for state in (State.COMPLETED, State.DEAD_LETTER):
-            await self._all(lambda s=state: sweep.prune_events(s, retention.events_us, BATCH))  # type: ignore[misc]
+            await self._all(partial(sweep.prune_events, state, retention.events_us, BATCH))
         # The key of a pruned job is kept by its tombstone.
         keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
         await self._all(lambda: sweep.prune_tombstones(keep_us, BATCH))

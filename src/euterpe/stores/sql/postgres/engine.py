@@ -230,7 +230,8 @@ class PostgresEngine:
             while True:
                 statement = program.send(await self.execute(connection, statement))
         except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration carries Any
+            answer: T = stop.value
+            return answer
 
     async def execute(self, connection: Any, statement: Statement) -> list[Row]:
         rows: list[Row]

@@ -11,7 +11,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -150,7 +150,7 @@ class LibsqlLibrary(Library):
         try:
             for pragma in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -32000",
                            "wal_autocheckpoint = 4000"):  # fmt: skip
-                wait_for_lock(lambda pragma=pragma: session.run(f"PRAGMA {pragma}"), self.is_busy, path)  # type: ignore[misc]
+                wait_for_lock(partial(session.run, f"PRAGMA {pragma}"), self.is_busy, path)
         except BaseException:
             session.close()
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from euterpe.model.errors import Unsupported
@@ -35,7 +36,7 @@ class PythonLibrary(Library):
         try:
             for pragma in ("journal_mode = WAL", "synchronous = FULL", "temp_store = MEMORY", "cache_size = -32000",
                            "wal_autocheckpoint = 4000"):  # fmt: skip
-                wait_for_lock(lambda pragma=pragma: session.run(f"PRAGMA {pragma}"), self.is_busy, path)  # type: ignore[misc]
+                wait_for_lock(partial(session.run, f"PRAGMA {pragma}"), self.is_busy, path)
         except BaseException:
             connection.close()
             raise
