@@ -50,6 +50,9 @@ TABLES: Final = (
     "euterpe_crons",
     "euterpe_attempt_logs",
     "euterpe_workers",
+    "euterpe_ready",
+    "euterpe_claims",
+    "euterpe_chunks",
 )
 
 _NOW: Final = {
@@ -138,6 +141,9 @@ def _expand(sql: str, family: Family) -> str:
                 return f"INDEXED BY {index}" if family == "sqlite" else ""
             case ["skip_locked"]:
                 return "FOR UPDATE SKIP LOCKED" if family == "postgres" else ""
+            case ["live"]:
+                # On Postgres NULL for plain jobs that are in a chunk, under a receipt or completed (ADR 017).
+                return "indexed_state" if family == "postgres" else "state"
             case ["rows", *names]:
                 return row_source(names)
             case ["packed", columns]:

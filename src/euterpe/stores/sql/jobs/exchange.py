@@ -37,7 +37,7 @@ from euterpe.stores.sql.rows import URGENCY, taken_from
 ExchangeResult = tuple[list[SettledAs], list[Claim]]
 """What each settlement made of its job, and what was claimed."""
 NOTHING: Final = ClaimRequest(worker_id="", limit=0)
-FRONT: Final = 4
+FRONT: Final = 6
 """Columns of `exchange.sql` in front of a job's."""
 LOCK_WAIT_MS: Final = 50
 """How long the one statement waits for a row that somebody holds. Two workers' statements hold a row for milliseconds;
@@ -56,6 +56,7 @@ class Exchange:
         self._end_reporter = end_reporter
         self._fast_path = FastPathQueues()
         self._rows_are_held_until = 0.0
+        self._receipts = Receipts()
 
     async def run(self, batch: SettleBatch, request: ClaimRequest | None) -> ExchangeResult:
         """A turn that claims waits for no row that somebody holds; one that only settles waits a moment."""
@@ -95,12 +96,15 @@ class Exchange:
         if simple and monotonic() < self._rows_are_held_until:
             return await self._run_full_path(batch, request, None)
         try:
-            done = await self._engine.write_one(lambda: fast_exchange(simple, request or NOTHING))
+            over = self._receipts.take_over()
+            chunks = self._receipts.chunks
+            done = await self._engine.write_one(lambda: fast_exchange(simple, request or NOTHING, over, chunks))
         except LockTimeout:
             states, claims = await self._run_full_path(batch, request, None)
             if LOCKED in states:
                 self._rows_are_held_until = monotonic() + FULL_PATH_S
             return states, claims
+        self._receipts.observe(simple, done, request)
         if done.settled is None and done.was_simple:
             return [State.COMPLETED] * len(batch), done.claims
         return await self._run_rest(batch, done, request)
@@ -166,9 +170,46 @@ class FastPathResult(msgspec.Struct, frozen=True):
     settled: set[ClaimKey] | None
     """Which were settled; None: all."""
     was_simple: bool
+    receipt: int | None = None
+    chunks: int = 0
 
 
-def fast_exchange(completions: SimpleCompletions, request: ClaimRequest) -> Program[FastPathResult]:
+class Receipts:
+    """The receipts of this store's claims: one whose jobs are all settled is deleted by the next exchange."""
+
+    def __init__(self) -> None:
+        self.chunks = 4
+        self._of: dict[str, int] = {}
+        self._left: dict[int, int] = {}
+        self._over: list[int] = []
+
+    def take_over(self) -> list[int]:
+        over, self._over = self._over, []
+        return over
+
+    def observe(self, completions: SimpleCompletions, done: FastPathResult, request: ClaimRequest | None) -> None:
+        if done.settled is None:
+            for job_id in completions.ids:
+                receipt = self._of.pop(job_id, None)
+                if receipt is not None:
+                    self._left[receipt] -= 1
+                    if not self._left[receipt]:
+                        del self._left[receipt]
+                        self._over.append(receipt)
+        if done.receipt is not None:
+            self._left[done.receipt] = len(done.claims)
+            for claim in done.claims:
+                self._of[claim.job.id] = done.receipt
+        if request is not None and request.total:
+            if done.chunks == self.chunks and len(done.claims) < request.total:
+                self.chunks = min(2 * self.chunks, 1000)
+            elif done.chunks:
+                self.chunks = max(2, min(self.chunks, 2 * done.chunks))
+
+
+def fast_exchange(
+    completions: SimpleCompletions, request: ClaimRequest, over: Sequence[int] = (), chunks: int = 4
+) -> Program[FastPathResult]:
     # Lists as one text each: the driver looks at every element of an array three times, in Python.
     results = list(completions.results)
     alike = bool(results) and results.count(results[0]) == len(results)
@@ -187,14 +228,17 @@ def fast_exchange(completions: SimpleCompletions, request: ClaimRequest) -> Prog
         worker_id=request.worker_id,
         lease_ttl_us=request.lease_ttl_us,
         wait_ms=LOCK_WAIT_MS,
+        started=",".join(map(str, completions.started)),
+        receipts=",".join(map(str, over)),
+        chunks=chunks,
     )
-    count, ids, versions, was_simple = rows[0][:FRONT]
+    count, ids, versions, was_simple, receipt, used = rows[0][:FRONT]
     settled = set(zip(ids or (), versions or (), strict=True)) if count < len(completions) else None
     worker_id, ttl_us = request.worker_id, request.lease_ttl_us
     jobs = [taken_from(row[FRONT:], worker_id, ttl_us) for row in rows if row[FRONT] is not None]
     jobs.sort(key=URGENCY)
     claims = [Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0)) for job in jobs]
-    return FastPathResult(claims, settled, was_simple is not False)
+    return FastPathResult(claims, settled, was_simple is not False, receipt, used)
 
 
 def complete_simple(completions: SimpleCompletions) -> Program[bool]:

@@ -26,6 +26,7 @@ class SimpleCompletions(msgspec.Struct, frozen=True):
     ids: Sequence[str] = ()
     claim_versions: Sequence[int] = ()
     results: Sequence[bytes | None] = ()
+    started: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -33,7 +34,7 @@ class SimpleCompletions(msgspec.Struct, frozen=True):
 
 def simple_completions(finished: Sequence[Report]) -> SimpleCompletions | None:
     """None if something may follow from the end of one of them."""
-    rows: list[tuple[str, int, bytes | None]] = []
+    rows: list[tuple[str, int, bytes | None, int]] = []
     for report in finished:
         job, outcome = report.claim.job, report.outcome
         if (
@@ -45,7 +46,7 @@ def simple_completions(finished: Sequence[Report]) -> SimpleCompletions | None:
             or job.stages_json is not None
         ):
             return None
-        rows.append((job.id, job.claim_version, outcome.result))
+        rows.append((job.id, job.claim_version, outcome.result, job.started_at or 0))
     rows.sort(key=itemgetter(0))
     return SimpleCompletions(*zip(*rows, strict=True)) if rows else SimpleCompletions()
 

@@ -13,7 +13,7 @@ WITH RECURSIVE parked_keys (name) AS (
                                  ELSE 1000 END) FROM inbox_jobs AS j
             WHERE j.parked AND {{limit_key}} = k.name ORDER BY j.priority, j.seq LIMIT 1),
            (SELECT COUNT(*) FROM inbox_jobs AS j
-            WHERE {{limit_key}} = k.name AND j.concurrency_key IS NOT NULL AND j.state = 'running')
+            WHERE {{limit_key}} = k.name AND j.concurrency_key IS NOT NULL AND j.{{live}} = 'running')
     FROM parked_keys AS k
     WHERE k.name IS NOT NULL
 )

@@ -1,36 +1,44 @@
--- Settle what completed and claim the next, in one round trip and one commit. Only what needs nothing more: a job with
--- dependents, a callback or a key is left for `settle`; and if one that is next in line has a callback or a key, none is
--- taken here, and `claim` decides. The first four columns are the same in every row: how many were settled, which (only if
--- not all), and whether the line was plain; then comes a job that was taken, or NULLs.
--- At most :limit of those can begin at once; behind them only what can wait is taken, up to the first that cannot.
--- The next are picked first (`settled` asks for `line`), while the snapshot is fresh. What somebody claims after the
--- snapshot still looks free in it: SKIP LOCKED locks the newest version of such a row, finds it taken, and keeps it locked
--- until the commit. Its owner, who is done with it by then, would find it held.
--- The settling update waits for a held row, but no longer than :wait_ms; then the whole statement fails with a lock timeout.
--- The timeout is set when the jobs are picked, and ends with the transaction.
--- Ids and versions come as texts, in order; :results is empty where all have the same :result.
-WITH picked AS MATERIALIZED (
-    SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain, w.priority, w.seq,
-           {{prefetchable}} AS can_wait
-    FROM inbox_jobs AS w
-    WHERE {{claimable}}
-      AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))
-    ORDER BY priority, seq
-    LIMIT CAST(:limit AS integer) + CAST(:prefetch AS integer)
-    FOR UPDATE OF w SKIP LOCKED
+-- WIP of ADR 017: settle what completed and claim the next out of chunks, under one receipt.
+WITH head AS MATERIALIZED (
+    SELECT r.chunk, r.priority, r.lo, r.ranges, r.jobs,
+           r.max_attempts > 1 AND r.type {{in prefetch_types text}} AS can_wait
+    FROM euterpe_ready AS r
+    WHERE r.queue = :queue AND CAST(:limit AS integer) > 0
+      AND r.type NOT IN (SELECT name FROM euterpe_pauses WHERE kind = 'type')
+      AND NOT EXISTS (SELECT 1 FROM euterpe_pauses WHERE kind = 'queue' AND name = :queue)
+      AND r.expires_at > {{now}}
+      AND (CAST(:types AS text[]) IS NULL OR r.type = ANY (CAST(:types AS text[])))
+    ORDER BY r.priority, r.lo
+    LIMIT :chunks
+    FOR UPDATE OF r SKIP LOCKED
 ), placed AS MATERIALIZED (
-    SELECT at, plain, can_wait, row_number() OVER (ORDER BY priority, seq) AS place FROM picked
+    SELECT *, CAST(SUM(jobs) OVER (ORDER BY priority, lo, chunk) AS integer) - jobs AS ahead FROM head
 ), line AS MATERIALIZED (
-    SELECT bool_and(plain) AS plain, MIN(place) FILTER (WHERE place > :limit AND NOT can_wait) AS ends_before
+    SELECT LEAST(CAST(:limit AS integer) + CAST(:prefetch AS integer),
+                 MIN(GREATEST(ahead, CAST(:limit AS integer))) FILTER (WHERE NOT can_wait AND ahead + jobs > CAST(:limit AS integer))) AS total,
+           NOT EXISTS (SELECT 1 FROM inbox_jobs AS w WHERE {{claimable}}
+                       AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))) AS plain
     FROM placed
+), plan AS MATERIALIZED (
+    SELECT p.chunk, p.ranges, p.jobs, LEAST(p.jobs, line.total - p.ahead) AS n,
+           CASE WHEN p.jobs > line.total - p.ahead
+                THEN (SELECT s FROM unnest(p.ranges) AS x, generate_series(lower(x), upper(x) - 1) AS s
+                      ORDER BY s OFFSET line.total - p.ahead LIMIT 1) END AS cut
+    FROM placed AS p, line WHERE p.ahead < line.total AND line.plain
 ), settled AS (
     UPDATE inbox_jobs AS j
     SET state = 'completed', result = COALESCE(i.result, :result), error = NULL, completed_at = {{now}},
-        lease_expires_at = NULL, updated_at = {{now}}, transitions = j.transitions + 1
+        lease_expires_at = NULL, updated_at = {{now}},
+        transitions = j.transitions + CASE WHEN j.lease_expires_at IS NULL THEN 2 ELSE 1 END,
+        claim_version = i.claim_version, attempt_count = CASE WHEN j.lease_expires_at IS NULL THEN 1 ELSE j.attempt_count END,
+        stage = COALESCE(j.stage, 'claimed'), worker_id = COALESCE(j.worker_id, :worker_id),
+        started_at = COALESCE(j.started_at, i.started_at), heartbeat_at = COALESCE(j.heartbeat_at, i.started_at)
     FROM unnest(CAST(string_to_array(:ids, ',') AS uuid[]), CAST(string_to_array(:claim_versions, ',') AS bigint[]),
-                CAST(:results AS bytea[]))
-        AS i (id, claim_version, result)
-    WHERE j.id = i.id AND j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL
+                CAST(string_to_array(:started, ',') AS bigint[]), CAST(:results AS bytea[]))
+        AS i (id, claim_version, started_at, result)
+    WHERE j.id = i.id
+      AND ((i.claim_version = 1 AND j.chunk IS NOT NULL AND j.state = 'scheduled')
+           OR (j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL))
       AND NOT j.has_dependents AND j.callback_url IS NULL AND j.concurrency_key IS NULL
       AND (SELECT set_config('lock_timeout', CAST(CAST(:wait_ms AS integer) AS text), true) <> '' FROM line)
     RETURNING j.id, j.claim_version
@@ -39,14 +47,32 @@ WITH picked AS MATERIALIZED (
            CASE WHEN COUNT(*) < CAST(:settling AS integer) THEN array_agg(CAST(id AS text)) END AS ids,
            CASE WHEN COUNT(*) < CAST(:settling AS integer) THEN array_agg(claim_version) END AS versions
     FROM settled
+), gone AS (
+    DELETE FROM euterpe_ready AS r USING plan AS p WHERE r.chunk = p.chunk AND p.cut IS NULL RETURNING r.ranges
+), shortened AS (
+    UPDATE euterpe_ready AS r
+    SET ranges = p.ranges * int8multirange(int8range(p.cut, NULL)), lo = p.cut, jobs = p.jobs - p.n
+    FROM plan AS p WHERE r.chunk = p.chunk AND p.cut IS NOT NULL
+    RETURNING p.ranges * int8multirange(int8range(NULL, p.cut)) AS ranges
+), piece AS MATERIALIZED (
+    SELECT ranges FROM gone UNION ALL SELECT ranges FROM shortened
+), receipt AS (
+    INSERT INTO euterpe_claims (worker_id, claimed_at, lease_expires_at, ranges)
+    SELECT :worker_id, {{now}}, {{now}} + :lease_ttl_us, range_agg(ranges) FROM piece HAVING COUNT(*) > 0
+    RETURNING receipt
+), over AS (
+    DELETE FROM euterpe_claims AS c
+    WHERE c.receipt IN (SELECT o.receipt FROM euterpe_claims AS o
+                        WHERE o.receipt = ANY (CAST(string_to_array(:receipts, ',') AS bigint[])) FOR UPDATE SKIP LOCKED)
 ), taken AS (
-    UPDATE inbox_jobs AS j
-    SET {{claimed}},
-        lease_expires_at = {{now}} + LEAST(:lease_ttl_us, j.visibility_us, j.execution_timeout_us + {{overrun}}),
-        worker_id = :worker_id, lease_token_hash = NULL
-    FROM placed
-    WHERE j.ctid = placed.at AND (SELECT plain FROM line)
-      AND (placed.place >= (SELECT ends_before FROM line)) IS NOT TRUE
-    RETURNING {{taken_columns}}
+    SELECT j.seq, CAST(j.id AS TEXT), j.requester_id, j.queue, j.type, j.priority, j.payload, j.payload_format,
+        1, j.max_attempts, j.release_count, CAST(1 AS bigint), j.run_at, j.created_at, j.scheduled_at,
+        {{now}}, j.expires_at, j.execution_timeout_us, j.visibility_us, j.retry_policy, j.stages, j.error,
+        j.checkpoint, j.tags, j.correlation_id, j.callback_events, j.idempotency_key, j.dependency, j.depth,
+        j.has_dependents, CAST(j.parent_id AS TEXT), CAST(j.replay_of AS TEXT), j.cancel_version, j.transitions + 1
+    FROM piece, unnest(piece.ranges) AS x,
+    LATERAL (SELECT * FROM inbox_jobs AS w
+             WHERE w.seq >= lower(x) AND w.seq < upper(x) AND w.chunk IS NOT NULL AND w.state || '' = 'scheduled' OFFSET 0) AS j
 )
-SELECT done.count, done.ids, done.versions, line.plain, j.* FROM done CROSS JOIN line LEFT JOIN taken AS j ON true
+SELECT done.count, done.ids, done.versions, line.plain, (SELECT receipt FROM receipt), (SELECT COUNT(*) FROM plan), j.*
+FROM done CROSS JOIN line LEFT JOIN taken AS j ON true

@@ -1,0 +1,2 @@
+-- Only Postgres has ready chunks (ADR 017).
+SELECT 1;
