@@ -53,6 +53,7 @@ TABLES: Final = (
     "euterpe_ready",
     "euterpe_claims",
     "euterpe_chunks",
+    "euterpe_now",
 )
 
 _NOW: Final = {
@@ -141,9 +142,8 @@ def _expand(sql: str, family: Family) -> str:
                 return f"INDEXED BY {index}" if family == "sqlite" else ""
             case ["skip_locked"]:
                 return "FOR UPDATE SKIP LOCKED" if family == "postgres" else ""
-            case ["live"]:
-                # On Postgres NULL for plain jobs that are in a chunk, under a receipt or completed (ADR 017).
-                return "indexed_state" if family == "postgres" else "state"
+            case ["jobs"]:
+                return "euterpe_now" if family == "postgres" else "inbox_jobs"
             case ["rows", *names]:
                 return row_source(names)
             case ["packed", columns]:

@@ -124,6 +124,7 @@ class SqlStore:
         await self.engine.open()
 
     async def close(self) -> None:
+        await self._exchange.close()
         await self.engine.close()
 
     async def migrate(self) -> list[str]:

@@ -6,6 +6,7 @@ statements on SQLite. What it leaves undone goes by the full path.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -48,6 +49,10 @@ FULL_PATH_S: Final = 1.0
 many for long, and each try would cost LOCK_WAIT_MS for nothing."""
 
 
+OVER_AT_ONCE: Final = 32
+ON_ROWS_AFTER_S: Final = 0.3
+
+
 class Exchange:
     """Exchanges on one engine; remembers which queues lately had jobs that need more than the one statement."""
 
@@ -57,6 +62,7 @@ class Exchange:
         self._fast_path = FastPathQueues()
         self._rows_are_held_until = 0.0
         self._receipts = Receipts()
+        self._watching: asyncio.Task[None] | None = None
 
     async def run(self, batch: SettleBatch, request: ClaimRequest | None) -> ExchangeResult:
         """A turn that claims waits for no row that somebody holds; one that only settles waits a moment."""
@@ -96,18 +102,39 @@ class Exchange:
         if simple and monotonic() < self._rows_are_held_until:
             return await self._run_full_path(batch, request, None)
         try:
-            over = self._receipts.take_over()
             chunks = self._receipts.chunks
-            done = await self._engine.write_one(lambda: fast_exchange(simple, request or NOTHING, over, chunks))
+            done = await self._engine.write_one(lambda: fast_exchange(simple, request or NOTHING, chunks))
         except LockTimeout:
             states, claims = await self._run_full_path(batch, request, None)
             if LOCKED in states:
                 self._rows_are_held_until = monotonic() + FULL_PATH_S
             return states, claims
         self._receipts.observe(simple, done, request)
+        self._watch_receipts()
+        if over := self._receipts.take_over():
+            await self._engine.write_one(lambda: delete_receipts(over))
         if done.settled is None and done.was_simple:
             return [State.COMPLETED] * len(batch), done.claims
         return await self._run_rest(batch, done, request)
+
+    def _watch_receipts(self) -> None:
+        if self._receipts.are_open and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.get_running_loop().create_task(self._put_on_rows())
+
+    async def _put_on_rows(self) -> None:
+        """What runs longer than a moment shows as running wherever anybody looks."""
+        while self._receipts.are_open:
+            await asyncio.sleep(ON_ROWS_AFTER_S)
+            slow = self._receipts.take_older(monotonic() - ON_ROWS_AFTER_S)
+            if slow:
+                with suppress(StoreUnavailable):
+                    await self._engine.write(lambda slow=slow: put_on_rows(slow))  # type: ignore[misc]
+
+    async def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watching
 
     async def _run_rest(self, batch: SettleBatch, done: FastPathResult, request: ClaimRequest | None) -> ExchangeResult:
         """What the one statement left goes the full path."""
@@ -172,6 +199,16 @@ class FastPathResult(msgspec.Struct, frozen=True):
     was_simple: bool
     receipt: int | None = None
     chunks: int = 0
+    covered: Sequence[str] = ()
+    """The jobs of the receipt; the others were claimed onto their rows."""
+
+
+def put_on_rows(receipts: Sequence[int]) -> Program[None]:
+    yield one("sweep_receipts", receipts=list(receipts), worker_id=None, limit=len(receipts))
+
+
+def delete_receipts(receipts: Sequence[int]) -> Program[None]:
+    yield one("delete_receipts", receipts=list(receipts))
 
 
 class Receipts:
@@ -181,9 +218,24 @@ class Receipts:
         self.chunks = 4
         self._of: dict[str, int] = {}
         self._left: dict[int, int] = {}
+        self._since: dict[int, float] = {}
         self._over: list[int] = []
 
+    @property
+    def are_open(self) -> bool:
+        return bool(self._left)
+
+    def take_older(self, than: float) -> list[int]:
+        """Receipts that were claimed before and still have jobs. From now on those are on their rows."""
+        older = [receipt for receipt in self._left if self._since[receipt] < than]
+        for receipt in older:
+            del self._left[receipt], self._since[receipt]
+        return older
+
     def take_over(self) -> list[int]:
+        """Many at a time: a DELETE in each turn costs a small turn more than it removes. The sweep finds the rest."""
+        if len(self._over) < OVER_AT_ONCE:
+            return []
         over, self._over = self._over, []
         return over
 
@@ -191,15 +243,16 @@ class Receipts:
         if done.settled is None:
             for job_id in completions.ids:
                 receipt = self._of.pop(job_id, None)
-                if receipt is not None:
+                if receipt in self._left:
                     self._left[receipt] -= 1
                     if not self._left[receipt]:
-                        del self._left[receipt]
+                        del self._left[receipt], self._since[receipt]
                         self._over.append(receipt)
         if done.receipt is not None:
-            self._left[done.receipt] = len(done.claims)
-            for claim in done.claims:
-                self._of[claim.job.id] = done.receipt
+            self._left[done.receipt] = len(done.covered)
+            self._since[done.receipt] = monotonic()
+            for job_id in done.covered:
+                self._of[job_id] = done.receipt
         if request is not None and request.total:
             if done.chunks == self.chunks and len(done.claims) < request.total:
                 self.chunks = min(2 * self.chunks, 1000)
@@ -208,7 +261,7 @@ class Receipts:
 
 
 def fast_exchange(
-    completions: SimpleCompletions, request: ClaimRequest, over: Sequence[int] = (), chunks: int = 4
+    completions: SimpleCompletions, request: ClaimRequest, chunks: int = 4
 ) -> Program[FastPathResult]:
     # Lists as one text each: the driver looks at every element of an array three times, in Python.
     results = list(completions.results)
@@ -229,16 +282,16 @@ def fast_exchange(
         lease_ttl_us=request.lease_ttl_us,
         wait_ms=LOCK_WAIT_MS,
         started=",".join(map(str, completions.started)),
-        receipts=",".join(map(str, over)),
         chunks=chunks,
     )
     count, ids, versions, was_simple, receipt, used = rows[0][:FRONT]
     settled = set(zip(ids or (), versions or (), strict=True)) if count < len(completions) else None
     worker_id, ttl_us = request.worker_id, request.lease_ttl_us
-    jobs = [taken_from(row[FRONT:], worker_id, ttl_us) for row in rows if row[FRONT] is not None]
+    jobs = [taken_from(row[FRONT:-1], worker_id, ttl_us) for row in rows if row[FRONT] is not None]
+    covered = [row[FRONT + 1] for row in rows if row[-1]]
     jobs.sort(key=URGENCY)
     claims = [Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0)) for job in jobs]
-    return FastPathResult(claims, settled, was_simple is not False, receipt, used)
+    return FastPathResult(claims, settled, was_simple is not False, receipt, used, covered)
 
 
 def complete_simple(completions: SimpleCompletions) -> Program[bool]:

@@ -22,6 +22,7 @@ from euterpe.ports import Clock
 from euterpe.stores.sql.engine import LockTimeout
 from euterpe.stores.sql.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing, no_rights
 from euterpe.stores.sql.postgres import session as postgres_session
+from euterpe.stores.sql.postgres.conversions import NeedsTransaction, converted
 from euterpe.stores.sql.postgres.connections import Connection, Connections
 from euterpe.stores.sql.postgres.errors import (
     FAILURES,
@@ -163,7 +164,7 @@ class PostgresEngine:
             committing = False
             try:
                 await connection.execute(self.session.begin)
-                answer = await self.pump(connection, make())
+                answer = await self.pump(connection, converted(make()))
                 committing = True
                 await connection.execute("COMMIT")
                 return answer
@@ -171,9 +172,15 @@ class PostgresEngine:
                 raise _told(connection, error, committing=committing) from error
 
     async def _single(self, make: MakeProgram[T]) -> T:
+        try:
+            return await self._at_once(make)
+        except NeedsTransaction:
+            return await self._transaction(make)
+
+    async def _at_once(self, make: MakeProgram[T]) -> T:
         async with self._acquired() as connection:
             try:
-                return await self.pump(connection, make())
+                return await self.pump(connection, converted(make(), in_transaction=False))
             except FAILURES as error:
                 raise _told(connection, error, committing=True) from error
 

@@ -12,7 +12,7 @@ WITH clock AS MATERIALIZED (
     INSERT INTO inbox_jobs (id, requester_id, queue, type, state, stages, priority, payload, payload_format,
         max_attempts, run_at, created_at, updated_at, scheduled_at, expires_at, execution_timeout_us, visibility_us,
         retry_policy, tags, correlation_id, callback_url, callback_events, replay_of, concurrency_key,
-        concurrency_limit, chunk)
+        concurrency_limit, chunk, parked)
     SELECT i.id, CAST(:requester_id AS text), CAST(:queue AS text), CAST(:type AS text),
         CASE WHEN clock.due > clock.now THEN 'delayed' ELSE 'scheduled' END,
         CAST(:stages AS text), CAST(:priority AS smallint), i.payload, CAST(:payload_format AS text),
@@ -21,7 +21,7 @@ WITH clock AS MATERIALIZED (
         CAST(:execution_timeout_us AS bigint), CAST(:visibility_us AS bigint), CAST(:retry_policy AS text),
         CAST(:tags AS text), CAST(:correlation_id AS text), CAST(:callback_url AS text),
         CAST(:callback_events AS text), CAST(:replay_of AS uuid), CAST(:concurrency_key AS text),
-        CAST(:concurrency_limit AS integer), k.chunk
+        CAST(:concurrency_limit AS integer), k.chunk, k.chunk IS NOT NULL
     FROM clock CROSS JOIN unnest(CAST(:id AS uuid[]), CAST(:payload AS bytea[])) WITH ORDINALITY AS i (id, payload, position)
     LEFT JOIN chunks AS k ON k.number = (i.position - 1) / 250
     ORDER BY i.position
