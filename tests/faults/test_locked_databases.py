@@ -14,8 +14,8 @@ import pytest
 
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql import store as sql_store
 from euterpe.stores.sql.postgres import session
+from euterpe.stores.sql.submitting import unit_commits
 from tests.faults.history import check
 from tests.faults.recorder import rows
 from tests.faults.stores import SQLITE, opened, sqlite_path
@@ -27,7 +27,7 @@ SLACK_S = 2.5
 @pytest.fixture(autouse=True)
 def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 s and 7 s in earnest."""
-    monkeypatch.setattr(sql_store, "OUTAGE_WAIT_S", PATIENCE_S)
+    monkeypatch.setattr(unit_commits, "OUTAGE_WAIT_S", PATIENCE_S)
     monkeypatch.setattr(session, "LOCK_WAIT_S", 1.2)
 
 
@@ -67,7 +67,7 @@ async def test_every_submission_is_refused_in_its_own_time_and_nothing_is_stored
 async def test_a_submission_whose_lock_is_let_go_in_time_gets_its_real_answer(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql_store, "OUTAGE_WAIT_S", 60.0)
+    monkeypatch.setattr(unit_commits, "OUTAGE_WAIT_S", 60.0)
     async with opened(database) as store:
         with locked(database) as let_go:
             submits = [asyncio.create_task(_value(call)) for call in _submissions(store, "patient")]

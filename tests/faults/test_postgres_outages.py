@@ -16,9 +16,9 @@ from euterpe.model.claims.outcome import Success
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.state import TERMINAL
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql import store as sql_store
 from euterpe.stores.sql.postgres import engine
 from euterpe.stores.sql.store import SqlStore
+from euterpe.stores.sql.submitting import unit_commits
 from tests.faults import actors, breakers
 from tests.faults.conftest import prepared
 from tests.faults.crew import Actor, Crew, until
@@ -69,7 +69,7 @@ async def test_a_crash_and_restart_in_the_middle_of_traffic_loses_nothing(
 async def test_a_server_that_is_gone_is_told_within_the_patience_and_used_again_when_it_is_back(
     server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sql_store, "OUTAGE_WAIT_S", 1.0)
+    monkeypatch.setattr(unit_commits, "OUTAGE_WAIT_S", 1.0)
     async with opened(url) as store:
         before = await store.submit(Submission(type="t"))
         [claim] = await store.claim(ClaimRequest(worker_id="w", limit=1))
@@ -108,7 +108,7 @@ async def test_a_submit_outlasts_a_short_outage(server: PostgresServer, url: str
 
 
 async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_store, "OUTAGE_WAIT_S", 0.5)
+    monkeypatch.setattr(unit_commits, "OUTAGE_WAIT_S", 0.5)
     monkeypatch.setattr(engine, "ANSWER_TIMEOUT_S", 1.5)
     monkeypatch.setattr(engine, "CONNECT_TIMEOUT_S", 1.5)
     async with proxied(url) as (proxy, through), opened(through) as store:

@@ -84,8 +84,8 @@ def loaded(code: str) -> list[str]:
     ("code", "most", "unused"),
     [
         pytest.param(IMPORT, 104, (*ROOMS, *OF_WORKERS, "stores.sql.store"), id="importing Queue"),
-        pytest.param(MAKE, 150, (*ROOMS, *OF_WORKERS), id="making a queue"),
-        pytest.param(SUBMIT, 150, (*ROOMS, *OF_WORKERS), id="submitting a job"),
+        pytest.param(MAKE, 152, (*ROOMS, *OF_WORKERS), id="making a queue"),
+        pytest.param(SUBMIT, 152, (*ROOMS, *OF_WORKERS), id="submitting a job"),
         pytest.param(WORK, 206, ROOMS, id="running a job"),
     ],
 )

@@ -276,7 +276,7 @@ BUGS = (
         "an_unknown_commit_is_taken_for_a_failed_one",
         (
             Edit(
-                "stores/sql/store.py",
+                "stores/sql/submitting/unit_commits.py",
                 "except CommitUnknown as unknown:\n            answers, notice = await",
                 "except ZeroDivisionError as unknown:\n            answers, notice = await",
             ),

@@ -72,7 +72,7 @@ BULK_BUGS = (
     ),
     Bug(
         "a_replay_that_is_submitted_marks_nothing",
-        (Edit("stores/sql/store.py", " and not graph_replay.are_replays(units)", ""),),
+        (Edit("stores/sql/submitting/unit_commits.py", " and not graph_replay.are_replays(units)", ""),),
         f"{_GROUPS}::test_every_way_to_run_a_failure_again_takes_it_off_the_list[sqlite]",
         "retried",
     ),

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from tests.planted.planting import Bug, Edit
 
-_FACTS = "tests/cli/test_demo_media_checks.py::test_one_fact_that_is_wrong_fails_its_proof"
+_FACTS = "tests/cli/test_demo_transcoding_proofs.py::test_one_fact_that_is_wrong_fails_its_proof"
 
 DEMO_BUGS = (
     Bug(
         "the_demo_finds_no_secret_because_it_looks_nowhere",
-        (Edit("cli/demo/media.py", "found += [path.name for secret in secrets if secret in content]", "pass"),),
+        (
+            Edit(
+                "cli/demo/transcoding_steps.py",
+                "found += [path.name for secret in secrets if secret in content]",
+                "pass",
+            ),
+        ),
         _FACTS,
         "AssertionError",
     ),
     Bug(
         "the_demo_believes_in_a_refresh_that_advanced_nothing",
-        (Edit("cli/demo/media_checks.py", '\n        and status["credential_version"] == 3,', ","),),
+        (Edit("cli/demo/transcoding_proofs.py", '\n        and status["credential_version"] == 3,', ","),),
         _FACTS,
         "AssertionError",
     ),

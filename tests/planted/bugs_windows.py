@@ -24,9 +24,9 @@ WINDOW_BUGS = (
         "the_configured_window_does_not_reach_the_submit",
         (
             Edit(
-                "stores/sql/store.py",
-                "graph_replay.submit_and_mark(units, self.key_window_us)",
-                "graph_replay.submit_and_mark(units, IDEMPOTENCY_WINDOW_US)",
+                "stores/sql/submitting/unit_commits.py",
+                "graph_replay.submit_and_mark(units, self._key_window_us())",
+                "graph_replay.submit_and_mark(units, 24 * 3600 * 1_000_000)",
             ),
         ),
         f"{_WINDOWS}::test_the_configured_window_is_for_all_that_name_none[sqlite-swept]",

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from euterpe.model.errors import EuterpeError
-from euterpe.stores.sql import store as sql
 from euterpe.stores.sql.program import Row
 from euterpe.stores.sql.sqlite.writer import GroupCommitEngine
 from euterpe.stores.sql.store import SqlStore
+from euterpe.stores.sql.submitting import unit_commits
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import PostgresTables, Tables
 from tests.refused.acts import ACTS, GOES_AROUND_LOCKS, SEVERAL, Scene
@@ -37,8 +37,8 @@ async def test_a_refused_statement_leaves_nothing_half_done_and_is_told_as_what_
     name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sql, "SHORTEST_OUTAGE_WAIT_S", 0.0)
-    monkeypatch.setattr(sql, "OUTAGE_WAIT_S", 0.0)
+    monkeypatch.setattr(unit_commits, "SHORTEST_OUTAGE_WAIT_S", 0.0)
+    monkeypatch.setattr(unit_commits, "OUTAGE_WAIT_S", 0.0)
     prepare, do = ACTS[name]
     look = Look(store, tables)
     codes = list(expected(engine_name))

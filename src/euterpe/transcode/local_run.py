@@ -23,9 +23,9 @@ from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL
 from euterpe.queue.queue import Queue, core_of
 from euterpe.transcode.handler.job import Transcoder, register
-from euterpe.transcode.handler.no_credentials import NoCredentials, NoUploads
 from euterpe.transcode.handler.places import Places
 from euterpe.transcode.handler.workspace import Workspaces
+from euterpe.transcode.local_ports import NoCredentials, NoUploads
 from euterpe.transcode.media.errors import MediaError
 from euterpe.transcode.media.ffmpeg.limits import MediaLimits
 from euterpe.transcode.media.ffmpeg.tools import find_tools

@@ -16,9 +16,9 @@ from euterpe.queue.queue import Queue, core_of
 from euterpe.server.http.router import AnyRoute
 from euterpe.server.quotas import Quotas
 from euterpe.transcode.handler.job import Transcoder, register
-from euterpe.transcode.handler.no_credentials import NoCredentials, NoUploads
 from euterpe.transcode.handler.places import Places
 from euterpe.transcode.handler.workspace import Workspaces
+from euterpe.transcode.local_ports import NoCredentials, NoUploads
 from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.setup import TIDY_EVERY_S, limits_of
 from euterpe.transcode.storage.local import remove_staging_of_ended

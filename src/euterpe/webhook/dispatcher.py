@@ -25,8 +25,8 @@ from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.ports import OUTBOX_CHANNEL, OutboxStore, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import WRITE_S
-from euterpe.webhook.delivery_log import report_failure
 from euterpe.webhook.endpoints import Admission, Endpoints
+from euterpe.webhook.failure_logging import report_failure
 from euterpe.webhook.fairness import FairClaims
 from euterpe.webhook.policy import DeliveryPolicy, given_back, result_of
 from euterpe.webhook.prefetched import HELD_AT_MOST_S, Prefetched

@@ -6,13 +6,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from euterpe.cli.demo.app import queue
-from euterpe.cli.demo.checks import PROOFS
 from euterpe.cli.demo.console import open_stage
 from euterpe.cli.demo.folder import encode_a_folder, start_the_pipeline
-from euterpe.cli.demo.media import transcode
-from euterpe.cli.demo.media_checks import PROOFS as MEDIA_PROOFS
 from euterpe.cli.demo.processes import DemoProcesses
+from euterpe.cli.demo.queue_proofs import PROOFS
 from euterpe.cli.demo.steps import STEPS, Steps
+from euterpe.cli.demo.transcoding_proofs import PROOFS as TRANSCODING_PROOFS
+from euterpe.cli.demo.transcoding_steps import transcode
 
 
 async def perform(folder: Path, url: str) -> bool:
@@ -32,7 +32,7 @@ async def perform(folder: Path, url: str) -> bool:
                 media = await transcode(steps)
                 proofs = [prove(steps) for prove in PROOFS]
                 if media is not None:
-                    proofs += [prove(media) for prove in MEDIA_PROOFS]
+                    proofs += [prove(media) for prove in TRANSCODING_PROOFS]
                 if music is not None:
                     stage.heading("A folder of music becomes a folder of encodes")
                     proofs.append(await encode_a_folder(steps, music))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,8 +21,7 @@ from euterpe.model.claims.exchange import (
 )
 from euterpe.model.claims.outcome import settle_logged
 from euterpe.model.dependency import check_edges
-from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, StoreUnavailable
-from euterpe.model.failures.failure import Category
+from euterpe.model.errors import InvalidInput, StoreUnavailable
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submitting.batch import Draft, Parent, Receipt, Unit, drafts_of
@@ -33,7 +30,6 @@ from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
     PAYLOAD_CEILING,
     PAYLOAD_LIMIT,
-    SUBMISSION_TIMEOUT_US,
     Submission,
     check,
     check_key,
@@ -41,14 +37,11 @@ from euterpe.model.submitting.submission import (
 from euterpe.ports import (
     CANCEL_CHANNEL,
     EVERYTHING,
-    OUTBOX_CHANNEL,
-    CommitNotice,
-    NotifiesBeforeCommit,
     Telemetry,
     Wakeups,
 )
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndedJob, EndReporter, log_ended
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
 from euterpe.stores.sql.jobs.exchange import Exchange
 from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, check_leases, heartbeat, heartbeat_of_held, update_progress
 from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
@@ -60,7 +53,8 @@ from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
 from euterpe.stores.sql.reads.stats import stats
 from euterpe.stores.sql.submitting import submit as jobs_submit
-from euterpe.stores.sql.submitting.batcher import SubmitBatcher
+from euterpe.stores.sql.submitting.announcer import Announcer
+from euterpe.stores.sql.submitting.unit_commits import UnitCommits
 
 if TYPE_CHECKING:  # Its other faces and the rarer programs are loaded when they are first used: a submit needs none.
     from euterpe.model.claims.attempt_log import AttemptLog
@@ -77,11 +71,6 @@ if TYPE_CHECKING:  # Its other faces and the rarer programs are loaded when they
     from euterpe.stores.sql.outbox.store import Outbox
     from euterpe.stores.sql.workers import SqlWorkers
 
-OUTAGE_WAIT_S: Final = SUBMISSION_TIMEOUT_US / 1_000_000
-SHORTEST_OUTAGE_WAIT_S: Final = 0.1
-"""For a write that is begun when its time is nearly over: less would cut off what a healthy database can do."""
-ENDED_AT_SUBMIT: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED})
-
 
 class SqlStore:
     """Jobs in a SQL database. `sweeps`, `outbox` and `serving` are its other faces."""
@@ -95,21 +84,18 @@ class SqlStore:
         self.payload_limit = payload_limit
         self.key_window_us = IDEMPOTENCY_WINDOW_US
         self.end_reporter = EndReporter(engine, lambda: self.telemetry)
-        self._wakeups: Wakeups | None = None
-        self._notifies_before_commit: NotifiesBeforeCommit | None = None
         self.telemetry: Telemetry | None = None
+        self._announcer = Announcer(lambda: self.telemetry)
+        self._commits = UnitCommits(engine, self.end_reporter, self._announcer, lambda: self.key_window_us)
         self._exchange = Exchange(engine, self.end_reporter)
-        self._gate = SubmitBatcher(self._submit_units, lambda: OUTAGE_WAIT_S)
 
     @property
     def wakeups(self) -> Wakeups | None:
-        return self._wakeups
+        return self._announcer.wakeups
 
     @wakeups.setter
     def wakeups(self, wakeups: Wakeups | None) -> None:
-        self._wakeups = wakeups
-        # Asked here, once: Python 3.11 looks up a protocol's members at every isinstance, 19 us of each submit.
-        self._notifies_before_commit = wakeups if isinstance(wakeups, NotifiesBeforeCommit) else None
+        self._announcer.wakeups = wakeups
 
     # --- its other faces --------------------------------------------------------------------------
 
@@ -221,10 +207,7 @@ class SqlStore:
 
     async def submit_unit(self, unit: Unit) -> list[Receipt]:
         check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
-        answer = await self._gate.submit(unit)
-        if isinstance(answer, EuterpeError):
-            raise answer
-        return answer
+        return await self._commits.submit(unit)
 
     async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
         """Store a unit inside the transaction that the caller has open on this connection: it is there when the
@@ -254,7 +237,7 @@ class SqlStore:
         found = await self.engine.read(lambda: completed_claims([claim.lease for claim in claims]))
         done = [(claim.lease.job_id, claim.lease.claim_version) in found for claim in claims]
         if _has_callback(claim for claim, is_done in zip(claims, done, strict=True) if is_done):
-            self._hint_of_events()
+            self._announcer.hint_of_events()
         return done
 
     def _joined(self, unit: Unit, channel: str | None) -> Program[list[Receipt]]:
@@ -266,76 +249,6 @@ class SqlStore:
         check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
         for draft in unit.drafts:
             check(draft.submission, self.payload_limit)
-
-    async def _submit_units(self, units: Sequence[Unit], deadline: float) -> list[jobs_submit.Answer]:
-        """Answered by the deadline. A tenth of the time is left to ask again, should an answer get lost."""
-        patience_s = max(SHORTEST_OUTAGE_WAIT_S, 0.9 * (deadline - time.monotonic()))
-        simple = jobs_submit.are_simple(units) and not graph_replay.are_replays(units)
-        family = self.engine.family
-        notice = self._notify_before_commit(units) if simple else None
-        channel = None if notice is None else notice.channel
-        try:
-            if simple:
-                answers = await self.engine.write_one(
-                    lambda: jobs_submit.submit_simple(units, family, channel),
-                    patience_s=patience_s,
-                    is_small=len(units) == 1 and len(units[0].drafts) == 1,
-                )
-            else:
-                answers = await self.end_reporter.write(
-                    lambda: graph_replay.submit_and_mark(units, self.key_window_us),
-                    EndedBy.WORKER,
-                    patience_s=patience_s,
-                )
-                self._report_ended_at_submit(answers)
-        except CommitUnknown as unknown:
-            answers, notice = await self._resolve_unknown(units, unknown, deadline), None
-        self._announce_ready(answers, notice)
-        return answers
-
-    def _notify_before_commit(self, units: Sequence[Unit]) -> CommitNotice | None:
-        if self._notifies_before_commit is None:
-            return None
-        drafts = [draft for unit in units for draft in unit.drafts]
-        if len(drafts) > 1 or drafts[0].submission.delay_us or drafts[0].submission.run_at is not None:
-            return None
-        return self._notifies_before_commit.notify_before_commit(drafts[0].submission.queue)
-
-    def _announce_ready(self, answers: Sequence[jobs_submit.Answer], notice: CommitNotice | None) -> None:
-        """Tell workers of what is ready, once for all that was committed together."""
-        fresh = [r for answer in answers if not isinstance(answer, EuterpeError) for r in answer if not r.replayed]
-        if self.wakeups is not None and (ready := [r for r in fresh if r.state == State.SCHEDULED]):
-            if notice is None:
-                _announce(self.wakeups, ready)
-            else:
-                notice.announce({receipt.queue for receipt in ready})
-        if self.telemetry is not None:
-            for queue, count in Counter(receipt.queue for receipt in fresh).items():
-                self.telemetry.produced(queue, count)
-
-    def _report_ended_at_submit(self, answers: Sequence[jobs_submit.Answer]) -> None:
-        """What a job depends on may have ended badly before it came."""
-        ended = [
-            EndedJob(r.job_id, r.queue, r.type, State(r.state), Category.PERMANENT, "dependency_ended")
-            for answer in answers
-            if not isinstance(answer, EuterpeError)
-            for r in answer
-            if r.state in ENDED_AT_SUBMIT and not r.replayed
-        ]
-        self.end_reporter.count(ended)
-        log_ended(ended, EndedBy.SWEEP)
-
-    async def _resolve_unknown(
-        self, units: Sequence[Unit], unknown: CommitUnknown, deadline: float
-    ) -> list[jobs_submit.Answer]:
-        """The answer to a commit was lost. Ids are ours and used once, so the rows themselves tell what happened."""
-        left_s = max(SHORTEST_OUTAGE_WAIT_S, deadline - time.monotonic())
-        try:
-            return await self.engine.write(
-                lambda: jobs_submit.submit_again(units, key_window_us=self.key_window_us), patience_s=left_s
-            )
-        except StoreUnavailable as error:
-            raise unknown from error  # That nothing was stored is true of this try alone.
 
     # --- Claims -----------------------------------------------------------------------------------
 
@@ -381,7 +294,7 @@ class SqlStore:
         if claims and request is not None:
             claims = await self._only_readable(claims, request)
         if batch.have_callbacks or _has_callback(claims):
-            self._hint_of_events()
+            self._announcer.hint_of_events()
         if states.count(State.COMPLETED) == len(states):
             return [COMPLETED] * len(states), claims
         return [
@@ -408,7 +321,7 @@ class SqlStore:
         state = await self.end_reporter.write(
             lambda: operator.cancel(job_id, requester_id, family, force=force), EndedBy.OPERATOR
         )
-        self._hint_of_events()
+        self._announcer.hint_of_events()
         if self.wakeups is not None and (force or state is State.RUNNING):
             self.wakeups.announce([CANCEL_CHANNEL])
         return state
@@ -432,9 +345,9 @@ class SqlStore:
         if isinstance(first, JobRow):
             if self.wakeups is not None:
                 self.wakeups.announce([first.queue])
-            self._announce_ready([replayed.dependents], None)
+            self._announcer.announce_ready([replayed.dependents], None)
         else:
-            self._announce_ready([[first, *replayed.dependents]], None)
+            self._announcer.announce_ready([[first, *replayed.dependents]], None)
         return replayed
 
     async def purge(self, job_ids: Sequence[str]) -> list[str]:
@@ -444,7 +357,7 @@ class SqlStore:
 
     async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:
         state = await self.end_reporter.write(lambda: operator.dead_letter(job_id, requester_id), EndedBy.OPERATOR)
-        self._hint_of_events()
+        self._announcer.hint_of_events()
         return state
 
     async def update(self, job_id: str, changes: Changes, requester_id: str | None = None) -> JobRow:
@@ -456,11 +369,6 @@ class SqlStore:
             return (yield from reads_search.with_dependencies([job]))[0]
 
         return await self.engine.write(program)
-
-    def _hint_of_events(self) -> None:
-        """There may be events for whoever delivers them: of this job, or of those that depended on it."""
-        if self.wakeups is not None:
-            self.wakeups.announce([OUTBOX_CHANNEL])
 
     async def pause(self, kind: str, name: str) -> None:
         await self.engine.write(lambda: operator.pause(kind, name))
@@ -506,15 +414,6 @@ class SqlStore:
 
     async def depths(self) -> list[QueueDepth]:
         return await self.engine.read(reads_search.depths)
-
-
-def _announce(wakeups: Wakeups, ready: Sequence[Receipt]) -> None:
-    """Wake-ups whose messages name jobs (Redis Streams) get the jobs; any others get the queues."""
-    announce_jobs = getattr(wakeups, "announce_jobs", None)
-    if announce_jobs is None:
-        wakeups.announce({receipt.queue for receipt in ready})
-    else:
-        announce_jobs(ready)
 
 
 def _has_callback(claims: Iterable[Claim]) -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from euterpe.cli.demo import media_checks
-from euterpe.cli.demo.media import OUTPUTS, Media, secrets_found
+from euterpe.cli.demo import transcoding_proofs
 from euterpe.cli.demo.object_store import BUCKET, ObjectStore
 from euterpe.cli.demo.processes import ApiFacts
 from euterpe.cli.demo.receiver import Receiver
+from euterpe.cli.demo.transcoding_steps import OUTPUTS, Media, secrets_found
 
 
 def event(**payload: object) -> Any:
@@ -50,7 +50,7 @@ def media(tmp_path: Path) -> Media:
 
 def failed(media: Media) -> list[str]:
     media.leaks += secrets_found(media)
-    return [prove.__name__ for prove in media_checks.PROOFS if not prove(media).holds]
+    return [prove.__name__ for prove in transcoding_proofs.PROOFS if not prove(media).holds]
 
 
 def test_all_of_it_holds_when_all_of_it_happened(media: Media) -> None:

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from euterpe.cli.demo.media import OUTPUTS, Media
 from euterpe.cli.demo.processes import LEASE
 from euterpe.cli.demo.proof import Proof
+from euterpe.cli.demo.transcoding_steps import OUTPUTS, Media
 
 
 def the_killed_encode_was_finished(media: Media) -> Proof:
