@@ -133,4 +133,22 @@ ROW_BUGS = (
         "tests/conformance/test_whatever_submit_accepts.py::test_it_survives_or_is_refused_by_name[sqlite-80]",
         "assert",
     ),
+    Bug(
+        "a_changed_rate_waits_for_its_tokens_in_the_old_units",
+        (
+            Edit(
+                "stores/sql/jobs/rates.py",
+                "Rate(interval_us, burst).changed(rate, full_at, held_until, now)",
+                "full_at",
+            ),
+        ),
+        "tests/conformance/test_rates.py::test_a_changed_rate_keeps_its_tokens_and_refills_anew[sqlite]",
+        "assert 0 == 1",
+    ),
+    Bug(
+        "a_changed_rate_changes_a_retry_after",
+        (Edit("model/rate.py", "since = max(now, held_until)", "since = now"),),
+        "tests/conformance/test_rates.py::test_a_changed_rate_does_not_change_a_retry_after",
+        "assert [",
+    ),
 )
