@@ -14,6 +14,7 @@ from euterpe.model.failures.failure import Category
 from euterpe.model.reading.job_query import parse_query
 from euterpe.model.reading.views import Search
 from euterpe.model.state import State
+from euterpe.model.submitting.batch import Receipt
 from euterpe.model.submitting.submission import check
 from euterpe.ports import Capability
 from euterpe.stores.sql.bulk import batches
@@ -95,6 +96,21 @@ async def test_a_replay_makes_one_new_job_of_each_and_not_of_its_own_replays(sto
     assert sorted(j.replay_of or "" for j in page.jobs) == sorted(ids)
     assert set(await states_of(store, *ids)) == {State.FAILED}
     assert await state_of(store, running) is State.RUNNING
+
+
+@pytest.mark.parametrize("then", [Action.REPLAY, Action.RETRY])
+async def test_a_plain_job_that_was_replayed_is_not_run_again_by_another_operation(
+    store: SqlStore, then: Action
+) -> None:
+    ids = await failed_jobs(store, 5)
+    assert (await finished(store, await order(store, Action.REPLAY, "state:failed"))).done == 5
+    told = await finished(store, await order(store, then, "state:failed"))
+    assert (told.done, told.failed, told.skipped) == (0, 0, {"replayed_since": 5})
+    replays = (await store.search(Search(state=State.SCHEDULED, limit=100))).jobs
+    assert sorted(j.replay_of or "" for j in replays) == sorted(ids)
+    receipt = (await store.replay(ids[0])).first
+    assert isinstance(receipt, Receipt)
+    assert receipt.job_id in {j.id for j in replays}
 
 
 @needs(Capability.DEPENDENCIES)

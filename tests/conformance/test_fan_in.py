@@ -44,6 +44,19 @@ async def test_spawning_nothing_is_allowed(store: SqlStore) -> None:
     assert await store.spawn(parent.lease, []) == []
 
 
+async def test_a_child_has_no_unique_key_since_a_fan_in_would_not_wait_for_the_job_that_is_kept(
+    store: SqlStore, tables: Tables
+) -> None:
+    kept = await submit(store, "sync", unique_key="customer-7")
+    parent = await taken(store, "parent")
+    before = await row_counts(tables)
+    for children in ([job("sync", unique_key="customer-7")], [job("child"), job("sync", unique_key="customer-8")]):
+        with pytest.raises(InvalidInput, match="is not for a child"):
+            await store.spawn(parent.lease, children)
+    assert await row_counts(tables) == before
+    assert (await store.submit(job("sync", unique_key="customer-7"))).job_id == kept
+
+
 async def test_a_fan_in_waits_for_the_parent_and_all_it_spawns_later(store: SqlStore) -> None:
     parent = await taken(store, "parent")
     summary = await submit(store, "summary", depends_on=(parent.job.id,), dependency=FAN_IN)

@@ -49,6 +49,16 @@ async def test_the_same_request_with_the_same_key_gets_the_same_answer_byte_for_
     assert await jobs_stored(tables) == 1
 
 
+@pytest.mark.parametrize("type", ["*batch", "**batch", "batch"])
+async def test_no_type_shares_its_keys_with_batches(store: SqlStore, type: str) -> None:
+    (batch,) = await store.submit_many([job(type)], key="k")
+    alone = await store.submit(job(type, idempotency_key="k"))
+    assert (batch.replayed, alone.replayed) == (False, False)
+    assert (await store.submit_many([job(type)], key="k"))[0].job_id == batch.job_id
+    assert await submit(store, f"*{type}", idempotency_key="k") not in (batch.job_id, alone.job_id)
+    assert await submit(store, type, idempotency_key="k") == alone.job_id
+
+
 async def test_another_request_with_the_same_key_is_a_conflict_and_stores_nothing(
     store: SqlStore, tables: Tables
 ) -> None:

@@ -111,6 +111,59 @@ async def test_what_a_handler_charges_is_waited_for(store: SqlStore, clock: Froz
     assert (found.key, found.rate.interval_us, found.rate.burst) == ("tokens", 100_000, 10)
 
 
+async def test_a_changed_rate_keeps_its_tokens_and_refills_anew(store: SqlStore, clock: FrozenClock) -> None:
+    await store.rates.set("api", parse_rate("10/h", burst=10))
+    await store.submit_many([rated() for _ in range(40)])
+    assert len(await take(store)) == 10
+    await store.rates.set("api", parse_rate("10/s", burst=10))
+    assert await after(store, clock, us=99_999) == [], "what was spent stays spent"
+    assert len(await after(store, clock, us=1)) == 1
+    assert len(await after(store, clock, us=200_000)) == 2
+    clock.advance(us=500_000)
+    await store.rates.set("api", parse_rate("1/h", burst=3))
+    assert len(await after(store, clock, us=0)) == 3, "of five tokens, as many as the new burst holds"
+    await store.rates.set("api", parse_rate("1/m", burst=20))
+    assert await after(store, clock, us=59 * SECOND) == [], "a larger burst gives no tokens"
+    assert len(await after(store, clock, us=SECOND)) == 1
+
+
+@pytest.mark.parametrize(("before", "then"), [("10/h", "10/s"), ("10/s", "10/h")])
+async def test_a_changed_rate_does_not_change_a_retry_after(
+    store: SqlStore, clock: FrozenClock, before: str, then: str
+) -> None:
+    await store.rates.set("api", parse_rate(before, burst=5))
+    asked = (await store.submit(rated(max_attempts=5))).job_id
+    told = await take_one(store)
+    await store.submit_many([rated() for _ in range(3)])
+    await fail(store, told, Category.TEMPORARY, retry_after_us=30 * SECOND)
+    await store.rates.set("api", parse_rate(then, burst=7))
+    assert await after(store, clock, us=30 * SECOND - 1) == []
+    assert await after(store, clock, us=1) == [asked]
+    assert await after(store, clock, us=parse_rate(then).interval_us - 1) == [], "and then one after the other"
+    assert len(await after(store, clock, us=1)) == 1
+
+
+async def test_a_changed_rate_is_exact_over_many_claimers_at_once(subject: Opened, clock: FrozenClock) -> None:
+    await subject.store.rates.set("api", parse_rate("10/h", burst=4))
+    await subject.store.submit_many([rated() for _ in range(60)])
+    async with subject.another() as other:
+        stores = (subject.store, other)
+
+        async def everybody(text: str) -> int:
+            await asyncio.gather(*(store.sweeps.promote() for store in stores))
+            claims = (take(stores[i % 2], 3, worker_id=f"w{i}") for i in range(8))
+            changes = (store.rates.set("api", parse_rate(text, burst=4)) for store in stores)
+            batches, _ = await asyncio.gather(asyncio.gather(*claims), asyncio.gather(*changes))
+            return sum(map(len, batches))
+
+        assert await everybody("10/s") == 4
+        started = 0
+        for step in range(10):
+            clock.advance(us=100_000)
+            started += await everybody(("20/s", "10/s")[step % 2])
+    assert started == 15
+
+
 @needs(Capability.ANY_REQUESTER)
 async def test_keys_of_requesters_are_apart_and_a_key_without_a_rate_is_free(store: SqlStore) -> None:
     await store.rates.set("api", parse_rate("1/h"), "alice")

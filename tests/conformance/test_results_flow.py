@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.dependency import Dependency
-from euterpe.model.errors import InvalidInput
+from euterpe.model.errors import InvalidInput, StoreUnavailable
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
+from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 from tests.conformance.acts import DAY, complete, job, release, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
@@ -59,6 +63,28 @@ async def test_a_result_that_retention_removed_ends_the_job_and_says_which(store
     assert ended.error_document is not None
     assert ended.error_document["code"] == "result_gone"
     assert "the result of its dependency 0 is gone" in ended.error_document["message"]
+
+
+async def test_results_that_cannot_be_read_yet_cost_an_http_worker_no_attempt(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await submit(store, "first")
+    then = await submit(store, "then", payload=b'{"x":{"$euterpe.result":0}}', depends_on=(first,), max_attempts=1)
+    await complete(store, await take_one(store), b"7")
+    free = await submit(store, "free")
+    wire = WorkerProtocolStore(store.engine, Random(1))
+    request = ClaimRequest(worker_id="w", limit=2)
+
+    async def refused(_make: object) -> None:
+        raise StoreUnavailable("no connection for this read")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.engine, "read", refused)
+        assert [claim.job.id for claim in await wire.claim_for(request, ["w:1", "w:2"])] == [free]
+    given_back = await store.get(then)
+    assert (given_back.state, given_back.attempt_count) == (State.SCHEDULED, 0)
+    (claim,) = await wire.claim_for(request, ["w:1", "w:2"])
+    assert (claim.job.id, claim.job.payload) == (then, b'{"x":7}')
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 from typing import Any
 
@@ -16,8 +17,10 @@ from euterpe.model.failures.failure import Category
 from euterpe.model.reading.document import job_document
 from euterpe.model.reading.views import Search
 from euterpe.model.state import TERMINAL, State
+from euterpe.server.long_poll import LongPoll, Waiter
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
+from euterpe.wakeups.local import LocalWakeups
 from tests.conformance.acts import CALLBACK, HOUR, MINUTE, complete, failure, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
@@ -98,6 +101,22 @@ async def test_a_claim_of_http_workers_ends_it_too(store: SqlStore, tables: Tabl
     claims = await wire.claim_for(ClaimRequest(worker_id="w", limit=3), ["w:1", "w:2", "w:3"])
     assert [claim.job.id for claim in claims] == [first, last]
     assert await code_of(store, bad) == "unprocessable_row"
+
+
+async def test_a_gap_in_a_shared_claim_gives_no_job_to_another_worker(store: SqlStore, tables: Tables) -> None:
+    bad, second, third = [await submit(store) for _ in range(3)]
+    await spoil(tables, bad, SPOILT["tags that are no JSON"])
+    wire = WorkerProtocolStore(store.engine, Random(1))
+    shared = LongPoll(wire.claim_for, store.settle, LocalWakeups(), lease_ttl_us=MINUTE, poll_s=(60, 60))
+    waiters = [Waiter(f"w:{i}", 1) for i in range(1, 4)]
+    async with asyncio.timeout(30), asyncio.TaskGroup() as polls:
+        for waiter in waiters:
+            polls.create_task(shared.claim(waiter, ["default"], None, 60))
+        await waiters[1].future
+        shared.drain()
+    await shared.close()
+    got = [[(claim.job.id, claim.job.worker_id) for claim in waiter.future.result()] for waiter in waiters]
+    assert got == [[], [(second, "w:2")], [(third, "w:3")]]
 
 
 NO_JSON = ("{", "", "nothing", '{"a":1}]', "\\xff")

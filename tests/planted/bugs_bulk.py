@@ -76,4 +76,37 @@ BULK_BUGS = (
         f"{_GROUPS}::test_every_way_to_run_a_failure_again_takes_it_off_the_list[sqlite]",
         "retried",
     ),
+    Bug(
+        "two_operations_replay_a_plain_job_twice",
+        (
+            Edit(
+                _BATCHES,
+                'msgspec.structs.replace(replay_of(job), idempotency_key=f"{REPLAY_KEY}{job.id}")',
+                "replay_of(job)",
+            ),
+        ),
+        "tests/conformance/test_bulk_operations.py"
+        "::test_a_plain_job_that_was_replayed_is_not_run_again_by_another_operation[sqlite-replay]",
+        "assert (5, 0, {}) == (0",
+    ),
+    Bug(
+        "a_bulk_retry_runs_what_was_replayed",
+        (Edit(_BATCHES, "{job.id for job in jobs} - replayed if", "{job.id for job in jobs} if"),),
+        "tests/conformance/test_bulk_operations.py"
+        "::test_a_plain_job_that_was_replayed_is_not_run_again_by_another_operation[sqlite-retry]",
+        "assert (5, 0, {}) == (0",
+    ),
+    Bug(
+        "a_job_type_shares_its_idempotency_keys_with_batches",
+        (Edit("model/submitting/submission.py", 'job_type = f"*{job_type}"', "job_type = job_type"),),
+        "tests/conformance/test_idempotency.py::test_no_type_shares_its_keys_with_batches",
+        "",
+    ),
+    Bug(
+        "a_fan_in_does_not_wait_for_a_child_that_was_kept_for_its_unique_key",
+        (Edit("stores/sql/store.py", "            check_children(unit)\n", "            pass\n"),),
+        "tests/conformance/test_fan_in.py"
+        "::test_a_child_has_no_unique_key_since_a_fan_in_would_not_wait_for_the_job_that_is_kept[sqlite]",
+        "DID NOT RAISE",
+    ),
 )

@@ -33,6 +33,25 @@ ROW_BUGS = (
         "",
     ),
     Bug(
+        "a_gap_in_a_shared_claim_moves_the_jobs_behind_it_to_other_workers",
+        (
+            Edit(
+                "server/long_poll.py",
+                "for claim in claims:\n            shares.setdefault(places[claim.job.worker_id].pop(), [])",
+                "for waiter, claim in zip(slots, claims, strict=False):\n            shares.setdefault(waiter, [])",
+            ),
+        ),
+        f"{_ROWS}::test_a_gap_in_a_shared_claim_gives_no_job_to_another_worker",
+        "assert [[(",
+    ),
+    Bug(
+        "results_that_cannot_be_read_yet_cost_http_workers_an_attempt",
+        (Edit("stores/sql/jobs/usable_claims.py", "        await _give_back(dependents, engine, reports)\n", ""),),
+        "tests/conformance/test_results_flow.py"
+        "::test_results_that_cannot_be_read_yet_cost_an_http_worker_no_attempt[sqlite]",
+        "State.RUNNI",
+    ),
+    Bug(
         "one_unreadable_policy_stops_recovery",
         (
             Edit(
@@ -113,5 +132,23 @@ ROW_BUGS = (
         ),
         "tests/conformance/test_whatever_submit_accepts.py::test_it_survives_or_is_refused_by_name[sqlite-80]",
         "assert",
+    ),
+    Bug(
+        "a_changed_rate_waits_for_its_tokens_in_the_old_units",
+        (
+            Edit(
+                "stores/sql/jobs/rates.py",
+                "Rate(interval_us, burst).changed(rate, full_at, held_until, now)",
+                "full_at",
+            ),
+        ),
+        "tests/conformance/test_rates.py::test_a_changed_rate_keeps_its_tokens_and_refills_anew[sqlite]",
+        "assert 0 == 1",
+    ),
+    Bug(
+        "a_changed_rate_changes_a_retry_after",
+        (Edit("model/rate.py", "since = max(now, held_until)", "since = now"),),
+        "tests/conformance/test_rates.py::test_a_changed_rate_does_not_change_a_retry_after",
+        "assert [",
     ),
 )

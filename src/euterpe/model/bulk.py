@@ -56,7 +56,7 @@ class Skipped(StrEnum):
     DEPENDENCY_ENDED = "dependency_ended"
     """What it waited for ended badly. It is replayed behind that one, and not before."""
     REPLAYED_SINCE = "replayed_since"
-    """Another job runs it again by now, and the operation is about those that none does."""
+    """Another job runs it again by now: another operation was faster, or this one is about those that none does."""
 
 
 class JobCount(msgspec.Struct, frozen=True):

@@ -34,6 +34,13 @@ class Rate(msgspec.Struct, frozen=True):
         """When it is full again after so many were taken."""
         return max(full_at, now) + count * self.interval_us
 
+    def changed(self, to: Rate, full_at: int, held_until: int, now: int) -> int:
+        """When it is full under another rate. The tokens that are there stay. A pause that was asked for keeps its
+        time, and tokens are counted from its end."""
+        since = max(now, held_until)
+        missing_us = max(0, full_at - since) + (to.burst - self.burst) * self.interval_us
+        return since + max(0, -(-missing_us * to.interval_us // self.interval_us))
+
 
 class KeyRate(msgspec.Struct, frozen=True):
     """A rate as it is stored, and how it stands."""

@@ -258,9 +258,13 @@ class _Group:
         return len(claims)
 
     def _distribute(self, slots: Sequence[Waiter], asked: frozenset[Waiter], claims: Sequence[Claim]) -> None:
+        """Each claim to a place of the worker whose name its row has: a job that could not be read leaves a gap."""
+        places: dict[str | None, list[Waiter]] = {}
+        for waiter in reversed(slots):
+            places.setdefault(waiter.worker_id, []).append(waiter)
         shares: dict[Waiter, list[Claim]] = {}
-        for waiter, claim in zip(slots, claims, strict=False):
-            shares.setdefault(waiter, []).append(claim)
+        for claim in claims:
+            shares.setdefault(places[claim.job.worker_id].pop(), []).append(claim)
         unwanted: list[Claim] = []
         for waiter, own in shares.items():
             if not waiter.answer(own):

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.reading.document import rfc3339
@@ -40,6 +41,13 @@ class Unit(msgspec.Struct, frozen=True):
     drafts: tuple[Draft, ...]
     key: str | None = None
     parent: Parent | None = None
+
+
+def check_children(unit: Unit) -> None:
+    """A job that is kept for its unique key may be anybody's, so that a fan-in on the parent would not wait for it."""
+    if any(draft.submission.unique_key is not None for draft in unit.drafts):
+        why = "is not for a child: a fan-in would not wait for another's job; give it an idempotency_key, or submit it"
+        raise InvalidInput("unique_key", why)
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -24,6 +24,7 @@ from euterpe.model.urls.http_url import BadUrl, parse_http_url
 MINUTE_US: Final = 60 * 1_000_000
 DAY_US: Final = 24 * 60 * MINUTE_US
 
+_BATCH: Final = "*batch"
 EXECUTION_TIMEOUT_US: Final = 30 * MINUTE_US
 OVERRUN_US: Final = 30 * 1_000_000
 """How long after its deadline a worker beside the database keeps a lease: to stop the handler and to write its end. A
@@ -302,4 +303,11 @@ def request_hash(submission: Submission, depends_on: tuple[str, ...] | None = No
 
 def idempotency_scope(requester_id: str, job_type: str) -> str:
     """000's (requester, key) and 003's (type, key) at once: a key is unique per requester and job type."""
+    if job_type.endswith(_BATCH) and job_type.count("*") == len(job_type) - len("batch"):
+        job_type = f"*{job_type}"  # No type has the scope of batches.
     return f"{len(requester_id)}:{requester_id}/{job_type}"
+
+
+def batch_scope(requester_id: str) -> str:
+    """Keys of whole batches."""
+    return f"{len(requester_id)}:{requester_id}/{_BATCH}"

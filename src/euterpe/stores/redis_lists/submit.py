@@ -27,6 +27,7 @@ from euterpe.model.submitting.submission import (
     LOCAL_REQUESTER,
     VISIBILITY_US,
     Submission,
+    batch_scope,
     idempotency_scope,
     request_hash,
 )
@@ -116,7 +117,7 @@ def _unit_key(unit: Unit, window_us: int) -> ListKeyClaim:
     said = hashlib.sha256()
     for draft in unit.drafts:
         said.update(request_hash(draft.submission))
-    name = f"{idempotency_scope(unit.drafts[0].submission.requester_id, '*batch')}{SEPARATOR}{unit.key}"
+    name = f"{batch_scope(unit.drafts[0].submission.requester_id)}{SEPARATOR}{unit.key}"
     longest_us = max(_window_us(draft.submission, window_us) for draft in unit.drafts)
     return ListKeyClaim(name, unit.key, said.digest(), longest_us, 0)
 

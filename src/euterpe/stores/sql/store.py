@@ -24,7 +24,7 @@ from euterpe.model.dependency import check_edges
 from euterpe.model.errors import InvalidInput, StoreUnavailable
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submitting.batch import Draft, Parent, Receipt, Unit, drafts_of
+from euterpe.model.submitting.batch import Draft, Parent, Receipt, Unit, check_children, drafts_of
 from euterpe.model.submitting.changes import Changes, check_changes
 from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
@@ -206,6 +206,8 @@ class SqlStore:
         return await self.submit_unit(Unit(drafts_of(submissions), parent=Parent(parent.job_id, parent.claim_version)))
 
     async def submit_unit(self, unit: Unit) -> list[Receipt]:
+        if unit.parent is not None:
+            check_children(unit)
         check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
         return await self._commits.submit(unit)
 

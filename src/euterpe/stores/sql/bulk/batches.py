@@ -6,7 +6,7 @@ Whoever is killed in between has done nothing; who comes next begins at the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import msgspec
 
@@ -21,13 +21,14 @@ from euterpe.model.bulk import (
     why_skipped,
 )
 from euterpe.model.claims.outcome import taken_away
-from euterpe.model.errors import EuterpeError, IllegalTransition, UnprocessableRow
+from euterpe.model.errors import EuterpeError, IdempotencyConflict, IllegalTransition, UnprocessableRow
 from euterpe.model.job import JobRow
 from euterpe.model.reading.job_query import parse_query
 from euterpe.model.reading.views import Search
 from euterpe.model.state import By, State, check_move
 from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.replay import replay_of
+from euterpe.model.submitting.replayed import REPLAY_KEY
 from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, Submission, check
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs.effects import insert_events
@@ -78,7 +79,7 @@ def act(operation: BulkOperation, found: Matching, family: Family, payload_limit
     tally.skipped[Skipped.GONE] += len(found.ids) - len(rows)
     search = search_of(operation)
     watching = watches_moves(search)
-    replayed = (yield from _replayed(found.ids)) if watches_replays(search) else set()
+    replayed = (yield from _replayed(found.ids)) if operation.action is not Action.CANCEL else set()
     jobs: list[JobRow] = []
     for row in rows:
         try:
@@ -87,7 +88,7 @@ def act(operation: BulkOperation, found: Matching, family: Family, payload_limit
             tally.fail(unreadable)
             continue
         skipped = why_skipped(job, operation.action, operation.created_at, watching=watching)
-        if skipped is None and job.id in replayed:
+        if skipped is None and job.id in replayed and watches_replays(search):
             skipped = Skipped.REPLAYED_SINCE
         if skipped is None:
             jobs.append(job)
@@ -96,7 +97,8 @@ def act(operation: BulkOperation, found: Matching, family: Family, payload_limit
     if operation.action is Action.CANCEL:
         yield from _cancel(jobs, family, tally, force=operation.force)
     else:
-        yield from _again(jobs, payload_limit, tally, as_itself=operation.action is Action.RETRY)
+        go_on = {job.id for job in jobs} - replayed if operation.action is Action.RETRY else set()
+        yield from _again(jobs, payload_limit, tally, go_on)
     return (yield from _advance(operation, found, tally))
 
 
@@ -178,15 +180,16 @@ def _again_in_its_graph(job: JobRow, payload_limit: int, tally: Tally, *, as_its
     tally.replayed += [receipt.queue for receipt in replayed.dependents]
 
 
-def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, *, as_itself: bool) -> Program[None]:
-    """As `operator.retry`, for many. `as_itself`: a failed job with budget left goes on, and is not replayed."""
+def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, go_on: Set[str]) -> Program[None]:
+    """As `operator.retry`, for many. Those of `go_on` that failed with budget left run as themselves; the others are
+    replayed. The key of a replay is that of `maintenance.replay`: whoever asks for it, there is one of a job."""
     replays: list[Submission] = []
     # What ended by itself takes along what ended because of it.
     for job in sorted(jobs, key=ended_by_another):
         if job.dependency is not None or job.has_dependents:
-            yield from _again_in_its_graph(job, payload_limit, tally, as_itself=as_itself)
+            yield from _again_in_its_graph(job, payload_limit, tally, as_itself=job.id in go_on)
             continue
-        if as_itself and job.state is State.FAILED and job.attempt_count < job.max_attempts:
+        if job.id in go_on and job.state is State.FAILED and job.attempt_count < job.max_attempts:
             check_move(job.state, State.SCHEDULED, By.OPERATOR)
             rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
             yield from insert_events([job_from(rows[0])])
@@ -194,7 +197,7 @@ def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, *, as_itsel
             tally.queues.append(job.queue)
             continue
         try:
-            replay = replay_of(job)
+            replay = msgspec.structs.replace(replay_of(job), idempotency_key=f"{REPLAY_KEY}{job.id}")
             check(replay, payload_limit)
         except EuterpeError as refused:
             tally.fail(refused)
@@ -203,7 +206,9 @@ def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, *, as_itsel
     if replays:
         answers = yield from submit_and_mark([Unit((draft,)) for draft in drafts_of(replays)], IDEMPOTENCY_WINDOW_US)
         for answer in answers:
-            if isinstance(answer, EuterpeError):
+            if isinstance(answer, IdempotencyConflict) or (not isinstance(answer, EuterpeError) and answer[0].replayed):
+                tally.skipped[Skipped.REPLAYED_SINCE] += 1  # perhaps by another operation
+            elif isinstance(answer, EuterpeError):
                 tally.fail(answer)
             else:
                 tally.done += 1

@@ -84,7 +84,7 @@ class SqlKeyRates:
 
     async def set(self, key: str, rate: Rate, requester_id: str = LOCAL_REQUESTER) -> None:
         name = limit_key(requester_id, key)
-        await self._engine.write_one(lambda: _set(name, rate))
+        await self._engine.write(lambda: _set(name, rate))
 
     async def remove(self, key: str, requester_id: str = LOCAL_REQUESTER) -> bool:
         name = limit_key(requester_id, key)
@@ -99,7 +99,10 @@ class SqlKeyRates:
 
 
 def _set(name: str, rate: Rate) -> Program[None]:
-    yield one("set_rate", name=name, interval_us=rate.interval_us, burst=rate.burst)
+    kept = yield one("keep_rate", name=name, interval_us=rate.interval_us, burst=rate.burst)
+    ((interval_us, burst, full_at, held_until, now),) = kept
+    full_at = Rate(interval_us, burst).changed(rate, full_at, held_until, now)
+    yield one("set_rate", name=name, interval_us=rate.interval_us, burst=rate.burst, full_at=full_at)
 
 
 def _charge(name: str, tokens: int) -> Program[None]:

@@ -6,6 +6,7 @@ with some pays one read of their ids, and a second one where payloads refer to r
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -13,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.claims.outcome import Failed
+from euterpe.model.claims.outcome import Failed, Outcome, Released
 from euterpe.model.claims.outcome import settle as decide
 from euterpe.model.errors import EuterpeError
 from euterpe.model.failures.failure import Category, Failure
@@ -21,7 +22,7 @@ from euterpe.model.job import Claim, JobRow
 from euterpe.model.submitting.references import has_references, resolved
 from euterpe.model.submitting.submission import PAYLOAD_CEILING
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter, log_ended
+from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
 from euterpe.stores.sql.jobs.settle import settle
 from euterpe.stores.sql.jobs.unreadable import without_unreadable
 from euterpe.stores.sql.program import Program, one
@@ -29,6 +30,8 @@ from euterpe.stores.sql.program import Program, one
 log = logging.getLogger("euterpe.store")
 
 NULL: Final = b"null"
+GIVE_BACK_PAUSES_S: Final = (0.0, 0.1, 0.4)
+"""Before each try. The other claims of the batch wait for it, and their leases run."""
 
 
 class Dependencies(msgspec.Struct, frozen=True):
@@ -51,8 +54,9 @@ async def usable_claims(
     except EuterpeError as error:
         if not sent_as_json:
             raise  # A worker beside the database asks what it holds, and gives it back uncharged.
-        # The other claims must not be lost with them: these leases run out, and the next claim tries again.
+        # The other claims must not be lost with them.
         log.warning("results of dependencies could not be read yet", exc_info=error)
+        await _give_back(dependents, engine, reports)
         return [claim for claim in readable if claim.job.dependency is None]
     gone: list[tuple[JobRow, str]] = []
     usable: list[Claim] = []
@@ -117,13 +121,26 @@ async def _end(gone: Sequence[tuple[JobRow, str]], engine: Engine, reports: EndR
     """Another try would find the same."""
     if not gone:
         return
-    rng = Random()  # a permanent failure has no delay to draw
-    ends = sorted(
-        (decide(job, Failed(Failure(Category.PERMANENT, why, "result_gone")), rng) for job, why in gone),
-        key=lambda settlement: settlement.job_id,
-    )
+    ended = [(job, Failed(Failure(Category.PERMANENT, why, "result_gone"))) for job, why in gone]
     try:
-        _, ended = await reports.write_quietly(lambda: settle(ends, engine.family), EndedBy.SWEEP)
-        log_ended(ended, EndedBy.SWEEP)
+        await _settle(ended, engine, reports)
     except EuterpeError as error:
         log.warning("jobs whose dependencies' results are gone could not be ended yet", exc_info=error)
+
+
+async def _give_back(claims: Sequence[Claim], engine: Engine, reports: EndReporter) -> None:
+    """Uncharged: nobody has begun them. If the database refuses that too, their leases run out."""
+    released = [(claim.job, Released()) for claim in claims]
+    for pause_s in GIVE_BACK_PAUSES_S:
+        await asyncio.sleep(pause_s)
+        try:
+            return await _settle(released, engine, reports)
+        except EuterpeError as error:
+            log.debug("jobs could not be given back yet", exc_info=error)
+    log.warning("%d jobs could not be given back; their leases will expire", len(claims))
+
+
+async def _settle(outcomes: Sequence[tuple[JobRow, Outcome]], engine: Engine, reports: EndReporter) -> None:
+    rng = Random()
+    settlements = sorted((decide(job, outcome, rng) for job, outcome in outcomes), key=lambda s: s.job_id)
+    await reports.write(lambda: settle(settlements, engine.family), EndedBy.SWEEP)

@@ -21,6 +21,7 @@ from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
     KEY_KEPT_AFTER_END_US,
     Submission,
+    batch_scope,
     idempotency_scope,
     request_hash,
 )
@@ -185,7 +186,7 @@ def _unit_key_claim(unit: Unit, window_us: int) -> KeyClaim:
     for d in unit.drafts:
         said.update(request_hash(d.submission, tuple(position.get(i, i) for i in d.submission.depends_on)))
     first = unit.drafts[0]
-    scope = idempotency_scope(first.submission.requester_id, "*batch")
+    scope = batch_scope(first.submission.requester_id)
     longest_us = max(_window_us(draft.submission, window_us) for draft in unit.drafts)
     return KeyClaim((scope, unit.key), said.digest(), first.id, None, longest_us)
 
