@@ -65,7 +65,7 @@ COMMANDS = {
         "euterpe.cli.commands.bench:bench", "Measure the queue's speed on your own database.", OPERATE
     ),
     "config": LazyCommand(
-        "euterpe.cli.commands.config:config", "Show the configuration, or write an example of it.", OPERATE
+        "euterpe.cli.commands.config:config", "Show the configuration, or print an example file.", OPERATE
     ),
     "migrate": LazyCommand("euterpe.cli.commands.operate:migrate", "Bring the database's schema up to date.", OPERATE),
     "keys": LazyCommand(

@@ -20,18 +20,21 @@ WIDTH = 40
 
 
 @click.command()
-@click.option("--jobs", type=click.IntRange(100, 10_000_000), default=20_000, metavar="N", help="Jobs in bulk; 20000.")
-@click.option("--concurrency", type=click.IntRange(1, 100_000), default=100, metavar="N", help="Jobs at a time; 100.")
-@click.option("--batch", type=click.IntRange(1, 10_000), default=500, metavar="N", help="Jobs a transaction; 500.")
+@click.option(
+    "--jobs", type=click.IntRange(100, 10_000_000), default=20_000, metavar="N", help="Number of jobs; 20000."
+)
+@click.option("--concurrency", type=click.IntRange(1, 100_000), default=100, metavar="N", help="Jobs at once; 100.")
+@click.option("--batch", type=click.IntRange(1, 10_000), default=500, metavar="N", help="Jobs per transaction; 500.")
 @json_option
 @database_options
 @click.pass_obj
 def bench(session: CliSession, jobs: int, concurrency: int, batch: int, as_json: bool) -> None:
     """Measure the queue's speed on your own database.
 
-    Jobs that do nothing, submitted and run by this one process, each durable as always. Takes about half a minute. On
-    Postgres it makes a schema of its own, on SQLite a folder beside the file (or a temporary one); both are removed at
-    the end, and your own tables are not touched. Other load on the machine or the database makes the figures worse.
+    One process submits and runs jobs that do nothing. They are as durable as any other jobs. This takes about half a
+    minute. On Postgres it uses a schema of its own, on SQLite a folder beside the file or a temporary one. Both are
+    removed at the end, and your own tables are not touched. Other load on the machine or the database makes the
+    figures worse.
     """
     plan = Plan(jobs, concurrency, batch)
     report = run(session.url, plan, as_json=as_json)

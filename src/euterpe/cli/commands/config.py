@@ -13,7 +13,7 @@ from euterpe.config.reference import example
 
 @click.group()
 def config() -> None:
-    """Show the configuration, or write an example of it."""
+    """Show the configuration, or print an example file."""
 
 
 @config.command()
@@ -21,7 +21,7 @@ def config() -> None:
 @database_options
 @click.pass_obj
 def show(session: CliSession, as_json: bool) -> None:
-    """Show every key with its value in effect and where that came from; secrets are masked.
+    """Show every key with its value and the source of the value. Secrets are masked.
 
     The source is a line of the file, an environment variable, --engine, or the default."""
     session.needed = every_key

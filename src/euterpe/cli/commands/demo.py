@@ -19,7 +19,7 @@ from euterpe.cli.output import note
 def demo(keep: bool) -> None:
     """Show the queue at work, with a worker killed in the middle.
 
-    Takes about half a minute, touches nothing outside a temporary folder, and ends with what it proved.
+    This takes about half a minute, and changes nothing outside a temporary folder. At the end it prints what it proved.
     """
     folder = Path(tempfile.mkdtemp(prefix="euterpe-demo-"))
     url = f"sqlite:///{folder / 'demo.db'}"

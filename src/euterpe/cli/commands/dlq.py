@@ -85,10 +85,12 @@ def which(*, needed: bool) -> Callable[[Callable[..., None]], Callable[..., None
 
         decorated: Callable[..., None] = command
         for option in (
-            click.option("--older-than", type=DURATION, metavar="DURATION", help="Only those that ended so long ago."),
-            click.option("--queue", metavar="NAME", help="Only of this queue."),
-            click.option("--type", "job_type", metavar="TYPE", help="Only of this job type."),
-            click.option("--all", "all_of_them", is_flag=True, help="All of them."),
+            click.option(
+                "--older-than", type=DURATION, metavar="DURATION", help="Only jobs that ended at least this long ago."
+            ),
+            click.option("--queue", metavar="NAME", help="Only jobs of this queue."),
+            click.option("--type", "job_type", metavar="TYPE", help="Only jobs of this type."),
+            click.option("--all", "all_of_them", is_flag=True, help="All dead letters."),
             click.argument("job_ids", metavar="[JOB_ID...]", type=JOB_ID, nargs=-1),
         ):
             decorated = option(decorated)
@@ -103,10 +105,10 @@ def dlq() -> None:
 
 
 @dlq.command("list")
-@click.option("--type", "job_type", metavar="TYPE", help="Only of this job type.")
-@click.option("--queue", metavar="NAME", help="Only of this queue.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many at most.")
-@click.option("--cursor", metavar="CURSOR", help="Go on after an earlier page.")
+@click.option("--type", "job_type", metavar="TYPE", help="Only jobs of this type.")
+@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Show at most this many.")
+@click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")
 @json_option
 @database_options
 @click.pass_obj
@@ -125,10 +127,10 @@ def list_dead(
 @database_options
 @click.pass_obj
 def replay(session: CliSession, chosen: Which, as_json: bool) -> None:
-    """Run dead letters again, each as a new job; the dead letter stays until it is purged.
+    """Run dead letters again, each as a new job. The dead letter stays until it is purged.
 
-    What ended because of it is replayed behind it, and never runs before it. Said twice, it makes no second job: a dead
-    letter is replayed once (`jobs retry` insists)."""
+    Jobs that ended because of the dead letter are replayed too, and wait for it. If you repeat the command, it makes no
+    second job; `jobs retry` makes a new one each time."""
     ids = session.ask(chosen.find_ids_by_cause)
     if not ids and not as_json:
         note("No dead letters.")
@@ -160,7 +162,7 @@ def _ended_by_another(job: JobRow) -> bool:
 @database_options
 @click.pass_obj
 def export(session: CliSession, chosen: Which, out: BinaryIO) -> None:
-    """Write dead letters with all their attempts, one JSON document a line."""
+    """Write dead letters with all their attempts, as one JSON document per line."""
 
     async def write(backend: Backend) -> int:
         count = 0
@@ -180,7 +182,7 @@ def export(session: CliSession, chosen: Which, out: BinaryIO) -> None:
 @database_options
 @click.pass_obj
 def purge(session: CliSession, chosen: Which, yes: bool, as_json: bool) -> None:
-    """Throw dead letters away for good; `export` first keeps a copy."""
+    """Delete dead letters permanently. To keep a copy, run `export` first."""
     ids = session.ask(chosen.find_ids)
     if ids:
         confirm(f"Throw away {len(ids)} dead letter{'s' if len(ids) != 1 else ''} for good?", yes=yes)

@@ -20,14 +20,14 @@ WIDTH: Final = len("warning")
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Show what is well, too.")
+@click.option("--all", "everything", is_flag=True, help="Also show the checks that passed.")
 @json_option
 @database_options
 @click.pass_obj
 def doctor(session: CliSession, everything: bool, as_json: bool) -> None:
     """Check the queue for problems, and say what to do about them.
 
-    Changes nothing. Exit code 0: no problems; 1: warnings; 2: errors.
+    The command changes nothing. The exit code is 0 without problems, 1 for warnings and 2 for errors.
     """
     found = _examined(session)
     severity = worst(found)

@@ -36,14 +36,14 @@ def jobs() -> None:
 
 @jobs.command("list")
 @click.option(
-    "-q", "--query", metavar="QUERY", help="As in: state:failed type:report.* tag.team:a error:timeout created:<1h"
+    "-q", "--query", metavar="QUERY", help="Such as: state:failed type:report.* tag.team:a error:timeout created:<1h"
 )
-@click.option("--state", type=STATES, help="Only these.")
-@click.option("--type", "job_type", metavar="TYPE", help="Only of this job type.")
-@click.option("--queue", metavar="NAME", help="Only of this queue.")
-@click.option("--tag", type=PAIR, metavar="NAME=VALUE", help="Only with this tag.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many at most.")
-@click.option("--cursor", metavar="CURSOR", help="Go on after an earlier page.")
+@click.option("--state", type=STATES, help="Only jobs in this state.")
+@click.option("--type", "job_type", metavar="TYPE", help="Only jobs of this type.")
+@click.option("--queue", metavar="NAME", help="Only jobs of this queue.")
+@click.option("--tag", type=PAIR, metavar="NAME=VALUE", help="Only jobs with this tag.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Show at most this many.")
+@click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")
 @json_option
 @database_options
 @click.pass_obj
@@ -94,12 +94,12 @@ def print_jobs(shown: Sequence[JobRow]) -> None:
 
 @jobs.command()
 @click.argument("job_id", type=JOB_ID)
-@click.option("--logs", "with_logs", is_flag=True, help="Also what its handler logged, attempt by attempt.")
+@click.option("--logs", "with_logs", is_flag=True, help="Also show what its handler logged, by attempt.")
 @json_option
 @database_options
 @click.pass_obj
 def show(session: CliSession, job_id: str, with_logs: bool, as_json: bool) -> None:
-    """Show a job with its payload, result and every attempt."""
+    """Show a job with its payload, its result and all its attempts."""
 
     async def question(backend: Backend) -> tuple[JobRow, list[AttemptRow], list[AttemptLog] | None]:
         store = backend.store
@@ -220,7 +220,7 @@ def _body(job: JobRow) -> str:
 @database_options
 @click.pass_obj
 def why(session: CliSession, job_id: str, as_json: bool) -> None:
-    """Say in a sentence why a job waits, or what became of it."""
+    """Say in one sentence why a job waits, or how it ended."""
     explanation = session.ask(lambda backend: backend.store.why(job_id))
     if as_json:
         print_json(msgspec.to_builtins(explanation))
@@ -245,7 +245,7 @@ def cancel(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Cancel jobs, or all that match a query; a running one is asked to stop."""
+    """Cancel jobs, or all jobs that match a query. A running job is asked to stop."""
     check_ids_or_query(job_ids, query, detach=detach)
     if query is not None:
         act_on_matching(session, Action.CANCEL, query, force=force, yes=yes, detach=detach, as_json=as_json)
@@ -262,15 +262,15 @@ def cancel(
 @jobs.command()
 @click.argument("job_ids", metavar="[JOB_ID...]", type=JOB_ID, nargs=-1)
 @query_options
-@click.option("--yes", "-y", is_flag=True, help="With --query: do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="With --query: do not ask for confirmation.")
 @json_option
 @database_options
 @click.pass_obj
 def retry(
     session: CliSession, job_ids: tuple[str, ...], query: str | None, detach: bool, yes: bool, as_json: bool
 ) -> None:
-    """Run ended jobs again, or all that match: a failed one as itself while it has attempts left, any other as a new
-    job."""
+    """Run ended jobs again, or all jobs that match a query. A failed job with attempts left keeps its id; any other
+    becomes a new job."""
     check_ids_or_query(job_ids, query, detach=detach)
     if query is not None:
         act_on_matching(session, Action.RETRY, query, yes=yes, detach=detach, as_json=as_json)
@@ -279,14 +279,14 @@ def retry(
 
 
 @jobs.command()
-@click.option("-q", "--query", required=True, metavar="QUERY", help="As in: state:dead_letter type:report.*")
-@click.option("--detach", is_flag=True, help="Do not wait for the end.")
+@click.option("-q", "--query", required=True, metavar="QUERY", help="Such as: state:dead_letter type:report.*")
+@click.option("--detach", is_flag=True, help="Do not wait for the operation to end.")
 @yes_option
 @json_option
 @database_options
 @click.pass_obj
 def replay(session: CliSession, query: str, detach: bool, yes: bool, as_json: bool) -> None:
-    """Run ended jobs that match again, each as a new job."""
+    """Run all ended jobs that match a query again, each as a new job."""
     act_on_matching(session, Action.REPLAY, query, yes=yes, detach=detach, as_json=as_json)
 
 
@@ -297,22 +297,24 @@ def replay(session: CliSession, query: str, detach: bool, yes: bool, as_json: bo
 @database_options
 @click.pass_obj
 def dead_letter(session: CliSession, job_ids: tuple[str, ...], yes: bool, as_json: bool) -> None:
-    """Send failed jobs to the dead letter: nothing will mend them."""
+    """Move failed jobs to the dead letters, because a retry would not help."""
     confirm(f"Send {_count(job_ids)} to the dead letter?", yes=yes)
     each_of(session, job_ids, dead_letter_one, as_json=as_json)
 
 
 @jobs.command()
 @click.argument("job_id", metavar="JOB_ID", type=JOB_ID)
-@click.option("--priority", type=click.Choice(PRIORITY_NAMES), help="How urgent; only while the job waits.")
-@click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="All its tags from now on; repeatable.")
-@click.option("--correlation-id", help="What its requester knows it by.")
-@click.option("--callback-url", help="Where webhooks about it go from now on.")
+@click.option("--priority", type=click.Choice(PRIORITY_NAMES), help="The new priority; only while the job waits.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Replace all tags; you can repeat this option."
+)
+@click.option("--correlation-id", help="The new correlation id.")
+@click.option("--callback-url", help="The new URL for its webhooks.")
 @json_option
 @database_options
 @click.pass_obj
 def update(session: CliSession, /, job_id: str, tags: tuple[str, ...], as_json: bool, **options: str | None) -> None:
-    """Change a job's priority, tags, correlation id or callback URL. Type and payload never change."""
+    """Change the priority, tags, correlation id or callback URL of a job. Its type and payload never change."""
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if "priority" in changes:
         changes["priority"] = int(parse_priority(changes["priority"]))

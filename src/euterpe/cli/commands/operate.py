@@ -60,8 +60,8 @@ def _print_counts(found: StoreStats) -> None:
 
 
 @click.command()
-@click.option("--queues", type=NAMES, metavar="A,B", help="In this order; default: worker.consume.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="So many at most.")
+@click.option("--queues", type=NAMES, metavar="A,B", help="The queues in order; default: worker.consume.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=10, show_default=True, help="Show at most this many.")
 @json_option
 @database_options
 @click.pass_obj
@@ -90,8 +90,8 @@ def _kind_and_name(queue: str | None, job_type: str | None) -> tuple[str, str]:
 
 
 @click.command()
-@click.option("--queue", metavar="NAME", help="Nothing is claimed from this queue.")
-@click.option("--type", "job_type", metavar="TYPE", help="No job of this type is claimed.")
+@click.option("--queue", metavar="NAME", help="The queue to pause.")
+@click.option("--type", "job_type", metavar="TYPE", help="The job type to pause.")
 @database_options
 @click.pass_obj
 def pause(session: CliSession, queue: str | None, job_type: str | None) -> None:
@@ -102,8 +102,8 @@ def pause(session: CliSession, queue: str | None, job_type: str | None) -> None:
 
 
 @click.command()
-@click.option("--queue", metavar="NAME", help="This queue.")
-@click.option("--type", "job_type", metavar="TYPE", help="This job type.")
+@click.option("--queue", metavar="NAME", help="The queue to resume.")
+@click.option("--type", "job_type", metavar="TYPE", help="The job type to resume.")
 @database_options
 @click.pass_obj
 def resume(session: CliSession, queue: str | None, job_type: str | None) -> None:

@@ -12,12 +12,12 @@ from euterpe.model.extras import needing
 
 @click.command()
 @click.option(
-    "--every", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, help="Seconds between two looks."
+    "--every", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, help="Seconds between two updates."
 )
 @database_options
 @click.pass_obj
 def top(session: CliSession, every: float) -> None:
-    """Watch queues, workers, running jobs and failures, live. Keys cancel and retry the chosen job."""
+    """Watch queues, workers, running jobs and failures, live. Press `c` to cancel the selected job, `r` to retry it."""
     with needing("euterpe top", "top"):
         from euterpe.tui.app import TopApp
 

@@ -18,21 +18,29 @@ FAILED = 1
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--preset", "presets", multiple=True, required=True, metavar="NAME", help="Such as mp3_320; may be given again."
+    "--preset",
+    "presets",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="Such as mp3_320; you can repeat this option.",
 )
 @click.option(
     "--out", default=".", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Default: this folder."
 )
-@click.option("--jobs", "at_once", type=click.IntRange(1, 256), metavar="N", help="Files at a time; one for each core.")
+@click.option(
+    "--jobs", "at_once", type=click.IntRange(1, 256), metavar="N", help="Files at once; default: one per core."
+)
 @json_option
 def transcode(files: tuple[Path, ...], presets: tuple[str, ...], out: Path, at_once: int | None, as_json: bool) -> None:
     """Transcode files on this machine, without a server.
 
     \b
     euterpe transcode a.flac --preset mp3_320 --out music
-    Every FILE becomes FILE's name with the extension of each preset. What is there already is replaced,
-    and nothing is, when something goes wrong. Audio: mp3_v0, mp3_320, mp3_192, mp3_128, aac_256, aac_160,
-    aac_96, opus_160, opus_96, opus_48_speech, ogg_q5, flac, flac_24, alac, wav_16, wav_24.
+    Each output has the name of FILE and the extension of its preset. An existing
+    file is replaced only if the transcode succeeds.
+    Audio: mp3_v0, mp3_320, mp3_192, mp3_128, aac_256, aac_160, aac_96, opus_160,
+    opus_96, opus_48_speech, ogg_q5, flac, flac_24, alac, wav_16, wav_24.
     Video: h264_1080p, h264_720p, h264_480p.
     """
     if not HAS_FILE_LOCKS:

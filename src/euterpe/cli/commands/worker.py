@@ -21,15 +21,15 @@ from euterpe.service.roles import WORKER, tuning_of
 
 @click.command()
 @click.argument("app", metavar="MODULE:QUEUE")
-@click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Jobs at a time; default: worker.count.")
-@click.option("--queues", type=NAMES, metavar="A,B", help="Queues, most important first; default: worker.consume.")
-@click.option("--grace", type=DURATION, metavar="DURATION", help="How long running jobs may finish; default: 30s.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Health and metrics; 0: nowhere.")
-@click.option("--processes", type=click.IntRange(1, 256), default=1, metavar="N", help="So many, each as concurrent.")
+@click.option("--concurrency", type=click.IntRange(min=1), metavar="N", help="Jobs at once; default: worker.count.")
+@click.option("--queues", type=NAMES, metavar="A,B", help="Queues, preferred first; default: worker.consume.")
+@click.option("--grace", type=DURATION, metavar="DURATION", help="Time for running jobs to finish; default: 30s.")
 @click.option(
-    "--max-jobs", type=click.IntRange(min=1), metavar="N", help="A process ends after so many and is replaced."
+    "--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="Port for health and metrics; 0: none."
 )
-@click.option("--max-memory", type=click.IntRange(min=1), metavar="MB", help="Likewise when it holds more than that.")
+@click.option("--processes", type=click.IntRange(1, 256), default=1, metavar="N", help="Number of worker processes.")
+@click.option("--max-jobs", type=click.IntRange(min=1), metavar="N", help="Replace a process after this many jobs.")
+@click.option("--max-memory", type=click.IntRange(min=1), metavar="MB", help="Replace a process that uses more than this.")
 @click.option("--reload", "reloads", is_flag=True, help="Restart when a Python file changes; for development.")
 @database_options
 @click.pass_obj
@@ -47,10 +47,11 @@ def worker(
 ) -> None:
     """Run the jobs of your own queue, found in the current folder: euterpe worker myapp:queue.
 
-    SIGTERM or Ctrl-C: takes no more jobs and lets running ones finish for the grace time; a second one gives them
-    back at once. Nothing is lost and no attempt is charged either way.
+    After SIGTERM or Ctrl-C the worker takes no more jobs, and running jobs have the grace time to finish. After a
+    second one they go back to the queue at once. No job is lost and no attempt is charged in either case.
 
-    With --processes the module is imported once, and each process is forked from there. One that dies is started again.
+    With --processes the module is imported once, and each process is forked from there. A process that dies is started
+    again.
     """
     if reloads:
         sys.exit(run_reloading(app))

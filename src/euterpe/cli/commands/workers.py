@@ -22,7 +22,7 @@ def workers() -> None:
 @database_options
 @click.pass_obj
 def list_(session: CliSession, as_json: bool) -> None:
-    """Show every worker that is alive: heard of in the last minute, or busy with leases that are renewed."""
+    """Show every live worker: one that reported in the last minute, or whose leases are still renewed."""
 
     async def question(backend: Backend) -> list[LiveWorker]:
         return await backend.store.workers.list()

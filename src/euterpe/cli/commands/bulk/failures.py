@@ -39,12 +39,12 @@ def failures() -> None:
 
 
 @failures.command("list")
-@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="So many at most.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="Show at most this many.")
 @json_option
 @database_options
 @click.pass_obj
 def list_failures(session: CliSession, limit: int, as_json: bool) -> None:
-    """List causes of failures, the one that struck last first."""
+    """List causes of failures, the most recent first."""
     found = session.ask(lambda backend: backend.store.failure_groups(limit=limit))
     if as_json:
         print_json({"groups": [group_document(group) for group in found.groups], "more": found.more})
@@ -75,7 +75,7 @@ def list_failures(session: CliSession, limit: int, as_json: bool) -> None:
 def _again(action: Action, about: str) -> None:
     @failures.command(str(action), help=about)
     @click.argument("fingerprint", type=Fingerprint())
-    @click.option("--detach", is_flag=True, help="Do not wait for the end.")
+    @click.option("--detach", is_flag=True, help="Do not wait for the operation to end.")
     @yes_option
     @json_option
     @database_options
@@ -84,7 +84,7 @@ def _again(action: Action, about: str) -> None:
         act_on_matching(session, action, f"fingerprint:{fingerprint}", yes=yes, detach=detach, as_json=as_json)
 
 
-_again(Action.RETRY, "Run the jobs of one cause again: as themselves while they have attempts left, else as new jobs.")
+_again(Action.RETRY, "Run the jobs of one cause again: the same job if it has attempts left, otherwise a new one.")
 _again(Action.REPLAY, "Run the jobs of one cause again, each as a new job.")
 
 
@@ -94,7 +94,7 @@ _again(Action.REPLAY, "Run the jobs of one cause again, each as a new job.")
 @database_options
 @click.pass_obj
 def export(session: CliSession, fingerprint: str, out: BinaryIO) -> None:
-    """Write the jobs of one cause with all their attempts, one JSON document a line."""
+    """Write the jobs of one cause with all their attempts, as one JSON document per line."""
 
     async def write(backend: Backend) -> int:
         count, cursor = 0, None

@@ -34,8 +34,8 @@ Show = Callable[[BulkOperation], None]
 def query_options(function: Function) -> Function:
     """`--query` and what goes with it."""
     for option in (
-        click.option("--detach", is_flag=True, help="With --query: do not wait for the end."),
-        click.option("-q", "--query", metavar="QUERY", help="All that match, as in: state:failed type:report.*"),
+        click.option("--detach", is_flag=True, help="With --query: do not wait for the operation to end."),
+        click.option("-q", "--query", metavar="QUERY", help="All jobs that match, such as: state:failed type:report.*"),
     ):
         function = option(function)
     return function

@@ -17,7 +17,7 @@ def operations() -> None:
 
 
 @operations.command("list")
-@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="So many at most.")
+@click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True, help="Show at most this many.")
 @json_option
 @database_options
 @click.pass_obj
@@ -53,7 +53,7 @@ def list_operations(session: CliSession, limit: int, as_json: bool) -> None:
 @database_options
 @click.pass_obj
 def show(session: CliSession, operation_id: str, as_json: bool) -> None:
-    """Show how far an operation is."""
+    """Show the progress of an operation."""
     found = session.ask(lambda backend: backend.store.operations.get(operation_id))
     if as_json:
         print_json(operation_document(found))
@@ -69,5 +69,5 @@ def show(session: CliSession, operation_id: str, as_json: bool) -> None:
 @database_options
 @click.pass_obj
 def cancel(session: CliSession, operation_id: str, as_json: bool) -> None:
-    """Stop an operation: what was done stays done, no further job is acted on."""
+    """Stop an operation. What it has done stays done; no further job is changed."""
     show_operation(session.ask(lambda backend: backend.store.operations.cancel(operation_id)), as_json=as_json)

@@ -47,7 +47,7 @@ def list_(session: CliSession, as_json: bool) -> None:
 @database_options
 @click.pass_obj
 def pause(session: CliSession, name: str) -> None:
-    """Submit no more ticks of NAME. NAME is the name of a cron, or of a job type that has one cron."""
+    """Stop submitting the cron NAME. NAME is the name of a cron, or of a job type that has one cron."""
 
     async def act(backend: Backend) -> str:
         found = cron_named(await _rows(backend), name)
@@ -62,7 +62,7 @@ def pause(session: CliSession, name: str) -> None:
 @database_options
 @click.pass_obj
 def resume(session: CliSession, name: str) -> None:
-    """Submit ticks of NAME again from now on, without those of the pause."""
+    """Submit the cron NAME again from now on. Ticks during the pause are left out."""
 
     async def act(backend: Backend) -> str:
         found = cron_named(await _rows(backend), name)
@@ -75,11 +75,11 @@ def resume(session: CliSession, name: str) -> None:
 @cron.command()
 @click.argument("name")
 @click.argument("expression")
-@click.option("--tz", help="The time zone; default: as it is.")
+@click.option("--tz", help="The time zone; default: the current one.")
 @database_options
 @click.pass_obj
 def edit(session: CliSession, name: str, expression: str, tz: str | None) -> None:
-    """Give NAME another EXPRESSION, until the code itself says something else."""
+    """Give the cron NAME another EXPRESSION, until its code changes."""
 
     async def act(backend: Backend) -> str:
         check_times(expression, tz or "UTC")
@@ -95,7 +95,7 @@ def edit(session: CliSession, name: str, expression: str, tz: str | None) -> Non
 @database_options
 @click.pass_obj
 def forget(session: CliSession, name: str) -> None:
-    """Drop the row of a cron that no code declares any more."""
+    """Delete a cron that no code declares any more."""
 
     async def act(backend: Backend) -> str:
         found = cron_named(await _rows(backend), name)
@@ -107,11 +107,13 @@ def forget(session: CliSession, name: str) -> None:
 
 @cron.command()
 @click.argument("name")
-@click.option("--app", required=True, metavar="MODULE:QUEUE", help="Your queue, which declares it.")
-@click.option("--since", type=UTC_INSTANT, metavar="TIME", help="Every tick since then (UTC) instead of one now.")
-@click.option("--until", type=UTC_INSTANT, metavar="TIME", help="With --since: up to then (UTC); default: now.")
+@click.option("--app", required=True, metavar="MODULE:QUEUE", help="Your queue, which declares the cron.")
+@click.option(
+    "--since", type=UTC_INSTANT, metavar="TIME", help="Submit every tick since then (UTC), instead of one now."
+)
+@click.option("--until", type=UTC_INSTANT, metavar="TIME", help="With --since: the last tick (UTC); default: now.")
 def run(name: str, app: str, since: datetime | None, until: datetime | None) -> None:
-    """Submit NAME now, or the ticks of a time: what was submitted before is not doubled."""
+    """Submit the cron NAME now, or all ticks of a period. A tick that was submitted before is not submitted again."""
     submitted = asyncio.run(_run(load_queue(app), name, since, until))
     fresh = sum(not replayed for _, replayed in submitted)
     print_line(f"{fresh} submitted, {len(submitted) - fresh} were there already")

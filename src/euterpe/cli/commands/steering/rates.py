@@ -12,7 +12,10 @@ from euterpe.model.rate import KeyRate, format_rate, parse_rate
 from euterpe.model.submitting.submission import LOCAL_REQUESTER, check_limit_key
 
 requester_option = click.option(
-    "--requester", default=LOCAL_REQUESTER, show_default=True, help="Whose key it is; keys of requesters are apart."
+    "--requester",
+    default=LOCAL_REQUESTER,
+    show_default=True,
+    help="The owner of the key; each requester has its own keys.",
 )
 
 
@@ -26,7 +29,7 @@ def rates() -> None:
 @database_options
 @click.pass_obj
 def list_(session: CliSession, as_json: bool) -> None:
-    """Show all rates, and what may start now."""
+    """Show all rates, and how many jobs may start now."""
 
     async def question(backend: Backend) -> list[KeyRate]:
         return await backend.store.rates.list()
@@ -51,7 +54,7 @@ def list_(session: CliSession, as_json: bool) -> None:
 @database_options
 @click.pass_obj
 def set_(session: CliSession, key: str, rate: str, burst: int, requester: str) -> None:
-    """Let jobs of KEY start at RATE at most, over all workers: 10/s, 100/m, 5000/h, 1/15s."""
+    """Limit how fast jobs of KEY start, over all workers. RATE is 10/s, 100/m, 5000/h or 1/15s, for example."""
     check_limit_key(key)
     wanted = parse_rate(rate, burst)
 
@@ -68,7 +71,7 @@ def set_(session: CliSession, key: str, rate: str, burst: int, requester: str) -
 @database_options
 @click.pass_obj
 def remove(session: CliSession, key: str, requester: str) -> None:
-    """Let jobs of KEY start as fast as they come."""
+    """Remove the rate of KEY, so that its jobs start without a limit."""
 
     async def act(backend: Backend) -> bool:
         return await backend.store.rates.remove(key, requester)

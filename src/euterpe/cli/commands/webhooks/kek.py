@@ -41,7 +41,7 @@ def _credential_keys(session: CliSession) -> Keyring | KmsAndKeyring:
 @click.pass_obj
 @sql_only
 def status(session: CliSession, as_json: bool) -> None:
-    """Show which keys are here, which ones wrap, and how many secrets and storage credentials each has wrapped."""
+    """Show the keys that this process has, the active one, and how many secrets and credentials each key wraps."""
     keyring, keys = _keyring(session), _credential_keys(session)
 
     async def ask(backend: Backend) -> tuple[dict[str, int], dict[str, int]]:
@@ -88,7 +88,7 @@ def status(session: CliSession, as_json: bool) -> None:
 @click.pass_obj
 @sql_only
 def rewrap(session: CliSession, as_json: bool) -> None:
-    """Wrap every secret by the active key, so that older keys can go. Broken off, it goes on where it was."""
+    """Wrap every secret with the active key, so that you can remove older keys. You can run it again at any time."""
     keyring, keys = _keyring(session), _credential_keys(session)
 
     async def act(backend: Backend) -> tuple[int, int]:

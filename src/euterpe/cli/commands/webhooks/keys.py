@@ -40,15 +40,15 @@ def warn_of_local_keys(session: CliSession) -> None:
 
 
 @keys.command()
-@click.option("--requester", required=True, metavar="NAME", help="Whose key it is.")
+@click.option("--requester", required=True, metavar="NAME", help="The owner of the key.")
 @click.option("--scope", required=True, type=NAMES, metavar="A,B", help="submit, read, worker, admin.")
-@click.option("--expires", type=DURATION, metavar="DURATION", help="How long the key is valid; default: without limit.")
+@click.option("--expires", type=DURATION, metavar="DURATION", help="How long the key is valid; default: for ever.")
 @json_option
 @database_options
 @click.pass_obj
 @sql_only
 def create(session: CliSession, requester: str, scope: tuple[str, ...], expires: int | None, as_json: bool) -> None:
-    """Make an API key; the requester's first one comes with its webhook secret."""
+    """Create an API key. With the first key of a requester, it also creates the webhook secret."""
     warn_of_local_keys(session)
 
     async def act(backend: Backend) -> CreatedKey:
@@ -77,7 +77,7 @@ def show_created(created: CreatedKey, *, as_json: bool) -> None:
 @click.pass_obj
 @sql_only
 def list_keys(session: CliSession, requester: str | None, as_json: bool) -> None:
-    """List keys, without their secrets."""
+    """List API keys, without their secret parts."""
     found = session.ask(lambda backend: api_keys(backend.store).list_keys(requester))
     if as_json:
         print_json({"keys": [key_document(record) for record in found]})
@@ -109,7 +109,7 @@ def _end(record: KeyRecord) -> str:
 @click.pass_obj
 @sql_only
 def rotate(session: CliSession, prefix: str, grace: int, as_json: bool) -> None:
-    """Make a new key like this one, which ends after the grace time."""
+    """Create a new key with the same scopes. The old key ends after the grace time."""
     wanted = _prefix(prefix)
     created = session.ask(lambda backend: api_keys(backend.store).rotate_key(wanted, grace))
     show_created(created, as_json=as_json)
@@ -123,7 +123,7 @@ def rotate(session: CliSession, prefix: str, grace: int, as_json: bool) -> None:
 @click.pass_obj
 @sql_only
 def revoke(session: CliSession, prefix: str, yes: bool, as_json: bool) -> None:
-    """End a key, named by its prefix."""
+    """Revoke the key with this prefix."""
     wanted = _prefix(prefix)
     confirm(f"Revoke the key {wanted} for good?", yes=yes)
     record = session.ask(lambda backend: api_keys(backend.store).revoke_key(wanted))
@@ -176,14 +176,14 @@ def secret_document(record: SecretRecord, *, active: bool) -> dict[str, Any]:
 
 
 @secrets.command("rotate")
-@click.option("--requester", required=True, metavar="NAME", help="Whose secret.")
-@click.option("--grace", type=DURATION, metavar="DURATION", help="The old one signs so long; default: until retired.")
+@click.option("--requester", required=True, metavar="NAME", help="The owner of the secret.")
+@click.option("--grace", type=DURATION, metavar="DURATION", help="How long the old one signs; default: until retired.")
 @json_option
 @database_options
 @click.pass_obj
 @sql_only
 def rotate_secret(session: CliSession, requester: str, grace: int | None, as_json: bool) -> None:
-    """Add a new webhook secret; the old one signs beside it until it is retired."""
+    """Add a new webhook secret. The old secret signs too, until you retire it."""
     warn_of_local_keys(session)
     secret = new_secret()
     record = session.ask(
@@ -204,7 +204,7 @@ def rotate_secret(session: CliSession, requester: str, grace: int | None, as_jso
 @click.pass_obj
 @sql_only
 def retire(session: CliSession, secret_id: str, yes: bool, as_json: bool) -> None:
-    """End a webhook secret, named by its id."""
+    """Retire the webhook secret with this id."""
     confirm(f"Retire the webhook secret {secret_id} for good?", yes=yes)
     record = session.ask(lambda backend: secrets_of(session, backend).retire(secret_id))
     if as_json:

@@ -21,11 +21,11 @@ def outbox() -> None:
 
 
 @outbox.command("list")
-@click.option("--state", type=STATES, help="Only these.")
-@click.option("--job", "job_id", type=EVENT_ID, metavar="EVENT_ID", help="Only of this job.")
-@click.option("--requester", metavar="NAME", help="Only of this requester.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many at most.")
-@click.option("--cursor", type=int, metavar="CURSOR", help="Go on after an earlier page.")
+@click.option("--state", type=STATES, help="Only events in this state.")
+@click.option("--job", "job_id", type=EVENT_ID, metavar="EVENT_ID", help="Only events of this job.")
+@click.option("--requester", metavar="NAME", help="Only events of this requester.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Show at most this many.")
+@click.option("--cursor", type=int, metavar="CURSOR", help="Continue after an earlier page.")
 @json_option
 @database_options
 @click.pass_obj
@@ -59,8 +59,8 @@ def list_events(
 
 @outbox.command()
 @click.argument("event_id", type=EVENT_ID, required=False)
-@click.option("--all", "all_of_them", is_flag=True, help="Every event that was given up, instead of one.")
-@click.option("--requester", metavar="NAME", help="With --all: only of this requester.")
+@click.option("--all", "all_of_them", is_flag=True, help="All events whose delivery was given up.")
+@click.option("--requester", metavar="NAME", help="With --all: only events of this requester.")
 @yes_option
 @json_option
 @database_options
@@ -68,7 +68,7 @@ def list_events(
 def redeliver(
     session: CliSession, event_id: str | None, all_of_them: bool, requester: str | None, yes: bool, as_json: bool
 ) -> None:
-    """Send an event again: the same id and body, a fresh signature. --all sends every event that was given up."""
+    """Send an event again, with the same id and body and a new signature. --all sends all events that were given up."""
     if (event_id is None) is not all_of_them:
         raise click.UsageError("name one EVENT_ID, or say --all")
     if event_id is None:
