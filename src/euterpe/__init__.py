@@ -1,7 +1,7 @@
 """Euterpe: a durable job queue on the database you already run.
 
-The public names, loaded when they are first used: a webhook receiver that imports `euterpe.webhooks`, a lease keeper or
-`euterpe --help` do not pay for the worker.
+Each public name is loaded when it is first used. So a webhook receiver that imports `euterpe.webhooks` does not load
+the worker.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _call_blocking(task: DjangoTask, args: Sequence[object], kwargs: Mapping[str
 
 
 class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no types
-    """Django's tasks on a queue. Everything that Django's interface offers is supported."""
+    """Runs Django's tasks on a queue. It supports everything in Django's interface."""
 
     supports_defer = True
     supports_async_task = True
@@ -134,14 +134,14 @@ class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
 
     @property
     def queue(self) -> Queue:
-        """Raises ImproperlyConfigured where the path leads to no queue, or to one that runs no tasks."""
+        """The queue. Raises ImproperlyConfigured if the path is not a queue, or if `run_tasks` was not called on it."""
         queue = import_string(self._place)
         if not isinstance(queue, Queue):
             raise ImproperlyConfigured(f"TASKS[{self.alias!r}]: {self._place} is not a euterpe.Queue")
         return queue
 
     def enqueue(self, task: DjangoTask, args: Sequence[object], kwargs: Mapping[str, object]) -> DjangoResult:
-        """Store the task as a job. Inside `transaction.atomic()` on `database` it is part of the transaction."""
+        """Store the task as a job. Inside `transaction.atomic()` on `database`, it is part of the transaction."""
         self.validate_task(task)
         payload = {"task": task.module_path, "backend": self.alias, "args": list(args), "kwargs": dict(kwargs)}
         connection = connections[self._database] if self._database is not None else None
@@ -161,7 +161,7 @@ class EuterpeBackend(BaseTaskBackend):  # type: ignore[misc]  # Django has no ty
         return result
 
     def get_result(self, result_id: str) -> DjangoResult:
-        """The task as it is now. Raises TaskResultDoesNotExist."""
+        """Return the task as it is now. Raises TaskResultDoesNotExist."""
         try:
             job = self.queue.sync.get(result_id)
         except JobNotFound as error:

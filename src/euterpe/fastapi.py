@@ -1,4 +1,4 @@
-"""A queue in a FastAPI application: opened and closed with it, and handed to routes.
+"""Use a queue in a FastAPI application. It is opened and closed with the application, and routes receive it.
 
 app = FastAPI(lifespan=lifespan(queue, work=True))
 
@@ -35,9 +35,9 @@ def lifespan(
 ) -> Lifespan:
     """Open the queue when the application starts, and close it when it ends.
 
-    `work`: run jobs in this process too, `concurrency` at a time, with `options` as for `queue.worker`; when the
-    application ends, running jobs have the worker's `grace` to finish. `inner`: a lifespan of your own, inside which
-    the queue is open.
+    `work`: also run jobs in this process, `concurrency` at once, with the `options` of `queue.worker`. When the
+    application ends, running jobs have the worker's `grace` to finish. `inner`: your own lifespan, which runs while the
+    queue is open.
 
     Example:
         app = FastAPI(lifespan=lifespan(queue, work=True, concurrency=20))
@@ -57,7 +57,7 @@ def lifespan(
 
 
 def get_queue(request: Request) -> Queue:
-    """The queue of the application that serves this request. Tests may override it: `app.dependency_overrides`.
+    """Return the queue of the application. Tests can override it with `app.dependency_overrides`.
 
     Example:
         jobs: Annotated[Queue, Depends(get_queue)]

@@ -1,13 +1,13 @@
-"""Testing code that uses a queue, with no server: a line for a submit, a line for a handler, a line for the rest.
+"""Test code that uses a queue, without a server.
 
-    async with testing.queue(app.queue):                  # the same queue on a throw-away SQLite; time stands still
+    async with testing.queue(app.queue):  # the same queue on a temporary SQLite database, with a frozen clock
         await app.sign_up("ada@example.org")
         testing.assert_submitted(app.queue, "mail.welcome", to="ada@example.org")
-        await testing.drain(app.queue)                    # runs what is there, retries and delays included
+        await testing.drain(app.queue)  # runs all jobs, retries and delays included
 
     assert await testing.run(app.render, report_id=7) == {"pages": 3}
 
-It is the real engine and the real execution of an attempt; only the clock is yours and handlers run one by one.
+The engine and the execution of an attempt are the real ones. Only the clock is frozen, and handlers run one by one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ LEASE_US: Final = 3650 * 86_400 * 1_000_000
 
 
 class FrozenClock:
-    """Time that passes only when it is told to. Starts at `at`, or at this second."""
+    """A clock that moves only when you advance it. It starts at `at`, or at the current second."""
 
     def __init__(self, at: datetime | None = None) -> None:
         start = at or datetime.now(UTC).replace(microsecond=0)
@@ -84,7 +84,7 @@ class FrozenClock:
         return datetime.fromtimestamp(self._now_us / 1_000_000, UTC)
 
     def advance(self, by: DurationLike) -> None:
-        """`clock.advance("5m")`. Jobs that fall due are run by the next `drain`."""
+        """Move the clock: `clock.advance("5m")`. The next `drain` runs the jobs that are due then."""
         self.advance_us(parse_duration_us(by, "by"))
 
     def advance_us(self, by_us: int) -> None:
@@ -99,10 +99,10 @@ _clocks: WeakKeyDictionary[QueueCore, FrozenClock] = WeakKeyDictionary()
 
 @asynccontextmanager
 async def queue(subject: Queue, *, at: datetime | None = None, on: str | None = None) -> AsyncIterator[Queue]:
-    """The queue, opened on an empty SQLite database of its own, on a frozen clock; afterwards it is as it was.
+    """Open the queue on an empty SQLite database with a frozen clock. Afterwards the queue is as before.
 
-    `on`: the URL of your own Postgres, for code that submits in its own transaction (`connection=`). The queue's tables
-    are then in a schema of this test, which is dropped at its end."""
+    `on`: the URL of your own Postgres, for code that submits in its own transaction (`connection=`). The tables are
+    then in a schema of this test, which is dropped at the end."""
     async with AsyncExitStack() as stack:
         url = MEMORY_URL if on is None else await stack.enter_async_context(_schema_in(on))
         with _on_trial(core_of(subject), at, url):
@@ -122,8 +122,8 @@ async def _schema_in(url: str) -> AsyncIterator[str]:
 
 @contextmanager
 def sync_queue(subject: Queue, *, at: datetime | None = None) -> Iterator[Queue]:
-    """Likewise for tests without an event loop: the code under test uses `queue.sync`, and a drain is
-    `queue.sync.run(testing.drain(queue))`."""
+    """Do the same as `queue` for tests without an event loop. The code under test uses `queue.sync`. To run the jobs,
+    call `queue.sync.run(testing.drain(queue))`."""
     with _on_trial(core_of(subject), at):
         try:
             yield subject
@@ -144,7 +144,7 @@ def _on_trial(core: QueueCore, at: datetime | None, url: str = MEMORY_URL) -> It
 
 
 def clock(subject: Queue) -> FrozenClock:
-    """The clock of a queue under test."""
+    """Return the clock of a queue under test."""
     found = _clocks.get(core_of(subject))
     if found is None:
         raise EuterpeError("this queue is not under test; open it by `async with testing.queue(queue):`")
@@ -155,7 +155,7 @@ def clock(subject: Queue) -> FrozenClock:
 
 
 def submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: object) -> list[Job]:
-    """Every job of this type whose payload has these arguments, oldest first, whatever became of it."""
+    """Return every job of this type whose payload has these arguments, oldest first, in any state."""
     clock(subject)
     job_type = what.type if isinstance(what, JobType) else what
     expected = builtins_of(arguments)
@@ -164,7 +164,8 @@ def submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **
 
 
 def assert_submitted(subject: Queue, what: str | JobType[..., Any], /, **arguments: object) -> Job:
-    """The latest such job; its fields tell the rest (`.priority`, `.tags`, `.run_at`, ...)."""
+    """Return the latest such job, for more checks (`.priority`, `.tags`, `.run_at`, ...). Raise AssertionError if there
+    is none."""
     found = submitted(subject, what, **arguments)
     if not found:
         raise AssertionError(f"no job {_shown(what, arguments)} was submitted; {_seen(subject)}")
@@ -172,7 +173,7 @@ def assert_submitted(subject: Queue, what: str | JobType[..., Any], /, **argumen
 
 
 def assert_not_submitted(subject: Queue, what: str | JobType[..., Any] | None = None, /, **arguments: object) -> None:
-    """AssertionError, with what there is, if such a job was submitted."""
+    """Raise AssertionError if such a job was submitted. The message lists the submitted jobs."""
     found = submitted(subject, what, **arguments)
     if found:
         raise AssertionError(f"{len(found)} jobs {_shown(what, arguments)} were submitted; {_seen(subject)}")
@@ -218,10 +219,10 @@ def _seen(subject: Queue) -> str:
 
 
 async def drain(subject: Queue, *, strict: bool = False, limit: int = 10_000) -> list[Job]:
-    """Run every job that can run, one by one and in order, until none is left; delays and retries are not waited for:
-    the clock is moved to the next one. Returns the job after each of its attempts.
+    """Run every job, one by one and in order, until none is left. It does not wait for delays and retries, but moves
+    the clock to the next one. Returns the job after each of its attempts.
 
-    `strict` raises JobFailed for the first job that ends badly. A job of an unknown type, or of a paused one, stays."""
+    `strict` raises JobFailed for the first job that does not complete. Jobs of an unknown or paused type stay."""
     frozen = clock(subject)
     ran: list[Job] = []
     async with _Bench(submitter_of(subject)) as bench:
@@ -251,8 +252,9 @@ async def run(what: Call[R], /) -> R: ...
 
 
 async def run(what: JobType[..., Any] | Call[Any], /, *args: object, **kwargs: object) -> object:
-    """Run one handler now, with checked arguments and a real Context, and return what it returns; what it raises is
-    raised here. On a queue under test its news and children stay to be looked at; else they are thrown away."""
+    """Run one handler now, with checked arguments and a real Context. Returns what the handler returns, and raises what
+    it raises. On a queue under test you can look at its progress and children afterwards; otherwise they are
+    dropped."""
     call = what if isinstance(what, Call) else what.with_args(*args, **kwargs)
     submitter = definition_of(call).submitter
     if not isinstance(submitter, Submitter):

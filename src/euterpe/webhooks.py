@@ -1,4 +1,4 @@
-"""For those who receive Euterpe's webhooks: `verify(headers, body, secret)` and the errors it may raise."""
+"""Verify the webhooks of Euterpe: `verify(headers, body, secret)` and its errors."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MAX_EDGES: Final = 20_000
 
 
 class Dependency(StrEnum):
-    """How a job waits for others, and what their ends do to it; `docs/dependencies.md` has the table."""
+    """How a job waits for others, and what happens to it when they end. See `docs/dependencies.md`."""
 
     AFTER = "after"
     AFTER_ANY = "after_any"

@@ -30,11 +30,11 @@ from euterpe.model.failures.job_error import JobError
 
 
 class EuterpeError(Exception):
-    """Root of everything the library raises on its own account."""
+    """The base class of all errors of this library."""
 
 
 class InvalidInput(EuterpeError, ValueError):
-    """The caller's data is wrong. `field` names the culprit."""
+    """An argument is wrong. `field` names it."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -47,7 +47,7 @@ class PayloadTooLarge(InvalidInput):
 
 
 class UnknownDependency(InvalidInput):
-    """A dependency id does not exist (or belongs to another requester)."""
+    """A dependency does not exist, or belongs to another requester."""
 
 
 class DependencyCycle(InvalidInput):
@@ -59,7 +59,7 @@ class DependencyLimit(InvalidInput):
 
 
 class IdempotencyConflict(EuterpeError):
-    """The same idempotency key came with a different request."""
+    """The idempotency key was already used for a different request."""
 
     def __init__(self, key: str, job_id: str, made: str = "job") -> None:
         super().__init__(
@@ -71,7 +71,7 @@ class IdempotencyConflict(EuterpeError):
 
 
 class IllegalTransition(EuterpeError):
-    """A move that the state table does not list."""
+    """The state or stage of the job does not allow this change."""
 
     def __init__(self, source: str, target: str, why: str = "", what: str = "job") -> None:
         super().__init__(f"a {source} {what} cannot become {target}" + (f": {why}" if why else ""))
@@ -80,7 +80,7 @@ class IllegalTransition(EuterpeError):
 
 
 class JobNotFound(EuterpeError, LookupError):
-    """No such job for this requester."""
+    """The job does not exist, or belongs to another requester."""
 
     def __init__(self, job_id: str, message: str | None = None) -> None:
         super().__init__(message or f"no job {job_id}")
@@ -88,14 +88,14 @@ class JobNotFound(EuterpeError, LookupError):
 
 
 class JobPruned(JobNotFound):
-    """The job ended and its history was pruned by retention."""
+    """The job has ended, and retention has removed it."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(job_id, f"job {job_id} ended and its record was pruned by retention")
 
 
 class StaleLease(EuterpeError):
-    """The fence refused a write: this claim no longer owns the job."""
+    """The write was refused, because this attempt no longer owns the job."""
 
     def __init__(self, job_id: str, claim_version: int) -> None:
         super().__init__(f"claim {claim_version} of job {job_id} no longer owns it; abort and write nothing more")
@@ -104,7 +104,7 @@ class StaleLease(EuterpeError):
 
 
 class UnprocessableRow(EuterpeError):
-    """A column of a stored job cannot be read: an older release or a hand wrote it."""
+    """A stored job has a value that cannot be read, for example because an older release or a person wrote it."""
 
     def __init__(self, job_id: str, column: str) -> None:
         super().__init__(f"the row of job {job_id} cannot be processed: its {column} cannot be read")
@@ -113,11 +113,11 @@ class UnprocessableRow(EuterpeError):
 
 
 class Unsupported(EuterpeError):
-    """This engine cannot do that, by design."""
+    """The engine of this queue does not support this."""
 
 
 class MissingExtra(EuterpeError, ImportError):
-    """This installation lacks a package. `extra` names the extra that brings it."""
+    """A package is not installed. `extra` is the name of the extra that installs it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
@@ -129,16 +129,16 @@ class MissingExtra(EuterpeError, ImportError):
 
 
 class OpenedBeforeFork(EuterpeError):
-    """The connections and threads of an open queue belong to the process that opened it."""
+    """The queue was opened before a fork. Open it in the process that uses it."""
 
     def __init__(self) -> None:
         super().__init__("this queue was opened before a fork; make a new Queue in the child process")
 
 
 class StoreUnavailable(EuterpeError):
-    """An outage: the database did not answer in time, or refuses statements for now (a lock, a full disk, a read-only
-    phase). Nothing of this call was written; what was acknowledged is safe; the same call may succeed later.
-    `code` is the database's own, where it gave one."""
+    """The database did not answer in time, or it refuses statements at the moment (a lock, a full disk, a read-only
+    phase). This call wrote nothing, and the same call may succeed later. Acknowledged jobs are safe. `code` is the code
+    of the database, if it gave one."""
 
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
@@ -146,21 +146,22 @@ class StoreUnavailable(EuterpeError):
 
 
 class CommitUnknown(StoreUnavailable):
-    """The connection broke while a commit was under way: it may or may not have happened."""
+    """The connection broke during a commit, so the commit may or may not have happened."""
 
 
 class ServerNotReady(StoreUnavailable):
-    """The server takes no connection for now: it starts or stops, has too many, or nothing listens at its address. A
-    wrong password or a missing database is no such case: waiting does not help there."""
+    """The server does not accept connections at the moment: it starts or stops, has too many connections, or does not
+    listen yet. A wrong password or a missing database raises another error, because waiting does not help there."""
 
 
 class SchemaMismatch(StoreUnavailable):
-    """The database's schema does not fit this code. Somebody has to migrate it; until then it counts as an outage."""
+    """The schema of the database does not fit this release. It must be migrated; until then this counts as an
+    outage."""
 
 
 class DataRejected(EuterpeError):
-    """The database refuses a value or a row for what it is. `code` is its SQLSTATE, or SQLite's result code. The
-    message does not quote the data."""
+    """The database refuses a value or a row because of its content. `code` is the SQLSTATE, or the result code of
+    SQLite. The message does not contain the data."""
 
     def __init__(self, place: str, code: str, what: str) -> None:
         super().__init__(f"{place} rejected the data of this write ({what}, {code}); nothing was written")
@@ -168,7 +169,7 @@ class DataRejected(EuterpeError):
 
 
 class JobFailed(EuterpeError):
-    """The awaited job ended without a result. `error` tells why, where a handler or the system failed it."""
+    """The job ended without a result. `error` says why, if a handler or the system failed it."""
 
     def __init__(self, job_id: str, state: str, error: JobError | None) -> None:
         detail = "" if error is None else f": {_message_of(error)}"
@@ -185,7 +186,7 @@ def _message_of(error: JobError) -> str:
 
 
 class TemporaryError(Exception):
-    """A handler raises this when a retry may succeed."""
+    """Raise this in a handler if a retry may succeed."""
 
     def __init__(
         self, message: str, cause: BaseException | None = None, retry_after: str | float | None = None
@@ -197,7 +198,7 @@ class TemporaryError(Exception):
 
 
 class PermanentError(Exception):
-    """A handler raises this when a retry would fail the same way."""
+    """Raise this in a handler if a retry would fail in the same way."""
 
     def __init__(self, message: str, cause: BaseException | None = None, code: str = "permanent") -> None:
         super().__init__(message)

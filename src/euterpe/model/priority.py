@@ -9,7 +9,7 @@ from euterpe.model.errors import InvalidInput
 
 
 class Priority(IntEnum):
-    """How urgent a job is; a lower number goes first. Names will do: `priority="high"`."""
+    """How urgent a job is. A lower number runs first. You can also pass a name: `priority="high"`."""
 
     CRITICAL = 0
     HIGH = 1

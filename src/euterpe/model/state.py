@@ -14,7 +14,7 @@ from euterpe.model.errors import IllegalTransition
 
 
 class State(StrEnum):
-    """Where a job is in its life. The last four are its ends."""
+    """The state of a job. The last four are final."""
 
     PENDING = "pending"
     SCHEDULED = "scheduled"

@@ -10,7 +10,7 @@ from euterpe.model.job import Claim
 
 
 class Telemetry(Protocol):
-    """What the queue tells about itself, in batches. `observe.metrics` listens; `Silent` when nobody does."""
+    """Receives what a queue and its workers count, in batches. Implement it to send the counts elsewhere."""
 
     def produced(self, queue: str, count: int = 1) -> None:
         """Jobs submitted."""

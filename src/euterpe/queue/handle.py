@@ -29,10 +29,10 @@ OUTAGE_PATIENCE_S = 30.0
 
 
 class JobHandle(ResultSource, Generic[R]):
-    """What `submit` returns: the job's `id`, `type`, the `state` that was seen last, and ways to follow and steer it.
+    """A submitted job. It has `id`, `type`, the last known `state`, and methods to follow and change the job.
 
-    `replayed` is True where an idempotency key found an earlier job. A handle can stand in `depends_on=[...]`, and in
-    an argument of another job for its result.
+    `replayed` is True if an idempotency key found an earlier job. You can use a handle in `depends_on=[...]`, and as an
+    argument of another job, which then receives the result.
 
     Example:
         job = await render.submit(report_id=7)
@@ -75,8 +75,8 @@ class JobHandle(ResultSource, Generic[R]):
     async def result(self, timeout: DurationLike | None = None) -> R:  # the promised name
         """Wait for the end of the job and return what its handler returned, with the declared type.
 
-        `timeout`: how long to wait, as `"30s"`, seconds or a timedelta; without one, as long as it takes.
-        Raises JobFailed when the job ended without a result, and TimeoutError when it has not ended in time.
+        `timeout`: how long to wait, as `"30s"`, seconds or a timedelta. Without it, there is no limit.
+        Raises JobFailed if the job ended without a result, and TimeoutError if it has not ended in time.
 
         Example:
             pages = await job.result(timeout="30s")
@@ -126,8 +126,8 @@ class JobHandle(ResultSource, Generic[R]):
         return self.state
 
     async def retry(self) -> JobHandle[R]:
-        """Run the ended job again: a failed one with attempts left as itself, any other as a new job. Returns the
-        handle of the job that runs. Raises IllegalTransition while the job has not ended.
+        """Run the ended job again. A failed job with attempts left keeps its id; any other becomes a new job. Returns
+        the handle of the job that runs. Raises IllegalTransition if the job has not ended.
 
         Example:
             again = await job.retry()

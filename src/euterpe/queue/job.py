@@ -21,7 +21,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job is: `percent` from 0 to 100, and what its handler said with it."""
+    """The progress of a job: `percent` from 0 to 100, and the message of its handler."""
 
     percent: float
     message: str | None = None
@@ -31,11 +31,11 @@ class Progress:
 class Job:
     """A job as it was when it was read. `queue.get`, `queue.search`, `queue.update` and `handle.refresh` return it.
 
-    Times are aware datetimes in UTC. `payload`, `result` and `checkpoint` are decoded: what the submitter gave, what
-    the handler returned, what it saved last; bytes stay bytes. `attempt` counts the executions so far. `error` is the
-    latest failure, also while a retry waits. `depends_on` are the ids of the jobs that it waits for, or waited for; a
-    reference to the result of one of them stands in the payload as it was submitted. `replay_of` names the job that
-    this one repeats, `parent_id` the job that spawned it.
+    Times are aware datetimes in UTC. `payload`, `result` and `checkpoint` are decoded; bytes stay bytes. `attempt` is
+    the number of executions so far. `error` is the latest failure, also while the job waits for a retry. `depends_on`
+    has the ids of the jobs that it waits or waited for; the payload shows a reference to the result of one of them as
+    it was submitted. `replay_of` is the id of the job that this one repeats. `parent_id` is the id of the job that
+    spawned it.
 
     Example:
         job = await queue.get(job_id)
@@ -87,7 +87,7 @@ class Job:
 
     @property
     def is_ended(self) -> bool:
-        """Whether nothing more will happen to it by itself: completed, failed, cancelled or dead-lettered."""
+        """Whether the job is completed, failed, cancelled or dead-lettered."""
         return self.state in TERMINAL
 
 
@@ -112,7 +112,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What `queue.search` found, newest first. `cursor` is None on the last page; else it asks for the next one.
+    """A page of `queue.search`, newest jobs first. Pass `cursor` to get the next page. It is None on the last page.
 
     Example:
         page = await queue.search(state="failed")
@@ -126,9 +126,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counts of jobs by state, by queue and state, by type and state; `oldest_age` of the jobs that wait in each queue;
-    how many jobs ended in the last minute, by state; webhook events by state. `estimated` names the states with more
-    than 50,000 jobs, whose counts are estimated.
+    """Numbers of jobs by state, by queue and state, and by type and state. `oldest_age` is the age of the oldest
+    waiting job of each queue. There are also the jobs that ended in the last minute, and webhook events, by state.
+    `estimated` names the states with more than 50,000 jobs, whose counts are estimates.
 
     Example:
         stats = await queue.stats()

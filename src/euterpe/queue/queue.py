@@ -37,13 +37,13 @@ R = TypeVar("R")
 class Queue(QueueHooks):
     """A durable job queue on the database that `url` names.
 
-    `url`: `sqlite:///jobs.db`, `postgresql://...`, `libsql:///jobs.db`, or `http(s)://...` of a control plane.
-    `payload_limit`: the largest payload in bytes. `clock`: the time in microseconds since the epoch, for tests.
-    `transport`: the URL of a Redis whose streams wake the workers of other processes, beside a database.
-    `token`: the API key, where `url` is a control plane. `idempotency_window`: how long a key is remembered, where
-    neither the job type nor the submission says it.
+    `url`: `sqlite:///jobs.db`, `postgresql://...`, `libsql:///jobs.db`, `redis://...`, or `http(s)://...` of a control
+    plane. `payload_limit`: the largest payload in bytes. `clock`: a function that returns the time in microseconds
+    since the epoch, for tests. `transport`: the URL of a Redis whose streams wake the workers of other processes.
+    `token`: the API key for a control plane. `idempotency_window`: how long an idempotency key is kept, unless the job
+    type or the submit sets it.
 
-    Nothing is opened before `async with queue:` or `await queue.open()`. Raises InvalidInput for a wrong argument.
+    `async with queue:` or `await queue.open()` opens the database. Raises InvalidInput for a wrong argument.
 
     Example:
         queue = euterpe.Queue("sqlite:///jobs.db")
@@ -81,14 +81,14 @@ class Queue(QueueHooks):
 
     @property
     def url(self) -> str:
-        """The URL that it was made with."""
+        """The URL of the queue."""
         return self._core.url
 
     # --- life ---------------------------------------------------------------------------------------
 
     async def open(self) -> Queue:
-        """Open the database, and migrate it if need be; for notebooks and frameworks, where `async with queue:` does
-        not fit. A second call does nothing. Raises StoreUnavailable when the database does not answer.
+        """Open the database, and migrate it if necessary. This is for notebooks and frameworks, where `async with
+        queue:` does not fit. A second call does nothing. Raises StoreUnavailable if the database does not answer.
 
         Example:
             await queue.open()
@@ -99,7 +99,7 @@ class Queue(QueueHooks):
         return self
 
     async def close(self) -> None:
-        """Close what `open` has opened. A second call does nothing.
+        """Close the database. A second call does nothing.
 
         Example:
             await queue.close()
@@ -133,9 +133,9 @@ class Queue(QueueHooks):
     def job(self, type: Any = None, /, *, process: bool = False, **options: Unpack[Options]) -> Any:
         """Make a function a job type.
 
-        `type`: its name in the queue; without one, the function's module and name. `process`: run a plain `def` in a
-        process of its own and not in a thread. Options are the defaults of its submissions; `timeout` also bounds its
-        runs. Raises InvalidInput for an option or a signature that cannot work.
+        `type`: the name of the job type. The default is the module and name of the function. `process`: run a plain
+        `def` in its own process instead of a thread. The options are defaults for submits; `timeout` also limits its
+        runs. Raises InvalidInput for a wrong option or a signature that cannot work.
 
         Example:
             @queue.job("report.render", priority="high", max_attempts=5, timeout="10m")
@@ -155,12 +155,13 @@ class Queue(QueueHooks):
         missed: str = "skip",
         **options: Unpack[Options],
     ) -> CronDecorator:
-        """Submit this job type at every tick of a cron expression, once over any number of workers.
+        """Submit this job type at every tick of a cron expression. Each tick is submitted once, however many workers
+        run.
 
-        `expression`: five fields, or six with seconds first. `tz`: the time zone it is read in. `type`: the job type's
-        name. `name` tells two crons with one expression on one job type apart. `missed`: what is submitted of the ticks
-        while no worker was up: `skip`, `once` (the latest) or `all`. Raises InvalidInput for an expression or a zone
-        that does not exist, and for a handler whose arguments have no defaults.
+        `expression`: five fields, or six with seconds first. `tz`: the time zone of the expression. `type`: the name of
+        the job type. `name`: a name for this cron, if a job type has two crons with the same expression. `missed`:
+        which ticks are submitted after a time without a worker: `skip` (none), `once` (the latest) or `all`. Raises
+        InvalidInput for a wrong expression or time zone, and for a handler whose arguments have no defaults.
 
         Example:
             @queue.cron("0 3 * * *", tz="Europe/Berlin")
@@ -191,11 +192,11 @@ class Queue(QueueHooks):
     async def submit(
         self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
     ) -> JobHandle[Any]:
-        """Store a job: a call made by `with_args`, or a type's name with its payload.
+        """Store a job. Pass a call made by `with_args`, or the name of a job type with its payload.
 
-        `connection`: the caller's own database connection; the job becomes part of its open transaction. Raises
-        InvalidInput for a wrong payload or option, IdempotencyConflict where the key was used for another request, and
-        StoreUnavailable when the database does not answer; then nothing was stored.
+        `connection`: your own database connection; the job becomes part of its open transaction. Raises InvalidInput
+        for a wrong payload or option, and IdempotencyConflict if the key was used for another request. Raises
+        StoreUnavailable if the database does not answer; then nothing was stored.
 
         Example:
             job = await queue.submit("report.render", {"report_id": 7}, delay="5m", idempotency_key="r7")
@@ -215,8 +216,8 @@ class Queue(QueueHooks):
         return await self._submitter.store(unit, connection) if unit.drafts else []
 
     def workflow(self, *, connection: Any = None, **options: Unpack[Options]) -> Workflow:
-        """A DAG of jobs that is stored whole at the end of its block, or not at all. Options are defaults for its jobs;
-        `idempotency_key` is the key of the whole.
+        """Create a workflow: a DAG of jobs. All jobs are stored at the end of the block, or none is. Options are
+        defaults for the jobs; `idempotency_key` applies to the whole workflow.
 
         Example:
             async with queue.workflow() as flow:
@@ -228,8 +229,8 @@ class Queue(QueueHooks):
         return Workflow(self._submitter, defaults, key, connection)
 
     async def chain(self, calls: Sequence[Call[Any]], **options: Unpack[Options]) -> list[JobHandle[Any]]:
-        """Store jobs that run one after the other; when one fails, the rest is cancelled. `euterpe.PREVIOUS` in an
-        argument is what the step before returned. Options are defaults for each. Raises what `submit` raises.
+        """Store jobs that run one after the other. If one fails, the rest is cancelled. `euterpe.PREVIOUS` in an
+        argument is the result of the previous job. Options are defaults for each job. Raises what `submit` raises.
 
         Example:
             await queue.chain([extract.with_args(day="mon"), load.with_args(rows=euterpe.PREVIOUS)])
@@ -245,8 +246,8 @@ class Queue(QueueHooks):
     async def fan_out(
         self, calls: Sequence[Call[Any]], *, then: Call[Any] | None = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
-        """Store jobs that run in parallel; `then` runs when every one has completed, with whatever they spawned.
-        `euterpe.PREVIOUS` in an argument of `then` is the list of what they returned, in order. Returns the jobs,
+        """Store jobs that run in parallel. `then` runs when all of them and their children have completed.
+        `euterpe.PREVIOUS` in an argument of `then` is the list of their results, in order. Returns the jobs, with
         `then` last. Raises what `submit` raises.
 
         Example:
@@ -290,8 +291,8 @@ class Queue(QueueHooks):
     ) -> Page:
         """Find the jobs that match all given criteria, newest first.
 
-        `tag`: a name and its value. `limit`: 1 to 1000 jobs; a page of large jobs is shorter. `cursor`: of the page
-        before. Raises InvalidInput for a state, tag, cursor or limit that cannot be.
+        `tag`: a name and its value. `limit`: 1 to 1000 jobs; a page of large jobs has fewer. `cursor`: the cursor of
+        the previous page. Raises InvalidInput for a wrong state, tag, cursor or limit.
 
         Example:
             page = await queue.search(state="failed", tag=("team", "a"), limit=100)
@@ -300,8 +301,8 @@ class Queue(QueueHooks):
         return Page(jobs_of(found.jobs), found.cursor)
 
     async def cancel(self, job_id: str, *, force: bool = False) -> State:
-        """Cancel a job and return its new state. A waiting job is cancelled at once. A running one is asked to stop;
-        `force` takes the job away from it. Raises JobNotFound, and IllegalTransition when it has ended already.
+        """Cancel a job and return its new state. A waiting job is cancelled at once. A running handler is asked to
+        stop; `force=True` takes the job away from it. Raises JobNotFound, and IllegalTransition if the job has ended.
 
         Example:
             await queue.cancel(job.id)
@@ -309,8 +310,8 @@ class Queue(QueueHooks):
         return await self._core.cancel(job_id, force)
 
     async def retry(self, job_id: str) -> JobHandle[Any]:
-        """Run an ended job again: a failed one with attempts left as itself, any other as a new job. Returns the handle
-        of the one that runs. Raises JobNotFound, and IllegalTransition while it has not ended.
+        """Run an ended job again. A failed job with attempts left keeps its id; any other becomes a new job. Returns
+        the handle of the job that runs. Raises JobNotFound, and IllegalTransition if the job has not ended.
 
         Example:
             again = await queue.retry(job.id)
@@ -318,8 +319,8 @@ class Queue(QueueHooks):
         return self._core.handle_of_row(await self._core.retry(job_id))
 
     async def dead_letter(self, job_id: str) -> State:
-        """Send a failed job to the dead letter: nothing will mend it, and nobody should retry it by mistake. Raises
-        JobNotFound, and IllegalTransition for a job in any other state.
+        """Move a failed job to the dead letters, so that nobody retries it by mistake. Raises JobNotFound, and
+        IllegalTransition for a job in any other state.
 
         Example:
             await queue.dead_letter(job.id)
@@ -327,9 +328,9 @@ class Queue(QueueHooks):
         return await self._core.store.dead_letter(job_id)
 
     async def update(self, job_id: str, **changes: Unpack[Updates]) -> Job:
-        """Change what a job is called by, and while it waits how urgent it is; None takes a value away. Returns the job
-        as it is then. Raises JobNotFound, InvalidInput for a wrong value, and IllegalTransition for the priority of a
-        job that no longer waits.
+        """Change the tags, the correlation id or the callback of a job, or its priority while it waits. None removes a
+        value. Returns the changed job. Raises JobNotFound, InvalidInput for a wrong value, and IllegalTransition for
+        the priority of a job that no longer waits.
 
         Example:
             await queue.update(job.id, priority="high", tags={"team": "a"})
@@ -360,7 +361,8 @@ class Queue(QueueHooks):
         self._core.wakeups.announce(waiting)
 
     async def stats(self) -> Stats:
-        """Count jobs by state, queue and type, with the oldest waiting job of each queue and the ends per minute.
+        """Count jobs by state, queue and type, with the age of the oldest waiting job of each queue, and the jobs that
+        ended in the last minute.
 
         Example:
             print((await queue.stats()).by_state)
@@ -376,8 +378,8 @@ class Queue(QueueHooks):
     def worker(self, concurrency: int = 100, **options: Unpack[WorkerOptions]) -> Worker:
         """Create a worker for the handlers of this queue. Start it by `async with worker:` or `await worker.run()`.
 
-        `concurrency`: how many jobs it runs at a time. `WorkerOptions` explains the others. Raises InvalidInput for a
-        setting that cannot work.
+        `concurrency`: how many jobs it runs at once. `WorkerOptions` explains the other options. Raises InvalidInput
+        for a wrong option.
 
         Example:
             worker = queue.worker(concurrency=20, queues=["mail", "default"])
@@ -385,9 +387,9 @@ class Queue(QueueHooks):
         return Worker(self._submitter, concurrency, options)
 
     async def work(self, concurrency: int = 100, **options: Unpack[WorkerOptions]) -> None:
-        """Run this queue's handlers until `stop` is set, one of `signals` comes, or the task is cancelled: the same as
-        `await queue.worker(...).run()`. The callbacks of its jobs are delivered too; `webhooks=False` leaves them to
-        other processes.
+        """Run jobs until `stop` is set, one of `signals` arrives, or the task is cancelled. This is the same as
+        `await queue.worker(...).run()`. The worker also delivers webhooks; `webhooks=False` leaves them to other
+        processes.
 
         Example:
             await queue.work(concurrency=100)

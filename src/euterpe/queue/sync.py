@@ -55,11 +55,11 @@ class AsyncQueue(Protocol):
 
 
 class SyncQueue:
-    """`queue.sync`: the methods of the queue for code without an event loop, with the same arguments, answers and
-    errors. Opened at first use; `close()` when done, or `with queue.sync:`.
+    """The methods of the queue for code without an event loop, as `queue.sync`. Arguments, results and errors are the
+    same. The first use opens the queue. Call `close()` at the end, or use `with queue.sync:`.
 
-    Where the queue is open already (a plain `def` handler inside a worker), its calls go to that loop. Raises
-    EuterpeError where it would block the very event loop that the queue runs on.
+    If the queue is already open, for example in a plain `def` handler inside a worker, the calls run on its event loop.
+    Raises EuterpeError if a call would block the event loop of the queue.
 
     Example:
         with queue.sync as jobs:
@@ -83,8 +83,8 @@ class SyncQueue:
     def submit(
         self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
     ) -> JobHandle[Any]:
-        """Store a job, as `Queue.submit` does. A blocking `connection` (psycopg, SQLAlchemy, Django, sqlite3) joins its
-        open transaction.
+        """Store a job, as `Queue.submit` does. With a blocking `connection` (psycopg, SQLAlchemy, Django, sqlite3), the
+        job is stored in its open transaction.
 
         Example:
             job = queue.sync.submit("report.render", {"report_id": 7})
@@ -97,7 +97,7 @@ class SyncQueue:
     def submit_many(
         self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
-        """Store them all, or none, as `Queue.submit_many` does; `connection` as for `submit`.
+        """Store all jobs, or none, as `Queue.submit_many` does. `connection` works as in `submit`.
 
         Example:
             jobs = queue.sync.submit_many([render.with_args(report_id=i) for i in range(1000)])
@@ -126,7 +126,7 @@ class SyncQueue:
         return self.run(self._queue.fan_out(calls, then=then, **options))
 
     def result(self, job: JobHandle[T], timeout: DurationLike | None = None) -> T:
-        """What the handler returned, as `JobHandle.result`: JobFailed and TimeoutError as there.
+        """Wait for the result, as `JobHandle.result` does. Raises JobFailed and TimeoutError.
 
         Example:
             pages = queue.sync.result(job, timeout="30s")
@@ -134,7 +134,7 @@ class SyncQueue:
         return self.run(job.result(timeout))
 
     def wait(self, job: JobHandle[Any], timeout: DurationLike | None = None) -> Job:
-        """The job when it has ended, as `JobHandle.wait`: TimeoutError as there.
+        """Wait for the end of the job, as `JobHandle.wait` does. Raises TimeoutError.
 
         Example:
             ended = queue.sync.wait(job, "1m")
@@ -142,7 +142,7 @@ class SyncQueue:
         return self.run(job.wait(timeout))
 
     def get(self, job_id: str) -> Job:
-        """The job as it is now, as `Queue.get`: JobNotFound as there.
+        """Read a job, as `Queue.get` does. Raises JobNotFound.
 
         Example:
             job = queue.sync.get(job_id)
@@ -150,7 +150,7 @@ class SyncQueue:
         return self.run(self._queue.get(job_id))
 
     def attempts(self, job_id: str) -> list[Attempt]:
-        """Every execution of the job, as `Queue.attempts`.
+        """Return every attempt of the job, as `Queue.attempts` does.
 
         Example:
             queue.sync.attempts(job_id)
@@ -167,7 +167,7 @@ class SyncQueue:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
-        """Jobs that fit, newest first, as `Queue.search`.
+        """Find jobs, newest first, as `Queue.search` does.
 
         Example:
             page = queue.sync.search(state="failed")
@@ -175,7 +175,7 @@ class SyncQueue:
         return self.run(self._queue.search(state=state, type=type, queue=queue, tag=tag, cursor=cursor, limit=limit))
 
     def cancel(self, job_id: str, *, force: bool = False) -> State:
-        """Cancel a job, as `Queue.cancel`.
+        """Cancel a job, as `Queue.cancel` does.
 
         Example:
             queue.sync.cancel(job.id)
@@ -183,7 +183,7 @@ class SyncQueue:
         return self.run(self._queue.cancel(job_id, force=force))
 
     def retry(self, job_id: str) -> JobHandle[Any]:
-        """Run an ended job again, as `Queue.retry`.
+        """Run an ended job again, as `Queue.retry` does.
 
         Example:
             again = queue.sync.retry(job.id)
@@ -191,7 +191,7 @@ class SyncQueue:
         return self.run(self._queue.retry(job_id))
 
     def dead_letter(self, job_id: str) -> State:
-        """Send a failed job to the dead letter, as `Queue.dead_letter`.
+        """Move a failed job to the dead letters, as `Queue.dead_letter` does.
 
         Example:
             queue.sync.dead_letter(job.id)
@@ -199,7 +199,7 @@ class SyncQueue:
         return self.run(self._queue.dead_letter(job_id))
 
     def update(self, job_id: str, **changes: Unpack[Updates]) -> Job:
-        """Change a stored job, as `Queue.update`.
+        """Change a stored job, as `Queue.update` does.
 
         Example:
             queue.sync.update(job.id, priority="high")
@@ -207,7 +207,7 @@ class SyncQueue:
         return self.run(self._queue.update(job_id, **changes))
 
     def pause(self, *, queue: str | None = None, type: str | None = None) -> None:
-        """Keep workers from a queue or a type, as `Queue.pause`.
+        """Pause a queue or a job type, as `Queue.pause` does.
 
         Example:
             queue.sync.pause(queue="mail")
@@ -215,7 +215,7 @@ class SyncQueue:
         self.run(self._queue.pause(queue=queue, type=type))
 
     def resume(self, *, queue: str | None = None, type: str | None = None) -> None:
-        """Let workers claim again, as `Queue.resume`.
+        """Resume a queue or a job type, as `Queue.resume` does.
 
         Example:
             queue.sync.resume(queue="mail")
@@ -223,7 +223,7 @@ class SyncQueue:
         self.run(self._queue.resume(queue=queue, type=type))
 
     def stats(self) -> Stats:
-        """Counts, ages and rates, as `Queue.stats`.
+        """Count jobs, as `Queue.stats` does.
 
         Example:
             queue.sync.stats().by_state
@@ -231,7 +231,7 @@ class SyncQueue:
         return self.run(self._queue.stats())
 
     def close(self) -> None:
-        """Close what the first use has opened. The next use opens it again.
+        """Close the queue. The next use opens it again.
 
         Example:
             queue.sync.close()
@@ -249,7 +249,7 @@ class SyncQueue:
         self.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run anything that awaits this queue where the queue is open, and wait for it.
+        """Run a coroutine on the event loop of the queue, and wait for its result.
 
         Example:
             queue.sync.run(job.progress())

@@ -28,15 +28,15 @@ SHORTEST_LEASE_US: Final = 1_000_000
 
 
 class WorkerOptions(TypedDict, total=False):
-    """How a worker works. `queue.work` and `queue.worker` take these by name, each with the default given here.
+    """The options of a worker. `queue.work` and `queue.worker` take them by name. The defaults are in brackets.
 
-    `queues`: the queues it takes jobs from, most preferred first (`["default"]`). `lease`: how long a job stays its
-    own without a heartbeat (`"60s"`, at least `"1s"`). `grace`: how long running jobs may finish after a stop
-    (`"30s"`). `poll`: how often it looks when no wake-up comes (`"1s"`). `batch`: the most jobs of one claim (500).
-    `webhooks`: whether it delivers callbacks too (True). `circuit_breaker`: when a queue whose jobs keep failing is
-    left alone (True: as `CircuitBreakerOptions` says; False: never). `log_lines`: how many of the lines that a
-    handler logs are kept with its attempt, the newest (100; 0: none). `telemetry`: who counts what it does. `signals`:
-    signals that stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
+    `queues`: the queues that it claims from, preferred ones first (`["default"]`). `lease`: how long it owns a job
+    without a heartbeat (`"60s"`, at least `"1s"`). `grace`: how long running jobs may finish after a stop (`"30s"`).
+    `poll`: how often it looks for jobs without a wake-up (`"1s"`). `batch`: the most jobs of one claim (500).
+    `webhooks`: whether it also delivers webhooks (True). `circuit_breaker`: whether it pauses a queue whose jobs keep
+    failing (True, or `CircuitBreakerOptions`; False: never). `log_lines`: how many of the newest log lines of a handler
+    are stored with its attempt (100; 0: none). `telemetry`: an object that receives counts. `signals`: signals that
+    stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
 
     Example:
         await queue.work(concurrency=20, queues=["mail", "default"], lease="30s")
@@ -81,7 +81,7 @@ class Controls(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningAttempt:
-    """An execution that is under way in a worker: `worker.running` lists them. `number` is 1 for a job's first one."""
+    """A running attempt of a worker. `worker.running` lists them. `number` is 1 for the first attempt of a job."""
 
     id: str
     job_id: str
@@ -92,7 +92,7 @@ class RunningAttempt:
 
 
 class Worker:
-    """Runs the handlers of one queue. `queue.worker(...)` makes it; nothing happens before it is started.
+    """Runs the handlers of one queue. `queue.worker(...)` creates it, and you start it.
 
     Example:
         worker = queue.worker(concurrency=20, queues=["default"])
@@ -120,18 +120,18 @@ class Worker:
 
     @property
     def id(self) -> str:
-        """Who it is in `job.worker_id`, `attempt.worker_id` and the logs: the host's name and a UUID that is new with
-        every worker."""
+        """The id of this worker in `job.worker_id`, `attempt.worker_id` and the logs: the name of the host and a UUID.
+        Each worker has a new one."""
         return self._settings.worker_id
 
     @property
     def is_running(self) -> bool:
-        """Whether it takes jobs, or finishes those that it has."""
+        """Whether it claims jobs, or finishes its running jobs."""
         return self._ended is not None
 
     @property
     def running(self) -> list[RunningAttempt]:
-        """The attempts whose handlers are at work now, oldest first.
+        """The attempts whose handlers run now, oldest first.
 
         Example:
             for attempt in worker.running:
@@ -153,11 +153,11 @@ class Worker:
         ]
 
     async def run(self) -> None:
-        """Work until `stop()`, one of the `signals`, the `stop` event, or a cancel of this task.
+        """Run jobs until `stop()`, one of the `signals`, the `stop` event, or a cancel of this task.
 
-        Opens the queue if it is not open. Running jobs may finish for the grace time; what is unfinished then is given
-        back without a charge. Raises InvalidInput when the queue has no job types, and EuterpeError when this worker
-        runs already.
+        Opens the queue if it is not open. Running jobs have the grace time to finish. Unfinished jobs go back to the
+        queue, and no attempt is charged. Raises InvalidInput if the queue has no job types, and EuterpeError if this
+        worker already runs.
 
         Example:
             await queue.worker(concurrency=20).run()
@@ -194,7 +194,7 @@ class Worker:
             ended.set()
 
     async def start(self) -> None:
-        """Run beside the caller, and return when it takes jobs. What keeps it from starting is raised here.
+        """Start the worker in the background, and return when it claims jobs. Raises the error if it cannot start.
 
         Example:
             await worker.start()
@@ -214,11 +214,11 @@ class Worker:
         self._task = task
 
     async def stop(self, *, at_once: bool = False) -> None:
-        """Take no more jobs, let running ones finish for the grace time, and return when the worker has stopped;
-        `at_once` gives unfinished ones back now. Nothing happens to a worker that does not run. A handler of this very
-        worker must not await it: it would wait for itself.
+        """Claim no more jobs, give running jobs the grace time to finish, and return when the worker has stopped. With
+        `at_once=True`, unfinished jobs go back to the queue now. Does nothing if the worker does not run. A handler of
+        this worker must not await it, because it would wait for itself.
 
-        Raises what the worker ended with, if `start` had started it and it failed.
+        If `start` started the worker and it failed, this raises its error.
 
         Example:
             await worker.stop()

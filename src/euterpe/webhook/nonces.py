@@ -14,17 +14,17 @@ _DEFAULT_MAX_NONCES: Final = 1_000_000
 
 
 class NonceStore(Protocol):
-    """Remembers each nonce until `expires_at` (Unix seconds)."""
+    """Stores each nonce until `expires_at` (Unix seconds)."""
 
     def seen(self, nonce: str, *, now: float, expires_at: float) -> bool:
-        """Record the nonce and say whether it was already there. The two must be one atomic step.
+        """Record the nonce, and return whether it was already there. Both must be one atomic step.
 
-        Raises OverflowError when it can remember no more: forgetting early would let a replay through.
+        Raises OverflowError if the store is full. To forget a nonce early would let a replay through.
         """
 
 
 class MemoryNonces:
-    """A bounded store inside one process, safe to share between threads."""
+    """A bounded store of nonces for one process. Threads may share it."""
 
     def __init__(self, max_nonces: int = _DEFAULT_MAX_NONCES) -> None:
         if max_nonces < 1:
@@ -51,7 +51,7 @@ class MemoryNonces:
 
 
 class NoncesCheckedElsewhere:
-    """For a receiver that checks `event.nonce` itself after `verify`, say with an async Redis client."""
+    """For a receiver that checks `event.nonce` itself after `verify`, for example with an async Redis client."""
 
     def seen(self, nonce: str, *, now: float, expires_at: float) -> bool:  # noqa: ARG002 - the protocol
         return False

@@ -48,11 +48,11 @@ _process_nonces: Final = MemoryNonces()
 
 
 class WebhookVerificationError(EuterpeError):
-    """This request must not be trusted. The subclass says why; answer 401 unless it says otherwise."""
+    """Do not trust this request. The subclass says why. Answer 401, unless the subclass names another status."""
 
 
 class MissingHeader(WebhookVerificationError):
-    """A required header is absent."""
+    """A required header is missing."""
 
     def __init__(self, header: str) -> None:
         super().__init__(f"{header}: the header is missing; this is not a delivery from Euterpe")
@@ -60,7 +60,7 @@ class MissingHeader(WebhookVerificationError):
 
 
 class MalformedHeader(WebhookVerificationError):
-    """A header is there, but not in a form that Euterpe sends."""
+    """A header does not have the form that Euterpe sends."""
 
     def __init__(self, header: str, why: str) -> None:
         super().__init__(f"{header}: {why}")
@@ -68,7 +68,7 @@ class MalformedHeader(WebhookVerificationError):
 
 
 class InvalidSignature(WebhookVerificationError):
-    """No known secret made this signature."""
+    """The signature does not fit any of the secrets."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ class InvalidSignature(WebhookVerificationError):
 
 
 class StaleTimestamp(WebhookVerificationError):
-    """The delivery is genuine but outside the skew window: late, replayed, or a clock is wrong."""
+    """The delivery is genuine, but its time is outside of the window: it is late or replayed, or a clock is wrong."""
 
     def __init__(self, skew_s: float, tolerance_s: float) -> None:
         side = "behind" if skew_s < 0 else "ahead of"
@@ -103,14 +103,14 @@ class EventIdMismatch(WebhookVerificationError):
 
 
 class ReplayedNonce(WebhookVerificationError):
-    """This very delivery was accepted before."""
+    """This delivery was already accepted."""
 
     def __init__(self) -> None:
         super().__init__(f"{NONCE_HEADER}: was already used; a true redelivery has a nonce of its own")
 
 
 class NonceStoreFull(WebhookVerificationError):
-    """The replay check cannot remember more nonces, so nothing new can be accepted safely."""
+    """The store of nonces is full, so no delivery can be accepted safely. Answer 503."""
 
     def __init__(self) -> None:
         super().__init__("nonces: the store is full; answer 503, and give it more room or use a shared one")
@@ -118,7 +118,7 @@ class NonceStoreFull(WebhookVerificationError):
 
 @dataclass(frozen=True, slots=True)
 class VerifiedEvent:
-    """A delivery that is proven to come from Euterpe, unchanged, fresh and not seen before.
+    """A delivery that comes from Euterpe, is unchanged and recent, and was not seen before.
 
     `event_id` is the same on every delivery of an event: use it to process each event once. `secret_index`
     says which of the given secrets matched: once it is always the new one, the old one can go.
@@ -141,10 +141,10 @@ def verify(
     now: float | None = None,
     tolerance_s: float = DEFAULT_TOLERANCE_S,
 ) -> VerifiedEvent:
-    """Check one delivery, or raise the `WebhookVerificationError` that says what is wrong with it.
+    """Check one delivery and return its event. Raises a `WebhookVerificationError` that says what is wrong.
 
-    `secret` may be a list while a secret is rotated. `nonces` is where used nonces are remembered; without
-    one, a store inside this process is used, which is right for a receiver of one process only.
+    `secret` may be a list while you rotate a secret. `nonces` is the store of used nonces. The default is a store
+    inside this process, which works only for a receiver with one process.
     """
     if not isinstance(body, bytes):
         raise TypeError(f"body: must be the raw bytes as received, got {type(body).__name__}")

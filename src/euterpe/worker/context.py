@@ -36,7 +36,7 @@ NO_STATE: Final = NoState.NO_STATE
 
 
 class Sent(Generic[T]):
-    """A report under way. Await it, `.wait()` for it in a plain `def`, or let it be."""
+    """A report that is being written. Await it, call `.wait()` in a plain `def`, or do neither."""
 
     __slots__ = ("_future", "was_seen")
 
@@ -58,7 +58,7 @@ class Sent(Generic[T]):
             self.was_seen = future.done()
 
     def wait(self, timeout_s: float | None = None) -> T:
-        """Block until written; for plain `def` handlers."""
+        """Block until the report is written. For plain `def` handlers."""
         if not isinstance(self._future, concurrent.futures.Future):
             raise RuntimeError("an async handler awaits its news instead of waiting for it")
         try:
@@ -89,7 +89,7 @@ class Reporter(Protocol):
 
 
 class Context:
-    """One execution of a job, as its handler sees it: its first argument, where it asks for it.
+    """One execution of a job. A handler receives it as its first argument, if it asks for it.
 
     Example:
         @queue.job("report.render")
@@ -118,7 +118,7 @@ class Context:
 
     @property
     def job_id(self) -> str:
-        """The job that this is an attempt of."""
+        """The id of the job."""
         return self._claim.job.id
 
     @property
@@ -133,8 +133,8 @@ class Context:
 
     @property
     def state(self) -> Any:
-        """What the queue's lifespan yielded in this worker. `euterpe.injected()` hands it over with its type. Raises
-        EuterpeError where there is none: the queue has no lifespan, or the handler runs in a process of its own."""
+        """What the queue's lifespan yielded in this worker. `euterpe.injected()` passes it with its type. Raises
+        EuterpeError if there is none: the queue has no lifespan, or the handler runs in its own process."""
         state = self._reporter.state
         if state is NO_STATE:
             raise EuterpeError(
@@ -149,27 +149,27 @@ class Context:
 
     @property
     def max_attempts(self) -> int:
-        """How many executions the job may have."""
+        """The highest number of executions of the job."""
         return self._claim.job.max_attempts
 
     @property
     def attempt_id(self) -> str:
-        """The name of this execution, as in `queue.attempts` and the logs."""
+        """The id of this execution, as in `queue.attempts` and the logs."""
         return self._claim.lease.attempt_id
 
     @property
     def claim_version(self) -> int:
-        """The fence of this attempt: a newer claim of the job has a higher one."""
+        """The number of this claim. A newer claim of the job has a higher number."""
         return self._claim.lease.claim_version
 
     @property
     def previous_attempt_id(self) -> str | None:
-        """The execution before this one; None for the first."""
+        """The id of the execution before this one; None for the first."""
         return self._claim.job.previous_attempt_id
 
     @property
     def deadline(self) -> float:
-        """When the execution timeout strikes, on the clock of `time.monotonic()` and `loop.time()`."""
+        """When the execution timeout ends the attempt, on the clock of `time.monotonic()` and `loop.time()`."""
         return self._deadline
 
     @property
@@ -179,25 +179,25 @@ class Context:
 
     @property
     def correlation_id(self) -> str | None:
-        """What the submitter ties this job to others by."""
+        """The correlation id that the submitter gave the job."""
         return self._claim.job.correlation_id
 
     @property
     def depends_on(self) -> tuple[str, ...]:
-        """The ids of the jobs that this one waited for, in the order of the submit."""
+        """The ids of the jobs that this job waited for, in the order of the submit."""
         return self._claim.job.depends_on or ()
 
     @property
     def cancelled(self) -> bool:
-        """Whether this attempt was asked to stop. An async handler is cancelled as well; a plain `def` looks here
-        now and then, and whatever it returns after it saw the request, its job is cancelled."""
+        """Whether this attempt was asked to stop. An async handler is cancelled as well. A plain `def` should look here
+        now and then. Once it has seen the request, its job is cancelled, whatever it returns."""
         if self._asked_to_stop:
             self.saw_the_request = True
         return self._asked_to_stop
 
     @property
     def last_checkpoint(self) -> Any:
-        """What the latest checkpoint of this job held (JSON decoded, or the raw bytes); None without one."""
+        """The latest checkpoint of this job: decoded JSON, or bytes. None if there is none."""
         stored = self._claim.job.checkpoint
         if not stored:
             return None
@@ -222,8 +222,8 @@ class Context:
         return None if self.lines is None else self.lines.stored()
 
     def progress(self, percent: float, message: str | None = None) -> Sent[None]:
-        """Report progress. `percent`: 0 to 100. `message`: a short text, at most 500 characters. Raises
-        InvalidInput for another number, and StaleLease when the job is no longer this attempt's.
+        """Report progress. `percent`: 0 to 100. `message`: a text of at most 500 characters. Raises InvalidInput for
+        another number, and StaleLease if this attempt no longer owns the job.
 
         Example:
             await ctx.progress(40, "page 12 of 30")
@@ -233,8 +233,8 @@ class Context:
         return self._report_progress(ProgressUpdate(self._claim, progress=float(percent), message=_clean(message)))
 
     def checkpoint(self, value: object) -> Sent[None]:
-        """Save bytes or JSON that the next attempt finds in `last_checkpoint`. Raises InvalidInput for what is neither,
-        PayloadTooLarge, and StaleLease when the job is no longer this attempt's.
+        """Save bytes or JSON for the next attempt, which finds it in `last_checkpoint`. Raises InvalidInput for any
+        other value, PayloadTooLarge, and StaleLease if this attempt no longer owns the job.
 
         Example:
             start = (ctx.last_checkpoint or {"page": 0})["page"]
@@ -246,8 +246,8 @@ class Context:
         return self._report_progress(ProgressUpdate(self._claim, checkpoint=stored))
 
     def stage(self, name: str) -> Sent[None]:
-        """Move on to the next of the stages that the job type declares. Raises IllegalTransition for any other, and
-        StaleLease when the job is no longer this attempt's.
+        """Move to the next stage that the job type declares. Raises IllegalTransition for any other stage, and
+        StaleLease if this attempt no longer owns the job.
 
         Example:
             await ctx.stage("uploading")
@@ -267,9 +267,9 @@ class Context:
             )
 
     def spawn(self, what: object, payload: object = None, /, **options: Any) -> Sent[str]:
-        """Submit a child of this job; fan-ins on this job wait for it too. It is stored before this job is settled,
-        awaited or not; awaiting it gives its id. Takes what `queue.submit` takes, and raises what that raises, and
-        StaleLease when the job is no longer this attempt's.
+        """Submit a child of this job. A fan-in on this job waits for the child too. The child is stored before this job
+        ends, even if you do not await it. Awaiting it returns its id. Takes the arguments of `queue.submit`, and raises
+        the same errors, and StaleLease if this attempt no longer owns the job.
 
         Example:
             child_id = await ctx.spawn(resize.with_args(width=200), priority="low")
@@ -278,13 +278,14 @@ class Context:
         return self._reporter.spawn(self._claim, self._reporter.make_submission(what, payload, **options))
 
     def complete(self, connection: object, result: object = None) -> Awaitable[None]:
-        """Complete this job inside the transaction that is open on your own connection: your writes and the end of the
-        job, with everything that follows from it, are committed together or not at all.
+        """Complete this job inside the open transaction of your own connection. Your writes and the end of the job are
+        committed together or not at all.
 
-        `connection`: what `submit(connection=)` takes. `result`: the job's result; what the handler returns is ignored
-        then. Commit before the handler returns. If you roll back and return, the attempt has failed and is tried again;
-        if you raise, it failed as you say. Raises StaleLease when this attempt no longer owns its job; the transaction
-        cannot be committed any more then. Awaited in a coroutine, simply called in a plain `def`.
+        `connection`: a connection as for `submit(connection=)`. `result`: the result of the job; the return value of
+        the handler is then ignored. Commit before the handler returns. If you roll back and return, the attempt has
+        failed and is retried. If you raise, the attempt fails with your exception. Raises StaleLease if this attempt no
+        longer owns the job; then the transaction cannot be committed. Await it in a coroutine, and call it in a plain
+        `def`.
 
         Example:
             async with connection.transaction():
@@ -296,8 +297,8 @@ class Context:
         return self._reporter.complete(self._claim, connection, result, self.kept_log)
 
     def charge(self, tokens: int) -> Sent[None]:
-        """Take so many tokens more from the rate of this job's key: its start took one, and the work has cost more.
-        Whoever is next waits for them. Raises InvalidInput when the job has no key.
+        """Take more tokens from the rate of this job's key. The start took one; use this if the work has cost more. The
+        next jobs of the key wait for them. Raises InvalidInput if the job has no key.
 
         Example:
             answer = await model.ask(prompt)

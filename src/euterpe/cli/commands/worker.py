@@ -29,7 +29,7 @@ from euterpe.service.roles import WORKER, tuning_of
 )
 @click.option("--processes", type=click.IntRange(1, 256), default=1, metavar="N", help="Number of worker processes.")
 @click.option("--max-jobs", type=click.IntRange(min=1), metavar="N", help="Replace a process after this many jobs.")
-@click.option("--max-memory", type=click.IntRange(min=1), metavar="MB", help="Replace a process that uses more than this.")
+@click.option("--max-memory", type=click.IntRange(min=1), metavar="MB", help="Replace a process above this size.")
 @click.option("--reload", "reloads", is_flag=True, help="Restart when a Python file changes; for development.")
 @database_options
 @click.pass_obj

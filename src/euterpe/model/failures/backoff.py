@@ -28,7 +28,7 @@ class UnusableDelay(Exception):
 
 
 class Strategy(StrEnum):
-    """How the waits between attempts grow: not at all, by a fixed step, by a factor, or as a function says."""
+    """How the waits between attempts grow: not at all, by a fixed step, by a factor, or by your own function."""
 
     CONSTANT = "constant"
     LINEAR = "linear"
@@ -38,9 +38,11 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before the next attempt. `initial_us` and `max_us` are microseconds; `multiplier` is the factor
-    of an exponential one; `jitter` spreads each wait by this part of it. `name` picks a registered function when the
-    strategy is custom. Where a backoff is taken, text or a dict will do: `backoff="exponential"`.
+    """How long to wait before the next attempt.
+
+    `initial_us` and `max_us` are in microseconds. `multiplier` is the factor of the exponential strategy. `jitter` is
+    the part of each wait by which it varies. `name` is the registered function of the custom strategy. You can also
+    pass a name or a dict: `backoff="exponential"`.
 
     Example:
         @queue.job("mail.send", backoff={"strategy": "exponential", "initial": "1s", "max": "10m"})

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Category(StrEnum):
-    """Which kind of failure it was. Temporary, timeout and system ones are retried."""
+    """The kind of a failure. Temporary, timeout and system failures are retried."""
 
     TEMPORARY = "temporary"
     PERMANENT = "permanent"

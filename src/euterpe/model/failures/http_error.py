@@ -10,9 +10,10 @@ LONGEST_WAIT_US: Final = 24 * 3600 * SECOND_US
 
 
 class HTTPError(Exception):
-    """Raised by a handler: 423, 429, 500, 502, 503 and 504 are temporary, every other status is permanent.
+    """Raise this in a handler after a failed HTTP request. The statuses 423, 429, 500, 502, 503 and 504 are temporary.
+    Any other status is permanent.
 
-    A 429 waits two steps of the backoff longer, and `Retry-After` wins when it is longer still."""
+    A 429 waits two steps of the backoff longer. `Retry-After` wins if it is longer."""
 
     def __init__(self, status: int, message: str | None = None, retry_after: str | float | None = None) -> None:
         """`retry_after`: as the header says it, in seconds or as an HTTP date."""
@@ -23,7 +24,8 @@ class HTTPError(Exception):
 
     @classmethod
     def from_response(cls, response: Any, message: str | None = None) -> HTTPError:
-        """Of a response of httpx, requests, aiohttp or urllib: anything with a status and headers."""
+        """Make the error from a response of httpx, requests, aiohttp or urllib: any object with a status and
+        headers."""
         status = getattr(response, "status_code", None)
         if status is None:
             status = getattr(response, "status", None)
@@ -33,7 +35,7 @@ class HTTPError(Exception):
         return cls(status, message, _header(headers, "retry-after") if headers is not None else None)
 
     def wait_us(self, now_s: float) -> int | None:
-        """How long to wait at least, in microseconds; None: the answer says nothing of it."""
+        """The shortest wait in microseconds. None: the response does not say."""
         return None if self.retry_after is None else retry_after_us(str(self.retry_after), now_s)
 
 

@@ -13,9 +13,9 @@ from euterpe.model.failures.failure import Category, unprocessable
 class JobError(msgspec.Struct, frozen=True, kw_only=True):
     """Why an attempt failed.
 
-    `code` is the exception's class name, or what the handler gave as `code`. `category` is one of five kinds.
-    `retryable` tells whether another attempt was allowed. `attempt` is the number of the attempt that failed. `stack`
-    is the traceback, where there is one, and `http_status` the status that a remote service answered with.
+    `code` is the name of the exception's class, or the `code` that the handler gave. `category` is one of five kinds.
+    `retryable` says whether another attempt was allowed. `attempt` is the number of the attempt that failed. `stack`
+    is the traceback, if there is one. `http_status` is the status that a remote service answered with.
 
     Example:
         job = await queue.get(job_id)

@@ -10,7 +10,8 @@ from euterpe.model.state import WAITING, State
 
 
 class Unique(StrEnum):
-    """`waiting` and `active` keep the job that is there; `replace` and `debounce` change it while it waits."""
+    """What a submit with a `unique_key` does if there is such a job. `waiting` and `active` keep it; `replace` and
+    `debounce` change it while it waits."""
 
     WAITING = "waiting"
     """One waits, beside one that runs."""

@@ -64,8 +64,8 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
 
 
 class Call(Generic[R]):
-    """A job type with its arguments, not yet submitted: what `with_args` returns and `queue.submit`, `submit_many`,
-    `chain`, `fan_out` and `flow.add` take.
+    """A job type with its arguments, not yet submitted. `with_args` returns it. `queue.submit`, `submit_many`, `chain`,
+    `fan_out` and `flow.add` take it.
 
     Example:
         jobs = await queue.submit_many([render.with_args(report_id=i) for i in range(1000)])
@@ -90,7 +90,7 @@ class Call(Generic[R]):
         return self._definition.type
 
     def with_options(self, **options: Unpack[Options]) -> Call[R]:
-        """The same call with these options over its own. They are checked when it is submitted.
+        """Return the same call with these options in addition to its own. The submit checks them.
 
         Example:
             urgent = render.with_args(report_id=7).with_options(priority="high")
@@ -99,9 +99,9 @@ class Call(Generic[R]):
 
 
 class JobType(Generic[P, R]):
-    """What `@queue.job` makes of a function: the function itself, and ways to submit it.
+    """A function decorated by `@queue.job`, with methods to submit it.
 
-    `type` is its name in the queue, `function` the decorated function. Calling it calls the plain function.
+    `type` is its name in the queue. `function` is the decorated function. Calling a job type calls that function.
 
     Example:
         @queue.job("report.render", max_attempts=5)
@@ -128,7 +128,7 @@ class JobType(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def with_args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """The call with these arguments, to be submitted later: alone, in bulk or in a workflow. Raises InvalidInput
+        """Return a call with these arguments, to submit later: alone, in bulk or in a workflow. Raises InvalidInput
         for an argument that does not fit the handler.
 
         Example:
@@ -138,8 +138,8 @@ class JobType(Generic[P, R]):
         return Call(self._definition, self._definition.handler.encode(args, kwargs, collector), {}, collector.ids)
 
     def options(self, *, connection: Any = None, **options: Unpack[Options]) -> PreparedJob[P, R]:
-        """The same job type with other options for the next submit. `connection` joins the transaction of the caller's
-        own database connection.
+        """Return the same job type with other options for the next submit. With `connection`, the job is stored in the
+        open transaction of your own database connection.
 
         Example:
             await render.options(delay="5m", idempotency_key="r7").submit(report_id=7)
@@ -147,9 +147,9 @@ class JobType(Generic[P, R]):
         return PreparedJob(self, options, connection)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Store a job with these arguments. `connection=` joins the caller's own transaction.
+        """Store a job with these arguments. With `connection=`, it is stored in your own transaction.
 
-        Raises InvalidInput for an argument that does not fit the handler, and StoreUnavailable when the database does
+        Raises InvalidInput for an argument that does not fit the handler. Raises StoreUnavailable if the database does
         not answer; then nothing was stored.
 
         Example:
@@ -171,7 +171,7 @@ class JobType(Generic[P, R]):
 
 
 class PreparedJob(Generic[P, R]):
-    """A job type with options, about to be submitted: what `render.options(...)` returns.
+    """A job type with options. `render.options(...)` returns it.
 
     Example:
         await render.options(priority="high").submit(report_id=7)
@@ -183,7 +183,7 @@ class PreparedJob(Generic[P, R]):
         self._connection = connection
 
     def with_args(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """The call with these arguments and options, to be submitted later. Raises InvalidInput for an argument that
+        """Return a call with these arguments and options, to submit later. Raises InvalidInput for an argument that
         does not fit the handler.
 
         Example:
@@ -192,8 +192,8 @@ class PreparedJob(Generic[P, R]):
         return self._jobtype.with_args(*args, **kwargs).with_options(**self._options)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[R]:
-        """Store a job with these arguments and options. Raises InvalidInput for one that does not fit, and
-        IdempotencyConflict where the key was used for another request.
+        """Store a job with these arguments and options. Raises InvalidInput for an argument or option that does not
+        fit, and IdempotencyConflict if the key was used for another request.
 
         Example:
             job = await render.options(delay="5m").submit(report_id=7)
@@ -205,8 +205,8 @@ class PreparedJob(Generic[P, R]):
 
 
 class JobDecorator:
-    """What `@queue.job(...)` is: keeps the handler's arguments and result for the type checker. A handler takes the
-    context first, or does without."""
+    """The decorator that `@queue.job(...)` returns. It keeps the types of the handler's arguments and result for the
+    type checker. The first parameter of a handler may be the context."""
 
     def __init__(self, decorate: Callable[[Any], Any]) -> None:
         self._decorate = decorate
@@ -224,7 +224,7 @@ class JobDecorator:
 
 
 class CronDecorator:
-    """What `@queue.cron(...)` is: likewise, over a function or over a job type."""
+    """The decorator that `@queue.cron(...)` returns. It takes a function or a job type."""
 
     def __init__(self, decorate: Callable[[Any], Any]) -> None:
         self._decorate = decorate

@@ -24,17 +24,18 @@ from euterpe.worker.handling.json_types import to_json_with_references
 
 
 class Options(TypedDict, total=False):
-    """Every option of a submission; a job type's decorator takes the same ones as defaults. None: not said.
+    """All options of a submit. The decorator of a job type takes the same options as defaults. None means not set.
 
-    `queue`: where it waits (`"default"`). `priority`: critical, high, normal, low or bulk. `delay` or `run_at`: when it
-    may start. `max_attempts`, `backoff`, `retry_on_timeout`, `retry_on_system`: how it is retried. `timeout`: the
-    longest run of one attempt; `visibility`: the longest lease; `lifetime`: when it is given up altogether.
-    `idempotency_key`: a second submission with it finds the first one's job, for the `idempotency_window`.
-    `correlation_id` and `tags`: what it is found by. `depends_on`: jobs or ids that it waits for, in the way that
-    `dependency` says. `callback_url` and `callback_events`: where its changes are told, and which.
-    `concurrency_key`, `concurrency_limit`: how many jobs with this key run at a time. `stages`: the names of its steps.
-    `unique_key`: one job of this type and key at a time; `unique` says of which: `waiting`, `active` (waiting or
-    running), `replace` (the waiting one gets the new arguments) or `debounce` (and its delay begins anew).
+    `queue`: the name of the queue (`"default"`). `priority`: critical, high, normal, low or bulk. `delay`, `run_at`:
+    when the job may start. `max_attempts`, `backoff`, `retry_on_timeout`, `retry_on_system`: how it is retried.
+    `timeout`: the longest time of one attempt. `visibility`: the longest lease. `lifetime`: the longest time from the
+    submit to the end. `idempotency_key`: a second submit with this key returns the first job, during the
+    `idempotency_window`. `correlation_id`, `tags`: values to find the job by. `depends_on`: jobs or ids that it waits
+    for. `dependency`: how it waits for them. `callback_url`, `callback_events`: where webhooks go, and for which
+    events. `concurrency_key`, `concurrency_limit`: how many jobs with this key run at once. `stages`: the names of its
+    steps. `unique_key`: only one job of this type and key is stored at a time. `unique`: `waiting` (one waiting job),
+    `active` (one waiting or running job), `replace` (the waiting job gets the new arguments) or `debounce` (the same,
+    and its delay starts again).
 
     Example:
         await queue.submit("report.render", {"report_id": 7}, priority="bulk", delay="5m", tags={"team": "a"})
@@ -67,8 +68,8 @@ class Options(TypedDict, total=False):
 
 
 class Updates(TypedDict, total=False):
-    """What `queue.update` can change of a stored job. None takes tags, correlation id or callback away; what is not
-    said stays as it is.
+    """What `queue.update` can change. None removes the tags, the correlation id or the callback. Options that you leave
+    out do not change.
 
     Example:
         await queue.update(job.id, priority="high", callback_url=None)

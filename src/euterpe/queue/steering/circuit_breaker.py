@@ -11,11 +11,12 @@ from euterpe.model.failures.circuit_breaker import BreakerPolicy
 
 
 class CircuitBreakerOptions(TypedDict, total=False):
-    """The keys of `circuit_breaker:` in the configuration, with the same defaults.
+    """Options of the circuit breaker. The section `circuit_breaker:` of the configuration has the same keys and
+    defaults.
 
-    `failure_threshold`: the share of failed attempts at which a queue is no longer claimed (0.5). `window`: how far
-    back attempts count (`"60s"`). `min_samples`: with fewer attempts in the window it stays claimed (20).
-    `cooldown_period`: how long it is left alone before one job is tried (`"30s"`).
+    `failure_threshold`: the worker stops claiming from a queue at this share of failed attempts (0.5). `window`: only
+    attempts of this time count (`"60s"`). `min_samples`: with fewer attempts in the window, the worker keeps claiming
+    (20). `cooldown_period`: how long the worker waits before it tries one job (`"30s"`).
 
     Example:
         await queue.work(circuit_breaker={"failure_threshold": 0.8, "cooldown_period": "10s"})

@@ -17,8 +17,8 @@ from euterpe.queue.submitting.submitter import Submitter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronJob:
-    """A cron as it is in effect. `edited`: an operator gave it other times than the code. `next_tick` is None while it
-    is paused."""
+    """A cron of this database. `edited` is true if an operator changed its expression. `next_tick` is None while it is
+    paused."""
 
     name: str
     type: str
@@ -32,7 +32,7 @@ class CronJob:
 
 
 class Crons:
-    """The crons of a queue's database. A worker declares its own at its start, and hears of changes within ten seconds.
+    """The crons of a queue's database. A worker declares its crons when it starts, and sees changes within ten seconds.
 
     Example:
         for cron in await queue.crons.list():
@@ -44,7 +44,7 @@ class Crons:
         self._core = submitter.core
 
     async def list(self) -> list[CronJob]:
-        """All crons that workers of this database have declared.
+        """Return all crons that workers of this database have declared.
 
         Example:
             crons = await queue.crons.list()
@@ -52,7 +52,7 @@ class Crons:
         return [cron_job(row, datetime.now(UTC)) for row in await self._core.store.crons.list()]
 
     async def pause(self, name: str) -> None:
-        """Submit no more ticks of this cron. `name` is the name that `list` shows, or the name of a job type that has
+        """Stop submitting this cron. `name` is the name that `list` shows, or the name of a job type that has
         only one cron. Raises InvalidInput if there is no such cron.
 
         Example:
@@ -61,7 +61,8 @@ class Crons:
         await self._core.store.crons.pause(await self._found(name))
 
     async def resume(self, name: str) -> None:
-        """Submit ticks again from now on, without those of the pause. Raises InvalidInput if there is no such cron.
+        """Submit the cron again from now on. Ticks during the pause are left out. Raises InvalidInput if there is no
+        such cron.
 
         Example:
             await queue.crons.resume("report.render")
@@ -69,8 +70,8 @@ class Crons:
         await self._core.store.crons.resume(await self._found(name))
 
     async def edit(self, name: str, expression: str, *, tz: str | None = None) -> None:
-        """Other times for it, until the code itself says something else. Raises InvalidInput for times that cannot be,
-        and where there is no such cron.
+        """Change the expression of a cron, until its code changes. Raises InvalidInput for a wrong expression, and if
+        there is no such cron.
 
         Example:
             await queue.crons.edit("report.render:nightly", "0 4 * * *")
@@ -81,7 +82,7 @@ class Crons:
         await store.edit(row.name, expression, tz or row.tz)
 
     async def forget(self, name: str) -> None:
-        """Drop the row of a cron that no code declares any more. Raises InvalidInput where there is none.
+        """Delete a cron that no code declares any more. Raises InvalidInput if there is no such cron.
 
         Example:
             await queue.crons.forget("report.render:old")
@@ -91,9 +92,9 @@ class Crons:
     async def run(
         self, name: str, *, since: datetime | None = None, until: datetime | None = None
     ) -> Sequence[JobHandle[Any]]:
-        """Submit it now; with `since`, every tick from then until `until` (now) instead. A tick that was submitted
-        before is found by its key and not doubled, as long as the key is remembered. Raises InvalidInput where this
-        queue object declares no such cron, and for more than a thousand ticks.
+        """Submit the cron now. With `since`, submit every tick from then until `until` (now) instead. A tick that was
+        submitted before is not submitted again, as long as its idempotency key is kept. Raises InvalidInput if this
+        queue object does not declare the cron, and for more than a thousand ticks.
 
         Example:
             await queue.crons.run("report.render:nightly", since=datetime(2026, 11, 1, tzinfo=UTC))

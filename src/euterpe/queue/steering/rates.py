@@ -12,7 +12,8 @@ from euterpe.queue.core import QueueCore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRate:
-    """The rate of a key: a start every `interval`, `burst` at once after a quiet while; `tokens` may start now."""
+    """The rate of a key. One job starts every `interval`, and `burst` jobs at once after a pause. `tokens` may start
+    now."""
 
     key: str
     requester: str
@@ -22,8 +23,8 @@ class StartRate:
 
 
 class Rates:
-    """The rates of a queue's database. A job belongs to one by its `concurrency_key`. Rates are data, and may be
-    changed while workers run.
+    """The rates of a queue's database. The `concurrency_key` of a job names its rate. You can change rates while
+    workers run.
 
     Example:
         @queue.job("charge", concurrency_key="stripe")
@@ -36,8 +37,8 @@ class Rates:
         self._core = core
 
     async def set(self, key: str, rate: str, *, burst: int = 1, requester: str = LOCAL_REQUESTER) -> None:
-        """No more jobs of this key start than that, over all workers. `rate`: `10/s`, `100/m`, `5000/h`, `1/15s`.
-        `burst`: how many may start at once after a quiet while. Raises InvalidInput for a rate that cannot be.
+        """Limit how fast jobs of this key start, over all workers. `rate`: such as `10/s`, `100/m`, `5000/h` or
+        `1/15s`. `burst`: how many jobs may start at once after a pause. Raises InvalidInput for a wrong rate.
 
         Example:
             await queue.rates.set("stripe", "100/m")
@@ -46,7 +47,7 @@ class Rates:
         await self._core.store.rates.set(key, parse_rate(rate, burst), requester)
 
     async def remove(self, key: str, *, requester: str = LOCAL_REQUESTER) -> bool:
-        """The key has no rate any more; what waits for it goes on within seconds. False: there was none.
+        """Remove the rate of this key. Jobs that wait for it start within seconds. Returns False if there was no rate.
 
         Example:
             await queue.rates.remove("stripe")
@@ -54,7 +55,7 @@ class Rates:
         return await self._core.store.rates.remove(key, requester)
 
     async def list(self) -> list[StartRate]:
-        """All rates of this database.
+        """Return all rates of this database.
 
         Example:
             for limit in await queue.rates.list():

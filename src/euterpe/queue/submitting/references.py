@@ -16,7 +16,7 @@ returned, in order."""
 
 
 def result_of(job: JobHandle[R] | WorkflowNode[R]) -> R:
-    """The job itself, typed as its result: what an argument of another job takes in its place.
+    """Return the job with the type of its result, so that a type checker accepts it as an argument of another job.
 
     Example:
         rows = await extract.submit(day="mon")

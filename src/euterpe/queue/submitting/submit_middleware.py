@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 class NewJob:
-    """A job that is about to be stored, as submit middleware sees it. `tags` and `correlation_id` may be changed;
-    everything else is as it was submitted.
+    """A job that is about to be stored. Submit middleware receives it, and may change `tags` and `correlation_id`, and
+    nothing else.
 
     Example:
         @queue.submit_middleware
@@ -45,17 +45,17 @@ class NewJob:
 
     @property
     def queue(self) -> str:
-        """Where it will wait."""
+        """The queue of the job."""
         return self._submission.queue
 
     @property
     def priority(self) -> Priority:
-        """How urgent it is, before its dependencies are asked."""
+        """The priority, before the dependencies are looked at."""
         return Priority(self._submission.priority)
 
     @property
     def payload(self) -> Any:
-        """Its arguments, decoded; bytes stay bytes. A change of it changes nothing of the job."""
+        """The decoded arguments; bytes stay bytes. Changing them does not change the job."""
         submission = self._submission
         return submission.payload if submission.payload_format == "bytes" else msgspec.json.decode(submission.payload)
 

@@ -23,8 +23,8 @@ R = TypeVar("R")
 
 
 class WorkflowNode(ResultSource, Generic[R]):
-    """A job of a workflow, as `flow.add` returns it. `type` is its job type's name; the `id` is there from the start,
-    the `handle` once the workflow is stored. In an argument of another job it stands for its result.
+    """A job of a workflow. `flow.add` returns it. `type` is the name of its job type. It has an `id` from the start,
+    and a `handle` once the workflow is stored. As an argument of another job, it is replaced by its result.
 
     Example:
         async with queue.workflow() as flow:
@@ -41,12 +41,12 @@ class WorkflowNode(ResultSource, Generic[R]):
 
     @property
     def id(self) -> str:
-        """Of the stored job. A workflow that an idempotency key found again has the ids of the first time."""
+        """The id of the job. If an idempotency key found an earlier workflow, it is the id of the earlier job."""
         return self._draft_id if self._handle is None else self._handle.id
 
     @property
     def handle(self) -> JobHandle[R]:
-        """The stored job's handle. Raises InvalidInput before the workflow is stored."""
+        """The handle of the stored job. Raises InvalidInput before the workflow is stored."""
         if self._handle is None:
             raise InvalidInput("workflow", "is not stored yet; ask for its jobs after its `async with` block")
         return self._handle
@@ -55,7 +55,7 @@ class WorkflowNode(ResultSource, Generic[R]):
         return f"<workflow node {self.type} {self.id}>"
 
     async def result(self, timeout: DurationLike | None = None) -> R:
-        """What its handler returned; like `JobHandle.result`.
+        """Wait for the result of the job, as `JobHandle.result` does.
 
         Example:
             rows = await a.result("1m")
@@ -64,8 +64,8 @@ class WorkflowNode(ResultSource, Generic[R]):
 
 
 class Workflow:
-    """Jobs that wait for each other, made by `queue.workflow()` and stored whole at the end of the block, or not at
-    all. `nodes` are its jobs in the order in which they were added.
+    """Jobs that depend on each other. `queue.workflow()` creates it. All jobs are stored at the end of the block, or
+    none is. `nodes` lists the jobs in the order in which you added them.
 
     Example:
         async with queue.workflow() as flow:
@@ -118,14 +118,14 @@ class Workflow:
         options: Options | None = None,
         **kwargs: Any,
     ) -> WorkflowNode[Any]:
-        """Add a job: a job type with its arguments, a call made by `with_args` (whose arguments a type checker knows),
-        or a type's name with its payload.
+        """Add a job. Pass a job type with its arguments, a call made by `with_args` (a type checker then knows the
+        arguments), or the name of a job type with its payload.
 
-        A node or a handle in an argument, also inside a list, stands for its result: the job waits for it and gets what
-        it returned. `after`: jobs that must all have completed before it starts; nodes, handles or ids, stored earlier
-        or in this workflow. `after_any`: likewise, but one of them is enough. `options`: as for `queue.submit`.
-        Jobs can be added to a stored workflow too, while it runs: `await flow.store()` stores what is new.
-        Raises InvalidInput for an argument or option that does not fit.
+        If an argument is a node or a handle, or a list of them, the job waits for it and receives its result. `after`:
+        jobs that must all complete before this one starts, as nodes, handles or ids, stored earlier or in this
+        workflow. `after_any`: jobs of which one must complete. `options`: the options of `queue.submit`. You can also
+        add jobs to a stored workflow while it runs, and store them with `await flow.store()`. Raises InvalidInput for
+        an argument or option that does not fit.
 
         Example:
             total = flow.add(summary, parts=[a, b], after=[c], options={"priority": "high"})
@@ -143,10 +143,10 @@ class Workflow:
         return node
 
     def include(self, part: Workflow, *, after: Iterable[Any] = ()) -> list[WorkflowNode[Any]]:
-        """Take over the jobs of another workflow that is not stored: a sub-workflow. `after`: jobs that must all have
-        completed before its first ones start. Returns its last nodes, those that none of its jobs waits for; they can
-        stand in `after`, and in an argument for the list of their results. The other workflow is empty afterwards.
-        Raises InvalidInput for a workflow that is stored already.
+        """Add all jobs of another workflow that is not stored yet. `after`: jobs that must all complete before its
+        first jobs start. Returns its last nodes: those that no other job of it waits for. You can use them in `after`,
+        and as an argument that receives the list of their results. The other workflow is empty afterwards. Raises
+        InvalidInput if the other workflow is already stored.
 
         Example:
             ends = flow.include(make_part(queue.workflow(), day="mon"), after=[a])
@@ -191,8 +191,8 @@ class Workflow:
             await self.store()
 
     async def store(self) -> None:
-        """Store what is not stored yet, whole. The `async with` block does this at its end, unless an exception leaves
-        it.
+        """Store all new jobs, or none. The `async with` block does this at its end, unless an exception leaves the
+        block.
 
         Raises DependencyCycle, UnknownDependency or DependencyLimit; then nothing was stored.
 

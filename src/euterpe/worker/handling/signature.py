@@ -33,10 +33,11 @@ INJECTED: Final = Injected.INJECTED
 
 
 def injected() -> Any:
-    """The default of a handler's parameter that the worker fills from what the queue's lifespan yields: the state
-    itself where it is of the annotated type, else its attribute of the parameter's name. It is no argument of the job.
+    """The default of a handler's parameter that the worker takes from the queue's lifespan. If the state has the
+    annotated type, the parameter is the state itself. Otherwise it is the attribute with the name of the parameter. It
+    is not an argument of the job.
 
-    Raises InvalidInput when the worker starts and the state does not have it.
+    Raises InvalidInput when the worker starts, if the state does not have the value.
 
     Example:
         @queue.job("report.render")
