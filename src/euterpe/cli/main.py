@@ -99,8 +99,8 @@ def _say_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
 )
 @click.option("--app", metavar="MODULE:QUEUE", help="With --role: your queue, whose jobs the worker runs.")
 @click.option("--reload", "reloads", is_flag=True, help="With --app: restart when a Python file changes.")
-@click.option("--config", metavar="PATH", help="A YAML file; a missing one means defaults.")
-@click.option("--engine", metavar="URL", help="The database; also ENGINE_URL. Default: sqlite:///.euterpe/jobs.db")
+@click.option("--config", metavar="PATH", help="The configuration file (YAML); defaults apply without it.")
+@click.option("--engine", metavar="URL", help="The database, or ENGINE_URL; default: sqlite:///.euterpe/jobs.db")
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_say_version, help="Show versions and exit."
 )
@@ -111,7 +111,7 @@ def root(
     """Euterpe, a durable job queue on the database you already run.
 
     \b
-    euterpe --role=all              everything: API, worker, sweeps
+    euterpe --role=all              run everything: API, worker, sweeps
     euterpe worker myapp:queue      run the jobs of your own queue
     """
     from euterpe.cli.session import CliSession

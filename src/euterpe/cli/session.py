@@ -125,7 +125,7 @@ def database_options(function: Function) -> Function:
             expose_value=False,
             is_eager=True,
             callback=_use_config,
-            help="A YAML file; a missing one means defaults.",
+            help="The configuration file (YAML); defaults apply without it.",
         ),
         click.option(
             "--engine",
@@ -133,7 +133,7 @@ def database_options(function: Function) -> Function:
             expose_value=False,
             is_eager=True,
             callback=_use_engine,
-            help="The database; also ENGINE_URL. Default: sqlite:///.euterpe/jobs.db",
+            help="The database, or ENGINE_URL; default: sqlite:///.euterpe/jobs.db",
         ),
     ):
         function = option(function)
@@ -157,4 +157,4 @@ def json_option(function: Function) -> Function:
 
 
 def yes_option(function: Function) -> Function:
-    return click.option("--yes", "-y", is_flag=True, help="Do not ask.")(function)
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(function)

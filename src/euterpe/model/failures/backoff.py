@@ -86,7 +86,7 @@ class Backoff:
                 raise InvalidInput("backoff.name", "must not contain NUL or lone surrogates")
 
     def base_delay_us(self, n: int) -> int:
-        """delay(n) before jitter; n counts attempts from 1. A custom function that is of no use: UnusableDelay."""
+        """The wait before jitter. `n` counts attempts from 1. Raises UnusableDelay if a custom function fails."""
         raw: float
         match self.strategy:
             case Strategy.CONSTANT:
@@ -103,18 +103,18 @@ class Backoff:
         return max(0, min(int(raw), self.max_us))
 
     def delay_us(self, n: int, rng: Random) -> int:
-        """delay(n) with +-jitter; the cap holds after jitter too."""
+        """The wait with jitter. It is never longer than the limit."""
         base = self.base_delay_us(n)
         if not self.jitter:
             return base
         return min(int(base * (1 + rng.uniform(-self.jitter, self.jitter))), self.max_us)
 
     def stand_in(self) -> Backoff:
-        """The exponential default within the same bounds, for a custom function that is of no use."""
+        """The exponential default with the same limits. It replaces a custom function that fails."""
         return Backoff(initial_us=self.initial_us, max_us=self.max_us, jitter=self.jitter)
 
     def full_jitter_us(self, n: int, rng: Random) -> int:
-        """Anything from 0 to delay(n): for deliveries, where a herd hits one receiver."""
+        """A random wait from 0 to delay(n), so that many deliveries do not reach a receiver at once."""
         return int(rng.uniform(0, self.base_delay_us(n)))
 
 
