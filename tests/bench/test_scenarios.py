@@ -31,7 +31,7 @@ SIZES = Sizes(latency_per_second=100, latency_s=0.2, settle_s=0, idle_s=0.2)
 METRICS = {
     "submit-one": {"submit_one"},
     "submit-bulk": {"submit_bulk"},
-    "drain-x1": {"drain_x1"},
+    "drain-x1": {"drain_x1", "drain_worker_cpu"},
     "drain-x2": {"drain_x2"},
     "latency": {"latency_p50", "latency_p99"},
     "idle": {"idle_cpu", "idle_rss"},
@@ -51,7 +51,8 @@ async def test_a_scenario_measures_what_it_is_named_after(scenario: Scenario, st
     figures = await scenario.measure(TINY, stores, SIZES)
 
     assert figures.keys() == METRICS[scenario.name]
-    assert all(value > 0 for metric, value in figures.items() if metric != "idle_cpu")
+    # The kernel counts CPU in steps that are longer than so little work.
+    assert all(value > 0 for metric, value in figures.items() if metric not in {"idle_cpu", "drain_worker_cpu"})
 
 
 @pytest.fixture(params=["python", pytest.param("node", marks=NEEDS_NODE)])

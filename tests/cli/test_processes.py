@@ -64,7 +64,7 @@ def test_processes_are_restarted_counted_on_one_page_and_drained_together(sqlite
     job_id = shell.json("submit", "linger")["job_id"]
     until((shell.folder / "begun").exists, "the job runs")
     worker.tell(signal.SIGINT)
-    worker.until_said("told to stop")
+    worker.until_said("stop signal")
     (shell.folder / "go").touch()
     assert worker.ended() == 0
     assert shell.json("status", job_id)["result"] == "done"

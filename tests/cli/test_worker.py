@@ -31,7 +31,7 @@ def test_a_worker_runs_jobs_and_drains_when_told_to_stop(shell: Shell, start: St
     job_id = shell.json("submit", "linger")["job_id"]
     until_begun(shell)
     worker.tell(signal.SIGTERM)
-    worker.until_said("told to stop")
+    worker.until_said("stop signal")
     (shell.folder / "go").touch()
     assert worker.ended() == 0
     assert shell.json("status", job_id)["result"] == "done"
@@ -45,7 +45,7 @@ def test_a_second_signal_gives_running_jobs_back_unharmed(shell: Shell, start: S
     job_id = shell.json("submit", "linger")["job_id"]
     until_begun(shell)
     worker.tell(signal.SIGINT)
-    worker.until_said("told to stop")
+    worker.until_said("stop signal")
     worker.tell(signal.SIGTERM)
     assert worker.ended() == 0
     job = shell.json("jobs", "show", job_id)

@@ -101,7 +101,8 @@ class Actor:
 
     def notes(self) -> Iterator[Note]:
         if self._journal.exists():
-            for line in self._journal.read_bytes().splitlines():
+            # Behind the last line break is what is being written, or what a killed actor could not finish.
+            for line in self._journal.read_bytes().rpartition(b"\n")[0].splitlines():
                 yield msgspec.json.decode(line, type=Note)
 
 
