@@ -113,6 +113,21 @@ async def test_a_plain_job_that_was_replayed_is_not_run_again_by_another_operati
     assert receipt.job_id in {j.id for j in replays}
 
 
+@needs(Capability.UNIQUE_KEYS, Capability.DEPENDENCIES)
+@pytest.mark.parametrize("with_dependent", [False, True])
+async def test_a_retry_passes_over_a_job_whose_unique_key_another_has(store: SqlStore, with_dependent: bool) -> None:
+    (failed,) = await failed_jobs(store, 1, unique_key="k")
+    if with_dependent:
+        await store.retry(failed)
+        await submit(store, "then", depends_on=(failed,))
+        (claim,) = await take(store, 1, types=("flaky",))
+        await fail(store, claim, Category.PERMANENT)
+    await submit(store, "flaky", unique_key="k")
+    told = await finished(store, await order(store, Action.RETRY, "type:flaky state:failed"))
+    assert (told.done, told.failed, told.skipped) == (0, 0, {"unique_key_taken": 1})
+    assert await state_of(store, failed) is State.FAILED
+
+
 @needs(Capability.DEPENDENCIES)
 @pytest.mark.parametrize("action", [Action.REPLAY, Action.RETRY])
 async def test_no_dependent_runs_before_its_dependency(store: SqlStore, action: Action) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.errors import InvalidInput
+from euterpe.model.errors import IllegalTransition, InvalidInput
+from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import Receipt
 from euterpe.model.submitting.submission import Submission
@@ -100,6 +101,45 @@ async def test_keys_of_ended_jobs_are_forgotten_and_those_of_living_ones_kept(st
     await store.sweeps.expire_keys()
     assert (await submit(store, key="living")).job_id == living.job_id
     assert (await submit(store, key="ended")).job_id != ended.job_id
+
+
+@pytest.mark.parametrize("how", [Unique.WAITING, Unique.ACTIVE])
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_a_retry_takes_its_key_again_or_is_refused(store: SqlStore, how: Unique, forgotten: bool) -> None:
+    first = await submit(store, how)
+    await fail(store, await take_one(store), Category.PERMANENT)
+    second = await submit(store, how)
+    with pytest.raises(IllegalTransition, match="unique key"):
+        await store.retry(first.job_id)
+    assert (await store.get(first.job_id)).state is State.FAILED
+    await store.cancel(second.job_id)
+    if forgotten:
+        await store.sweeps.expire_keys()
+    await store.retry(first.job_id)
+    assert (await submit(store, how)).job_id == first.job_id, "the retried job waits, and has its key"
+    assert len(await take(store)) == 1
+
+
+async def test_a_job_that_lost_its_key_while_it_ran_does_not_wait_beside_the_next(store: SqlStore) -> None:
+    await submit(store)
+    running = await take_one(store)
+    await submit(store)
+    await fail(store, running, Category.PERMANENT)
+    with pytest.raises(IllegalTransition, match="unique key"):
+        await store.retry(running.job.id)
+    with pytest.raises(IllegalTransition, match="unique key"):
+        await store.replay(running.job.id)
+
+
+async def test_of_a_retry_and_submits_at_once_one_job_waits(subject: Opened) -> None:
+    store = subject.store
+    first = await submit(store)
+    await fail(store, await take_one(store), Category.PERMANENT)
+    async with subject.another() as other:
+        await asyncio.gather(
+            *(submit((store, other)[i % 2]) for i in range(6)), other.retry(first.job_id), return_exceptions=True
+        )
+    assert len(await take(store)) == 1
 
 
 async def test_a_batch_holds_found_and_new_jobs_and_no_key_twice(store: SqlStore) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Failed
 from euterpe.model.errors import CommitUnknown
+from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
@@ -42,6 +45,21 @@ async def test_a_key_that_is_taken_anew_during_a_sweep_is_not_forgotten(postgres
         await connection.close()
         assert await sweep == 0
         assert (await store.submit(UNIQUE)).job_id == fresh.job_id, "a second job waits for one key"
+
+
+async def test_the_key_of_a_job_that_is_retried_during_a_sweep_is_not_forgotten(postgres_database: str) -> None:
+    async with opened(postgres_database) as store:
+        await store.submit(UNIQUE)
+        (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=1))
+        await store.settle([Report(claim, Failed(Failure(Category.PERMANENT, "no")))])
+        connection = await PostgresEngine(postgres_database).connect()
+        await connection.execute(GATE)
+        sweep = asyncio.create_task(store.engine.write(lambda: forget_unique(10)))
+        await until(lambda: connection.fetch(WAITING_AT_THE_GATE))
+        await store.retry(claim.job.id)
+        await connection.close()
+        assert await sweep == 0
+        assert (await store.submit(UNIQUE)).job_id == claim.job.id, "a second job waits for one key"
 
 
 async def test_a_batch_with_a_kept_job_is_answered_after_its_answer_was_lost(postgres_database: str) -> None:

@@ -109,4 +109,16 @@ BULK_BUGS = (
         "::test_a_child_has_no_unique_key_since_a_fan_in_would_not_wait_for_the_job_that_is_kept[sqlite]",
         "DID NOT RAISE",
     ),
+    Bug(
+        "a_retry_does_not_look_at_its_unique_key",
+        (
+            Edit(
+                "stores/sql/queries/retry_failed.sql",
+                "(j.unique_key IS NULL OR CAST(:holds_key AS boolean))",
+                "CAST(:holds_key AS boolean) IS NOT NULL",
+            ),
+        ),
+        "tests/conformance/test_unique.py::test_a_retry_takes_its_key_again_or_is_refused",
+        "DID NOT RAISE",
+    ),
 )

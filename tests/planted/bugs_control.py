@@ -57,8 +57,8 @@ CONTROL_BUGS = (
         (
             Edit(
                 "stores/sql/queries/forget_unique.sql",
-                "(u.scope, u.key, u.job_id) IN (SELECT scope, key, job_id FROM seen)",
-                "(u.scope, u.key) IN (SELECT scope, key FROM seen)",
+                "j.completed_at IS NULL)",
+                "j.completed_at IS NULL AND u.key IS NULL)",
             ),
         ),
         "tests/faults/test_unique_keys.py::test_a_key_that_is_taken_anew_during_a_sweep_is_not_forgotten",

@@ -55,6 +55,8 @@ class Skipped(StrEnum):
     GONE = "gone"
     DEPENDENCY_ENDED = "dependency_ended"
     """What it waited for ended badly. It is replayed behind that one, and not before."""
+    UNIQUE_KEY_TAKEN = "unique_key_taken"
+    """Another job with its unique key waits or runs."""
     REPLAYED_SINCE = "replayed_since"
     """Another job runs it again by now: another operation was faster, or this one is about those that none does."""
 

@@ -25,14 +25,13 @@ from euterpe.model.errors import EuterpeError, IdempotencyConflict, IllegalTrans
 from euterpe.model.job import JobRow
 from euterpe.model.reading.job_query import parse_query
 from euterpe.model.reading.views import Search
-from euterpe.model.state import By, State, check_move
+from euterpe.model.state import By, State
 from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.replay import replay_of
 from euterpe.model.submitting.replayed import REPLAY_KEY
 from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, Submission, check
 from euterpe.stores.sql.jobs import settle
-from euterpe.stores.sql.jobs.effects import insert_events
-from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST
+from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLED_BY_REQUEST, schedule_again
 from euterpe.stores.sql.maintenance.replay import ended_by_another, replay_held, submit_and_mark
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.reads.matching import Matching, matching
@@ -165,7 +164,8 @@ def _again_in_its_graph(job: JobRow, payload_limit: int, tally: Tally, *, as_its
     try:
         replayed = yield from replay_held(job, payload_limit, IDEMPOTENCY_WINDOW_US, as_itself=as_itself)
     except IllegalTransition:
-        tally.skipped[Skipped.DEPENDENCY_ENDED] += 1
+        # A job with a unique key depends on none.
+        tally.skipped[Skipped.DEPENDENCY_ENDED if job.dependency is not None else Skipped.UNIQUE_KEY_TAKEN] += 1
         return
     except EuterpeError as refused:
         tally.fail(refused)
@@ -190,9 +190,11 @@ def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, go_on: Set[
             yield from _again_in_its_graph(job, payload_limit, tally, as_itself=job.id in go_on)
             continue
         if job.id in go_on and job.state is State.FAILED and job.attempt_count < job.max_attempts:
-            check_move(job.state, State.SCHEDULED, By.OPERATOR)
-            rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
-            yield from insert_events([job_from(rows[0])])
+            try:
+                yield from schedule_again(job)
+            except IllegalTransition:
+                tally.skipped[Skipped.UNIQUE_KEY_TAKEN] += 1
+                continue
             tally.done += 1
             tally.queues.append(job.queue)
             continue

@@ -15,6 +15,7 @@ from euterpe.stores.sql.jobs.effects import apply_effects, insert_events
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
+from euterpe.stores.sql.submitting.unique import regain_unique
 
 CANCELLED_BY_REQUEST = Failure(Category.CANCELLED, "cancelled on request", code="cancelled")
 CANCELLED_BY_FORCE = Failure(Category.CANCELLED, "cancelled by force while it ran", code="cancelled")
@@ -78,12 +79,22 @@ def retry(job_id: str, requester_id: str | None) -> Program[JobRow]:
     if job.state not in TERMINAL:
         raise IllegalTransition(job.state, State.SCHEDULED, "only an ended job can be retried")
     if job.state is State.FAILED and job.attempt_count < job.max_attempts:
-        check_move(job.state, State.SCHEDULED, By.OPERATOR)
-        rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
-        again = job_from(rows[0])
-        yield from insert_events([again])
-        return again
+        return (yield from schedule_again(job))
     return job
+
+
+def schedule_again(job: JobRow) -> Program[JobRow]:
+    """A failed job with budget left, which is held. IllegalTransition: another job has its unique key by now."""
+    check_move(job.state, State.SCHEDULED, By.OPERATOR)
+    rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version, holds_key=False)
+    if not rows:
+        if not (yield from regain_unique(job)):
+            why = "another job with its unique key waits or runs; retry it when that one has ended"
+            raise IllegalTransition(job.state, State.SCHEDULED, why)
+        rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version, holds_key=True)
+    again = job_from(rows[0])
+    yield from insert_events([again])
+    return again
 
 
 def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[JobRow]:

@@ -14,16 +14,15 @@ import msgspec
 from euterpe.model.dependency import MAX_EDGES, Dependency, in_order
 from euterpe.model.errors import DependencyLimit, EuterpeError, IllegalTransition
 from euterpe.model.job import JobRow
-from euterpe.model.state import TERMINAL, By, State, check_move
+from euterpe.model.state import TERMINAL, State
 from euterpe.model.submitting.batch import Draft, Receipt, Unit, new_ids
 from euterpe.model.submitting.references import has_references
 from euterpe.model.submitting.replay import replay_of
 from euterpe.model.submitting.replayed import REPLAY_KEY, Replayed
 from euterpe.model.submitting.submission import Submission, check, idempotency_scope
-from euterpe.stores.sql.jobs.effects import insert_events
-from euterpe.stores.sql.maintenance.operator import hold
+from euterpe.stores.sql.maintenance.operator import hold, schedule_again
 from euterpe.stores.sql.program import Program, each, one
-from euterpe.stores.sql.rows import job_from, jobs_from
+from euterpe.stores.sql.rows import jobs_from
 from euterpe.stores.sql.submitting.submit import Answer, submit
 
 DEPENDENCY_ENDED: Final = "dependency_ended"
@@ -51,7 +50,7 @@ def replay_held(job: JobRow, payload_limit: int, key_window_us: int, *, as_itsel
     for draft in drafts:
         check(draft.submission, payload_limit)
     # Nothing is written before all is checked: an operation on many goes on in the same transaction after a refusal.
-    again = (yield from _schedule_again(job)) if goes_on else None
+    again = (yield from schedule_again(job)) if goes_on else None
     stored = yield from _store(drafts, key_window_us)
     if again is not None:
         return Replayed(again, stored)
@@ -104,14 +103,6 @@ def with_results(job: JobRow) -> Program[Submission]:
 
 def _may_run_as_itself(job: JobRow) -> bool:
     return job.state is State.FAILED and job.attempt_count < job.max_attempts and not ended_by_another(job)
-
-
-def _schedule_again(job: JobRow) -> Program[JobRow]:
-    check_move(job.state, State.SCHEDULED, By.OPERATOR)
-    rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version)
-    again = job_from(rows[0])
-    yield from insert_events([again])
-    return again
 
 
 def ended_by_another(job: JobRow) -> bool:

@@ -377,7 +377,7 @@ def _columns(planned: Sequence[PlannedJob]) -> dict[str, Sequence[object]]:
         "has_dependents": [job.has_dependents for job in planned],
         "parent_id": [job.parent_id for job in planned],
     }
-    for name in (*AS_SAID, "payload", "idempotency_key"):
+    for name in (*AS_SAID, "payload", "idempotency_key", "unique_key"):
         columns[name] = [getattr(s, name) for s in submissions]
     return columns
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from euterpe.model.job import JobRow
-from euterpe.model.state import WAITING
+from euterpe.model.state import LIVE, WAITING
 from euterpe.model.submitting.batch import Draft, Receipt, Unit
 from euterpe.model.submitting.submission import idempotency_scope
 from euterpe.model.submitting.unique import Unique
-from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from
 
 UniqueKey = tuple[str, str]
@@ -77,7 +77,23 @@ def kept_for(draft: Draft) -> Program[Receipt | None]:
     return None if job is None else Receipt.of(job, replayed=True)
 
 
+def regain_unique(job: JobRow) -> Program[bool]:
+    """The ended job, which is held, has its unique key again. False: a job that has not ended has it."""
+    ((key,),) = yield one("unique_key_of", id=job.id)
+    scope = idempotency_scope(job.requester_id, job.type)
+    ((holder_id,),) = yield one("hold_unique", scope=scope, key=key, job_id=job.id)
+    if holder_id != job.id:
+        holder = yield from _look("get_jobs", holder_id)
+        if holder is not None and holder.state in LIVE:
+            return False
+        yield one("take_unique", scope=scope, key=key, job_id=job.id)
+    return True
+
+
 def forget_unique(limit: int) -> Program[int]:
     """Keys of jobs that have ended; returns how many."""
-    rows = yield one("forget_unique", limit=limit)
+    ended = yield one("ended_unique", limit=limit)
+    if not ended:
+        return 0
+    rows = yield each("forget_unique", scope=[row[0] for row in ended], key=[row[1] for row in ended])
     return len(rows)

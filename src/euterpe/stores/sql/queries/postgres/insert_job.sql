@@ -3,7 +3,7 @@ INSERT INTO inbox_jobs (id, requester_id, queue, type, state, stages, priority, 
     max_attempts, run_at, created_at, updated_at, scheduled_at, completed_at, expires_at,
     execution_timeout_us, visibility_us, retry_policy, error, tags, correlation_id, callback_url,
     callback_events, idempotency_key, dependency, pending_dependencies, depth, has_dependents, parent_id,
-    replay_of, concurrency_key, concurrency_limit)
+    replay_of, concurrency_key, concurrency_limit, unique_key)
 SELECT i.id, i.requester_id, i.queue, i.type,
     CASE WHEN i.state <> 'scheduled' THEN i.state
          WHEN COALESCE(i.run_at, clock.now + i.delay_us) > clock.now THEN 'delayed' ELSE 'scheduled' END,
@@ -15,7 +15,7 @@ SELECT i.id, i.requester_id, i.queue, i.type,
     clock.now + i.lifetime_us, i.execution_timeout_us, i.visibility_us, i.retry_policy, i.error, i.tags,
     i.correlation_id, i.callback_url, i.callback_events, i.idempotency_key, i.dependency,
     i.pending_dependencies, i.depth, i.has_dependents, i.parent_id, i.replay_of, i.concurrency_key,
-    i.concurrency_limit
+    i.concurrency_limit, i.unique_key
 FROM (SELECT {{now}} AS now) AS clock,
     unnest(CAST(:id AS uuid[]), CAST(:requester_id AS text[]), CAST(:queue AS text[]), CAST(:type AS text[]),
            CAST(:state AS text[]), CAST(:stages AS text[]), CAST(:priority AS smallint[]),
@@ -27,12 +27,13 @@ FROM (SELECT {{now}} AS now) AS clock,
            CAST(:idempotency_key AS text[]), CAST(:dependency AS text[]),
            CAST(:pending_dependencies AS integer[]), CAST(:depth AS smallint[]),
            CAST(:has_dependents AS boolean[]), CAST(:parent_id AS uuid[]), CAST(:replay_of AS uuid[]),
-           CAST(:concurrency_key AS text[]), CAST(:concurrency_limit AS integer[]))
+           CAST(:concurrency_key AS text[]), CAST(:concurrency_limit AS integer[]),
+           CAST(:unique_key AS text[]))
         WITH ORDINALITY
         AS i (id, requester_id, queue, type, state, stages, priority, payload, payload_format, max_attempts,
               run_at, delay_us, lifetime_us, execution_timeout_us, visibility_us, retry_policy, error, tags,
               correlation_id, callback_url, callback_events, idempotency_key, dependency,
               pending_dependencies, depth, has_dependents, parent_id, replay_of, concurrency_key,
-              concurrency_limit, position)
+              concurrency_limit, unique_key, position)
 ORDER BY i.position
 RETURNING CAST(id AS text), state, created_at

@@ -3,7 +3,7 @@ INSERT INTO inbox_jobs AS j (id, requester_id, queue, type, state, stages, prior
     max_attempts, run_at, created_at, updated_at, scheduled_at, completed_at, expires_at,
     execution_timeout_us, visibility_us, retry_policy, error, tags, correlation_id, callback_url,
     callback_events, idempotency_key, dependency, pending_dependencies, depth, has_dependents, parent_id,
-    replay_of, concurrency_key, concurrency_limit)
+    replay_of, concurrency_key, concurrency_limit, unique_key)
 SELECT :id, :requester_id, :queue, :type,
     CASE WHEN :state <> 'scheduled' THEN :state
          WHEN COALESCE(:run_at, :now + :delay_us) > :now THEN 'delayed' ELSE 'scheduled' END,
@@ -13,5 +13,6 @@ SELECT :id, :requester_id, :queue, :type,
     CASE WHEN :state NOT IN ('pending', 'scheduled') THEN :now END,
     :now + :lifetime_us, :execution_timeout_us, :visibility_us, :retry_policy, :error, :tags,
     :correlation_id, :callback_url, :callback_events, :idempotency_key, :dependency, :pending_dependencies,
-    :depth, :has_dependents, :parent_id, :replay_of, :concurrency_key, :concurrency_limit
+    :depth, :has_dependents, :parent_id, :replay_of, :concurrency_key, :concurrency_limit,
+    :unique_key
 RETURNING id, state, created_at

@@ -1,0 +1,2 @@
+-- The unique key that a job was submitted with.
+SELECT j.unique_key FROM inbox_jobs AS j WHERE j.id = :id
