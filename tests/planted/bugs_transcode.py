@@ -81,7 +81,7 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "what_a_killed_worker_left_stays",
-        (Edit("transcode/setup.py", "        workspaces.remove_abandoned()\n", ""),),
+        (Edit("transcode/setup.py", "    workspaces.remove_abandoned()\n", ""),),
         f"{_TESTS}/test_killed_workers.py::test_jobs_of_a_worker_killed_in_any_stage_are_ended_by_another[sqlite]",
         "AssertionError",
     ),
