@@ -66,7 +66,14 @@ BULK_BUGS = (
     ),
     Bug(
         "two_operations_replay_a_job_twice",
-        (Edit(_BATCHES, "if skipped is None and job.id in replayed:", "if False:"),),
+        (
+            Edit(_BATCHES, "if skipped is None and job.id in replayed and watches_replays(search):", "if False:"),
+            Edit(
+                _BATCHES,
+                'msgspec.structs.replace(replay_of(job), idempotency_key=f"{REPLAY_KEY}{job.id}")',
+                "replay_of(job)",
+            ),
+        ),
         f"{_GROUPS}::test_of_two_operations_on_one_cause_the_second_runs_nothing_twice[sqlite]",
         "assert",
     ),
