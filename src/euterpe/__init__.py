@@ -118,7 +118,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # a type checker reads the imports above
     if name not in _HOME_OF:
         raise AttributeError(f"module 'euterpe' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

@@ -9,7 +9,7 @@ Name your queue in the configuration of pytest, or override the fixture `euterpe
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # At run time this would load Euterpe in every run of pytest,
 PLACE = "euterpe_queue"
 
 
-def async_fixture(function: Any) -> Any:
+def async_fixture(function: Callable[..., object]) -> Any:  # what a plugin's decorator returns is its own
     """pytest-asyncio wants its own decorator; every other plugin for coroutines takes pytest's."""
     if importlib.util.find_spec("pytest_asyncio") is not None:
         import pytest_asyncio

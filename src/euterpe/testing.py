@@ -380,7 +380,7 @@ class _Bench:
         function = partial(handler.function, *args, **arguments)
         return await function() if handler.mode == "async" else await self._threads.call(function)
 
-    async def _in_thread(self, handler: Handler, claim: Claim, context: Context) -> Any:
+    async def _in_thread(self, handler: Handler, claim: Claim, context: Context) -> object:
         """A test wants to step into a process handler, and to patch what it calls."""
         args = (context,) if handler.takes_context else ()
         return await self._threads.call(partial(handler.function, *args, **handler.arguments_of(claim.job)))

@@ -81,7 +81,7 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "what_a_killed_worker_left_stays",
-        (Edit("transcode/setup.py", "        workspaces.remove_abandoned()\n", ""),),
+        (Edit("transcode/setup.py", "    workspaces.remove_abandoned()\n", ""),),
         f"{_TESTS}/test_killed_workers.py::test_jobs_of_a_worker_killed_in_any_stage_are_ended_by_another[sqlite]",
         "AssertionError",
     ),
@@ -106,7 +106,7 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "a_retry_by_hand_tells_nothing",
-        (Edit("stores/sql/maintenance/operator.py", "        yield from insert_events([again])\n", ""),),
+        (Edit("stores/sql/maintenance/operator.py", "    yield from insert_events([again])\n", ""),),
         f"{_TESTS}/test_event_families.py::test_a_job_that_failed_and_is_retried_by_hand_is_queued_again[sqlite]",
         "AssertionError",
     ),

@@ -144,7 +144,7 @@ def sql_only(function: Function) -> Function:
     """For a command on tables of the SQL database: on any other queue it says so before it does anything."""
 
     @wraps(function)
-    def checked(session: CliSession, *args: Any, **kwargs: Any) -> Any:
+    def checked(session: CliSession, *args: object, **kwargs: object) -> object:
         if is_control_plane(session.url) or is_redis(session.url):
             raise no_database()
         return function(session, *args, **kwargs)

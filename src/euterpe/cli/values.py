@@ -101,7 +101,7 @@ class Json(ParamType):
 
     name = "json"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> object:
         text = sys.stdin.read() if value == "-" else value
         try:
             return msgspec.json.decode(text) if text.strip() else {}

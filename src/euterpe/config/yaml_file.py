@@ -9,9 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from euterpe.config.problems import ConfigError, ConfigProblem
+
+if TYPE_CHECKING:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.nodes import Node
 
 FILE_LIMIT_BYTES: Final = 200_000
 LISTS_LIMIT: Final = 500
@@ -77,7 +81,7 @@ def _bounded(text: str) -> str:
     return text
 
 
-def _reader() -> Any:
+def _reader() -> YAML:
     from ruamel.yaml import YAML
 
     reader = YAML(typ="safe", pure=True)
@@ -86,14 +90,14 @@ def _reader() -> Any:
     return reader
 
 
-def _built(reader: Any, node: Any) -> object:
+def _built(reader: YAML, node: Node) -> object:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on numbers that look odd; ours are checked by their kinds
         value: object = reader.constructor.construct_document(node)
     return value
 
 
-def _places(node: Any, path: str, prefix: str, problems: list[ConfigProblem]) -> Iterator[tuple[str, str]]:
+def _places(node: Node | None, path: str, prefix: str, problems: list[ConfigProblem]) -> Iterator[tuple[str, str]]:
     from ruamel.yaml.nodes import MappingNode, ScalarNode
 
     if not isinstance(node, MappingNode) or prefix.count(".") > DEEPEST:

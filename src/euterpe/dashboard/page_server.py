@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -21,7 +21,7 @@ from euterpe.dashboard.sign_in import SignIn, Visitor, is_own_form
 from euterpe.model.errors import EuterpeError
 from euterpe.server.http.asgi import Answer, Header, Request, Stream
 from euterpe.server.http.problems import Refusal, internal_error, refusal_of
-from euterpe.server.http.router import AnyRoute, ReplySpec, Route
+from euterpe.server.http.router import AnyRoute, Handler, ReplySpec, Route
 from euterpe.server.routes.events import EVENT_STREAM
 
 LIVE_S: Final = 2.0
@@ -81,7 +81,7 @@ def live_path(path: str) -> str:
     return "/dashboard/live" + ("/overview" if path == HOME else path.removeprefix("/dashboard"))
 
 
-def page_route(method: str, path: str, handler: Any, takes: type[msgspec.Struct]) -> AnyRoute:
+def page_route(method: str, path: str, handler: Handler[Input], takes: type[Input]) -> AnyRoute:
     page = {200: ReplySpec("A page for people.", media_type="text/html")}
     return Route(method, path, handler, takes, "A page of the dashboard", page, None, TAG, is_page=True)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
     from euterpe.model.job import JobRow
+    from euterpe.model.submitting.batch import Receipt
 
 
 OUTBOX_CHANNEL = "*outbox"
@@ -54,6 +55,10 @@ Address = tuple[str, str]
 @runtime_checkable
 class MessageWakeups(Protocol):
     """Wakeups whose messages stand for jobs: each stays pending until its job ended, or went back to wait."""
+
+    def announce_jobs(self, ready: Sequence[Receipt]) -> None:
+        """These jobs can be claimed. Called after their commit; never waits."""
+        ...
 
     async def messages_of(self, jobs: Sequence[JobRow]) -> list[Address | None]:
         """The messages of jobs that were just claimed; None where Redis does not answer."""

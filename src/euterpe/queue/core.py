@@ -190,6 +190,6 @@ class QueueCore:
     def handle_of_row(self, row: JobRow) -> JobHandle[Any]:
         return handle_of_row(self, row, self._returns(row.type))
 
-    def _returns(self, job_type: str) -> Any:
+    def _returns(self, job_type: str) -> Any:  # an annotation, of any form
         definition = self.definitions.get(job_type)
         return definition.handler.returns if definition is not None else Any

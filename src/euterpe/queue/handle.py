@@ -163,7 +163,7 @@ def handle_of_row(source: JobSource, row: JobRow, returns: Any) -> JobHandle[Any
     return JobHandle(source, row.id, row.type, row.state, created_at, replayed=False, returns=returns)
 
 
-def decode_result(row: JobRow, returns: Any = Any) -> Any:
+def decode_result(row: JobRow, returns: Any = Any) -> Any:  # `returns` is an annotation, and decides
     if row.result is None:
         return None
     try:

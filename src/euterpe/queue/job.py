@@ -220,14 +220,14 @@ def utc(at_us: int | None) -> datetime | None:
         return datetime.max.replace(tzinfo=UTC) if at_us > 0 else datetime.min.replace(tzinfo=UTC)
 
 
-def _decoded(stored: bytes) -> Any:
+def _decoded(stored: bytes) -> object:
     try:
         return msgspec.json.decode(stored)
     except (msgspec.DecodeError, UnicodeError):
         return stored
 
 
-def _checkpoint(stored: bytes | None) -> Any:
+def _checkpoint(stored: bytes | None) -> object:
     """The first byte tells bytes and JSON apart."""
     if not stored:
         return None

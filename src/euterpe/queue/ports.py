@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import Draft
 from euterpe.model.submitting.submission import Submission
+
+if TYPE_CHECKING:  # They ask for these ports.
+    from euterpe.queue.definition.job_type import Call
+    from euterpe.queue.handle import JobHandle
+
+R = TypeVar("R")
 
 
 class JobSource(Protocol):
@@ -30,17 +36,27 @@ class JobSource(Protocol):
     def waiting_for(self, job_id: str) -> AbstractContextManager[asyncio.Event]: ...
 
 
-class SubmitsCalls(Protocol):
-    """Stores one call of a job type: what `render.submit(...)` and a cron's tick come down to."""
+class SubmitsTicks(Protocol):
+    """Stores the call of a cron's tick. Nobody waits for its job."""
 
-    async def submit_call(self, call: Any, connection: Any, options: Mapping[str, Any]) -> Any: ...
+    async def submit_call(self, call: Call[Any], connection: object, options: Mapping[str, Any]) -> object: ...
+
+
+class SubmitsCalls(Protocol):
+    """Stores one call of a job type: what `render.submit(...)` comes down to."""
+
+    async def submit_call(self, call: Call[R], connection: object, options: Mapping[str, Any]) -> JobHandle[R]: ...
 
 
 class StoresDrafts(Protocol):
     """Stores the jobs of a workflow, all or none."""
 
-    def call_of(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def call_of(
+        self, what: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Call[Any] | str, object]: ...
 
-    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission: ...
+    def make_submission(self, what: object, payload: object = None, /, **options: Any) -> Submission: ...
 
-    async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: Any) -> list[Any]: ...
+    async def store_drafts(
+        self, drafts: Sequence[Draft], key: str | None, connection: object
+    ) -> list[JobHandle[Any]]: ...

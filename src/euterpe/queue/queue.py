@@ -130,7 +130,9 @@ class Queue(QueueHooks):
     @overload
     def job(self, type: Callable[P, R], /) -> JobType[P, R]: ...
 
-    def job(self, type: Any = None, /, *, process: bool = False, **options: Unpack[Options]) -> Any:
+    def job(
+        self, type: str | Callable[..., Any] | None = None, /, *, process: bool = False, **options: Unpack[Options]
+    ) -> JobDecorator | JobType[..., Any]:
         """Make a function a job type.
 
         `type`: the name of the job type. The default is the module and name of the function. `process`: run a plain
@@ -168,7 +170,7 @@ class Queue(QueueHooks):
             async def nightly(ctx: euterpe.Context) -> None: ...
         """
 
-        def decorate(function: Any) -> JobType[..., Any]:
+        def decorate(function: Callable[..., Any]) -> JobType[..., Any]:
             if isinstance(function, JobType):
                 if type is not None:
                     raise InvalidInput("type", f"the job type is named {function.type!r} already")
@@ -183,14 +185,16 @@ class Queue(QueueHooks):
     # --- submit -------------------------------------------------------------------------------------
 
     @overload
-    async def submit(self, what: Call[R], /, *, connection: Any = None, **options: Unpack[Options]) -> JobHandle[R]: ...
+    async def submit(
+        self, what: Call[R], /, *, connection: object = None, **options: Unpack[Options]
+    ) -> JobHandle[R]: ...
     @overload
     async def submit(
-        self, what: str, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
+        self, what: str, payload: Any = None, /, *, connection: object = None, **options: Unpack[Options]
     ) -> JobHandle[Any]: ...
 
     async def submit(
-        self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
+        self, what: Any, payload: Any = None, /, *, connection: object = None, **options: Unpack[Options]
     ) -> JobHandle[Any]:
         """Store a job. Pass a call made by `with_args`, or the name of a job type with its payload.
 
@@ -204,7 +208,7 @@ class Queue(QueueHooks):
         return (await self._submitter.store(self._submitter.make_single(what, payload, options), connection))[0]
 
     async def submit_many(
-        self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Unpack[Options]
+        self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: object = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
         """Store all jobs, or none. Options apply to each of them; `idempotency_key` applies to the whole batch. Raises
         what `submit` raises.
@@ -215,7 +219,7 @@ class Queue(QueueHooks):
         unit = self._submitter.make_unit(calls, options)
         return await self._submitter.store(unit, connection) if unit.drafts else []
 
-    def workflow(self, *, connection: Any = None, **options: Unpack[Options]) -> Workflow:
+    def workflow(self, *, connection: object = None, **options: Unpack[Options]) -> Workflow:
         """Create a workflow: a DAG of jobs. All jobs are stored at the end of the block, or none is. Options are
         defaults for the jobs; `idempotency_key` applies to the whole workflow.
 

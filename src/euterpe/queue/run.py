@@ -144,7 +144,7 @@ def _check_platform(handlers: Handlers) -> None:
 
 
 @contextmanager
-def _counted_by(telemetry: Any, store: Store) -> Iterator[None]:
+def _counted_by(telemetry: Telemetry | None, store: Store) -> Iterator[None]:
     """What the store does beside the worker's own attempts (sweeps, dependents, submits) is counted in the same place,
     unless the process counts it elsewhere already."""
     if store.telemetry is not None:

@@ -75,13 +75,13 @@ class SyncQueue:
         self._lock = threading.Lock()
 
     @overload
-    def submit(self, what: Call[T], /, *, connection: Any = None, **options: Unpack[Options]) -> JobHandle[T]: ...
+    def submit(self, what: Call[T], /, *, connection: object = None, **options: Unpack[Options]) -> JobHandle[T]: ...
     @overload
     def submit(
-        self, what: str, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
+        self, what: str, payload: Any = None, /, *, connection: object = None, **options: Unpack[Options]
     ) -> JobHandle[Any]: ...
     def submit(
-        self, what: Any, payload: Any = None, /, *, connection: Any = None, **options: Unpack[Options]
+        self, what: Any, payload: Any = None, /, *, connection: object = None, **options: Unpack[Options]
     ) -> JobHandle[Any]:
         """Store a job, as `Queue.submit` does. With a blocking `connection` (psycopg, SQLAlchemy, Django, sqlite3), the
         job is stored in its open transaction.
@@ -95,7 +95,7 @@ class SyncQueue:
         return submitter.store_blocking(submitter.make_single(what, payload, options), connection)[0]
 
     def submit_many(
-        self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: Any = None, **options: Unpack[Options]
+        self, calls: Sequence[Call[Any] | tuple[str, Any]], *, connection: object = None, **options: Unpack[Options]
     ) -> list[JobHandle[Any]]:
         """Store all jobs, or none, as `Queue.submit_many` does. `connection` works as in `submit`.
 

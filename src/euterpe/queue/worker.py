@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from signal import Signals
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypedDict
 
 import msgspec
 
@@ -257,14 +257,14 @@ def settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
     if unknown := sorted(set(options) - set(WorkerOptions.__annotations__)):
         known = ", ".join(["concurrency", *WorkerOptions.__annotations__])
         raise InvalidInput(unknown[0], f"is not a setting of a worker; known are {known}")
-    batch: Any = options.get("batch", 500)
+    batch = options.get("batch", 500)
     for name, value in (("concurrency", concurrency), ("batch", batch)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
             raise InvalidInput(name, f"{value!r} is not a whole number from 1 to 100000")
-    log_lines: Any = options.get("log_lines", LINES_KEPT)
+    log_lines = options.get("log_lines", LINES_KEPT)
     if isinstance(log_lines, bool) or not isinstance(log_lines, int) or not 0 <= log_lines <= LINES_CEILING:
         raise InvalidInput("log_lines", f"{log_lines!r} is not a whole number from 0 to {LINES_CEILING}")
-    queues: Any = options.get("queues", ("default",))
+    queues = options.get("queues", ("default",))
     if isinstance(queues, str):
         raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
     if not queues or not all(isinstance(name, str) and name for name in queues):

@@ -55,7 +55,7 @@ class _Socket(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._reader = hiredis.Reader(replyError=error_of)
-        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._waiting: deque[asyncio.Future[object]] = deque()
         self._drained: asyncio.Future[None] | None = None
         self._transport: asyncio.WriteTransport | None = None
 
@@ -103,10 +103,10 @@ class _Socket(asyncio.Protocol):
             if not future.done():
                 future.set_exception(why)
 
-    def send(self, command: tuple[Word, ...]) -> asyncio.Future[Any]:
+    def send(self, command: tuple[Word, ...]) -> asyncio.Future[object]:
         if self._transport is None:
             raise Disconnected("Connection closed")
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         self._transport.write(hiredis.pack_command(command))  # type: ignore[arg-type]  # its stub says one word
         return future
@@ -143,7 +143,7 @@ class PipelinedRedis:
         if socket is not None:
             socket.close(Disconnected("Connection closed"))
 
-    async def execute(self, *command: Word, wait_s: float = 0.0) -> Any:
+    async def execute(self, *command: Word, wait_s: float = 0.0) -> object:
         """The answer. `wait_s`: how long the command itself may wait at the server."""
         first_s, longest_s = RETRY_PAUSE_S
         for tries_left in range(self._tuning.max_retries, -1, -1):
@@ -162,7 +162,9 @@ class PipelinedRedis:
             first_s = min(2 * first_s, longest_s)
         raise AssertionError("the last try returns or raises")
 
-    async def execute_after(self, wait: tuple[Word, ...], command: tuple[Word, ...], wait_s: float) -> tuple[Any, Any]:
+    async def execute_after(
+        self, wait: tuple[Word, ...], command: tuple[Word, ...], wait_s: float
+    ) -> tuple[object, object]:
         """The answers to both, errors among them. Redis runs the command as soon as the other has waited, without a way
         to us and back between them. Who is cancelled meanwhile takes both back, by hanging up."""
         socket = self._socket
@@ -178,7 +180,7 @@ class PipelinedRedis:
             if not answers[1].done() or answers[1].cancelled():
                 socket.close(Disconnected("Connection closed"))
 
-    async def _ask(self, socket: _Socket, command: tuple[Word, ...], wait_s: float = 0.0) -> Any:
+    async def _ask(self, socket: _Socket, command: tuple[Word, ...], wait_s: float = 0.0) -> object:
         future = socket.send(command)
         try:
             if socket.is_full:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -15,12 +14,10 @@ from euterpe.model.state import TERMINAL
 from euterpe.queue.queue import Queue, core_of
 from euterpe.server.http.router import AnyRoute
 from euterpe.server.quotas import Quotas
-from euterpe.transcode.handler.job import Transcoder, register
-from euterpe.transcode.handler.places import Places
-from euterpe.transcode.handler.workspace import Workspaces
+from euterpe.transcode.handler.job import register
 from euterpe.transcode.local_ports import NoCredentials, NoUploads
 from euterpe.transcode.media.ffmpeg.tools import Tools
-from euterpe.transcode.setup import TIDY_EVERY_S, limits_of
+from euterpe.transcode.setup import TIDY_EVERY_S, transcoder_of
 from euterpe.transcode.storage.local import remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.webhook.settings import egress_policy
@@ -37,19 +34,9 @@ class LocalTranscoding:
 
     def register(self, tools: Tools) -> None:
         """Make this process one that transcodes; also removes what workers of this machine left when they died."""
-        options = self._config.transcode
-        workspaces = Workspaces(Path(options.work_dir))
-        workspaces.remove_abandoned()
-        Path(options.local_root).mkdir(parents=True, exist_ok=True)
-        transcoder = Transcoder(
-            tools=tools,
-            limits=limits_of(self._config),
-            workspaces=workspaces,
-            places=Places(egress_policy(self._config, self._queue.url), Path(options.local_root), NoUploads()),
-            credentials_of=lambda _attempt: NoCredentials(),
-            slots=asyncio.Semaphore(options.concurrency or os.cpu_count() or 1),
-        )
-        register(self._queue, transcoder, options.queue)
+        policy = egress_policy(self._config, self._queue.url)
+        transcoder = transcoder_of(self._config, tools, policy, NoUploads(), lambda _attempt: NoCredentials())
+        register(self._queue, transcoder, self._config.transcode.queue)
 
     def routes(self, quotas: Quotas) -> Sequence[AnyRoute]:  # noqa: ARG002  # as the part has it
         """This engine serves no API."""

@@ -18,6 +18,7 @@ from euterpe.config import Config
 from euterpe.crypto import Keyring, SealingKeys
 from euterpe.crypto.keyring import KEKS_VARIABLE, MODE_VARIABLE
 from euterpe.egress.client import Egress
+from euterpe.egress.target import EgressPolicy
 from euterpe.model.errors import EuterpeError
 from euterpe.queue.queue import Queue, core_of
 from euterpe.server.http.router import AnyRoute
@@ -29,7 +30,7 @@ from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPo
 from euterpe.transcode.credentials.refresh import RefreshCalls
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads
 from euterpe.transcode.handler.job import Transcoder, register
-from euterpe.transcode.handler.places import Places
+from euterpe.transcode.handler.places import CredentialsOf, Places
 from euterpe.transcode.handler.workspace import Workspaces
 from euterpe.transcode.media.ffmpeg.limits import MediaLimits
 from euterpe.transcode.media.ffmpeg.tools import Tools
@@ -37,7 +38,7 @@ from euterpe.transcode.samples import make_sample
 from euterpe.transcode.shared_work import SharedWorkStore
 from euterpe.transcode.storage.local import remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
-from euterpe.transcode.storage.ports import UploadAttempt
+from euterpe.transcode.storage.ports import UploadAttempt, UploadLedger
 from euterpe.webhook.settings import egress_policy, secrets_when_needed
 
 log = logging.getLogger("euterpe.transcode")
@@ -82,20 +83,9 @@ class Transcoding:
 
     def register(self, tools: Tools) -> None:
         """Make this process one that transcodes; also removes what workers of this machine left when they died."""
-        settings = self._config.transcode
-        workspaces = Workspaces(Path(settings.work_dir))
-        workspaces.remove_abandoned()
-        Path(settings.local_root).mkdir(parents=True, exist_ok=True)
-        transcoder = Transcoder(
-            tools=tools,
-            limits=limits_of(self._config),
-            workspaces=workspaces,
-            places=Places(self._policy, Path(settings.local_root), SqlUploads(self._database)),
-            credentials_of=self._credentials_of,
-            slots=asyncio.Semaphore(settings.concurrency or os.cpu_count() or 1),
-            database=self._database,
-        )
-        register(self._queue, transcoder, settings.queue)
+        uploads = SqlUploads(self._database)
+        transcoder = transcoder_of(self._config, tools, self._policy, uploads, self._credentials_of, self._database)
+        register(self._queue, transcoder, self._config.transcode.queue)
 
     def routes(self, quotas: Quotas) -> Sequence[AnyRoute]:
         handlers = TranscodeRoutes(
@@ -171,12 +161,32 @@ class _KeyFile:
         return self._keyring.unwrap(kek_id, wrapped, associated_data)
 
 
-def limits_of(config: Config) -> MediaLimits:
+def transcoder_of(
+    config: Config,
+    tools: Tools,
+    policy: EgressPolicy,
+    uploads: UploadLedger,
+    credentials_of: CredentialsOf,
+    database: Engine | None = None,
+) -> Transcoder:
+    """What attempts share in this process; also removes what workers of this machine left when they died."""
     settings = config.transcode
-    return MediaLimits(
-        max_source_bytes=settings.max_source_bytes,
-        max_output_bytes=settings.max_output_bytes,
-        max_duration_s=settings.max_duration_us / 1e6,
+    workspaces = Workspaces(Path(settings.work_dir))
+    workspaces.remove_abandoned()
+    local_root = Path(settings.local_root)
+    local_root.mkdir(parents=True, exist_ok=True)
+    return Transcoder(
+        tools=tools,
+        limits=MediaLimits(
+            max_source_bytes=settings.max_source_bytes,
+            max_output_bytes=settings.max_output_bytes,
+            max_duration_s=settings.max_duration_us / 1e6,
+        ),
+        workspaces=workspaces,
+        places=Places(policy, local_root, uploads),
+        credentials_of=credentials_of,
+        slots=asyncio.Semaphore(settings.concurrency or os.cpu_count() or 1),
+        database=database,
     )
 
 

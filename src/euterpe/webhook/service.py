@@ -10,15 +10,20 @@ import asyncio
 import logging
 import os
 import random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from euterpe.model.errors import EuterpeError, MissingExtra
 from euterpe.model.extras import needing
-from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.ports import OUTBOX_CHANNEL, Store, Telemetry, Wakeups
 from euterpe.runtime.outage import Outage
-from euterpe.runtime.shutdown import WRITE_S
+from euterpe.runtime.shutdown import WRITE_S, ShutdownDeadline
 from euterpe.runtime.wait import happens_within
 from euterpe.worker.settings import WorkerSettings
+
+if TYPE_CHECKING:  # They bring the cipher library and the HTTP client.
+    from euterpe.config import Config
+    from euterpe.webhook.dispatcher import Dispatcher
+    from euterpe.webhook.settings import OpenedSecrets
 
 log = logging.getLogger("euterpe.outbox")
 
@@ -30,10 +35,24 @@ LAST_SENDS_S: Final = 2.0
 """For sends under way when the worker is cancelled: cut off, they would arrive twice."""
 
 
+class OpenQueue(Protocol):
+    """The queue whose events are delivered."""
+
+    url: str
+    shutdown: ShutdownDeadline
+
+    @property
+    def backend_url(self) -> str: ...
+    @property
+    def store(self) -> Store: ...
+    @property
+    def wakeups(self) -> Wakeups: ...
+
+
 class WebhookService:
     """Delivers the webhooks of one worker's database, beside every other process that does."""
 
-    def __init__(self, queue: Any, settings: WorkerSettings, telemetry: Any = None) -> None:
+    def __init__(self, queue: OpenQueue, settings: WorkerSettings, telemetry: Telemetry | None = None) -> None:
         self._queue = queue
         self._settings = settings
         self._telemetry = telemetry
@@ -41,7 +60,7 @@ class WebhookService:
         self._hint = asyncio.Event()
         self._leaving = asyncio.Event()
         self._leave_at: float | None = None
-        self._dispatcher: Any = None
+        self._dispatcher: Dispatcher | None = None
         self._warned = False
         self._outage = Outage(log, "the look for webhook events")
         self._task: asyncio.Task[None] | None = None
@@ -79,7 +98,7 @@ class WebhookService:
                 log.error("the delivery of webhooks failed and begins anew", exc_info=error)
                 await happens_within(EVENTS_CHECK_S, self._leaving)
 
-    async def _until_needed(self) -> tuple[Any, Any] | None:
+    async def _until_needed(self) -> tuple[Config, OpenedSecrets] | None:
         """The configuration and the opened secrets, once there is an event; None when the worker leaves."""
         unsubscribe = self._queue.wakeups.subscribe(self._hint.set, [OUTBOX_CHANNEL])
         try:
@@ -95,14 +114,14 @@ class WebhookService:
 
     async def _has_events(self) -> bool:
         try:
-            found: bool = await self._queue.store.outbox.has_waiting()
+            found = await self._queue.store.outbox.has_waiting()
         except EuterpeError as error:
             self._outage.pause_after(error)
             return False
         self._outage.over()
         return found
 
-    def _means(self) -> tuple[Any, Any] | None:
+    def _means(self) -> tuple[Config, OpenedSecrets] | None:
         """Who lacks the keys claims nothing: deliveries that must fail would use up the attempts of those who can."""
         try:
             with needing("the delivery of webhooks", "webhooks"):
@@ -126,7 +145,7 @@ class WebhookService:
                 )
             return None
 
-    async def _deliver(self, config: Any, secrets: Any) -> None:
+    async def _deliver(self, config: Config, secrets: OpenedSecrets) -> None:
         from euterpe.webhook.settings import dispatcher_of, dispatcher_settings
 
         queue, mine = self._queue, self._settings

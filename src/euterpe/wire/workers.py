@@ -79,21 +79,27 @@ def worker_document(worker: LiveWorker) -> WorkerDocument:
 
 def presence_of(worker_id: str, registration: Registration) -> Presence:
     """What a worker reports about itself in an exchange."""
-    facts = WorkerFacts(
-        queues=tuple(registration.queues),
-        types=None if registration.types is None else tuple(registration.types),
-        slots=registration.slots,
-        running=registration.running,
-        host=registration.host,
-        pid=registration.pid,
-        version=registration.version,
-        stopping=registration.stopping,
-        breakers={
-            queue: TrippedBreaker(BreakerState(breaker.state), round(breaker.retry_in_seconds * SECOND_US))
-            for queue, breaker in registration.breakers.items()
-        },
+    breakers = {
+        queue: TrippedBreaker(BreakerState(breaker.state), round(breaker.retry_in_seconds * SECOND_US))
+        for queue, breaker in registration.breakers.items()
+    }
+    up_us = round(registration.up_seconds * SECOND_US)
+    return Presence(worker_id=worker_id, facts=facts_of(registration, breakers), up_us=up_us)
+
+
+def facts_of(told: Registration | WorkerDocument, breakers: dict[str, TrippedBreaker]) -> WorkerFacts:
+    """What both say alike; when a breaker lets a job through, each says in its own way."""
+    return WorkerFacts(
+        queues=tuple(told.queues),
+        types=None if told.types is None else tuple(told.types),
+        slots=told.slots,
+        running=told.running,
+        host=told.host,
+        pid=told.pid,
+        version=told.version,
+        stopping=told.stopping,
+        breakers=breakers,
     )
-    return Presence(worker_id=worker_id, facts=facts, up_us=round(registration.up_seconds * SECOND_US))
 
 
 WORKERS_EXAMPLE: Final[dict[str, Any]] = {

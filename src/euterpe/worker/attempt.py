@@ -149,7 +149,7 @@ class AttemptRun:
         if for_the_process is not None:
             raise for_the_process
 
-    async def call(self, services: AttemptServices, injected: Mapping[str, Any]) -> Any:
+    async def call(self, services: AttemptServices, injected: Mapping[str, Any]) -> object:
         """Call the handler, with what it gets beside its job's arguments; middleware calls this."""
         match self.handler.mode:
             case "async":
@@ -160,7 +160,7 @@ class AttemptRun:
                 value = await services.in_process(self.handler, self.claim, self.context)
                 return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
 
-    def outcome_of(self, value: Any, result_limit: int) -> Outcome | None:
+    def outcome_of(self, value: object, result_limit: int) -> Outcome | None:
         """What the handler's return value means for the job."""
         return self.interrupted() if self._stopped_early() else self._success(value, result_limit)
 
@@ -174,7 +174,7 @@ class AttemptRun:
         )
         return called
 
-    async def _elsewhere(self, services: AttemptServices) -> Any:
+    async def _elsewhere(self, services: AttemptServices) -> object:
         if self.handler.mode == "process":
             return await services.in_process(self.handler, self.claim, self.context)
         return await services.in_thread(self._start)
@@ -194,7 +194,7 @@ class AttemptRun:
         except RuntimeError:
             return False
 
-    def _success(self, value: Any, limit: int) -> Outcome:
+    def _success(self, value: object, limit: int) -> Outcome:
         result = encode_result(self.handler, value, limit)
         if self.claim.job.stages_json is not None and self.handler.mode != "process":
             # A child process tells its stages to the store alone, which looks there.

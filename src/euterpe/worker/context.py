@@ -132,7 +132,7 @@ class Context:
         return self._claim.job.queue
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Any:  # the lifespan's own
         """What the queue's lifespan yielded in this worker. `euterpe.injected()` passes it with its type. Raises
         EuterpeError if there is none: the queue has no lifespan, or the handler runs in its own process."""
         state = self._reporter.state
@@ -196,7 +196,7 @@ class Context:
         return self._asked_to_stop
 
     @property
-    def last_checkpoint(self) -> Any:
+    def last_checkpoint(self) -> Any:  # the handler knows its form
         """The latest checkpoint of this job: decoded JSON, or bytes. None if there is none."""
         stored = self._claim.job.checkpoint
         if not stored:

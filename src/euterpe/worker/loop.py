@@ -13,12 +13,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from euterpe.model.claims.exchange import COMPLETED, ClaimRequest, ProgressUpdate, Report, SettleResult
-from euterpe.model.claims.outcome import Failed, Success
+from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.presence import WorkerFacts
-from euterpe.model.errors import EuterpeError, StaleLease, StoreUnavailable
+from euterpe.model.errors import StaleLease, StoreUnavailable
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
-from euterpe.model.failures.failure import Category, Failure
-from euterpe.model.job import Claim, Lease
+from euterpe.model.job import Claim
 from euterpe.model.state import State
 from euterpe.observe.attempt_lines import begin_keeping, end_keeping
 from euterpe.ports import CallerCompletions, Claims, Telemetry, Trace, Wakeups
@@ -37,8 +36,9 @@ from euterpe.worker.handling.hooks import AttemptHooks
 from euterpe.worker.heartbeat.keeper import KeeperProcess, LeaseKeeper, LoopKeeper, Reports
 from euterpe.worker.heartbeat.lease_table import SHORT_LEASE_US
 from euterpe.worker.reporting.completions import HandlerCompletions
-from euterpe.worker.reporting.job_log import job_keys, report_end, report_starts
+from euterpe.worker.reporting.job_log import report_end, report_starts
 from euterpe.worker.reporting.reporter import Charge, MakeSubmission, Spawn, WorkerReporter
+from euterpe.worker.reporting.single_settles import SingleSettles
 from euterpe.worker.reporting.telemetry import NoTelemetry, record_claims, record_completed, record_settled
 from euterpe.worker.settings import WorkerSettings
 
@@ -46,7 +46,6 @@ log = logging.getLogger("euterpe.worker")
 
 SLICE: Final = 100
 WATCH_S: Final = 0.5
-SETTLE_TRIES: Final = 5
 
 
 class WorkerLoop:
@@ -113,9 +112,11 @@ class WorkerLoop:
             lease_ttl_us=settings.lease_ttl_us,
         )
         self._plan = ClaimPlan(whole, settings.concurrency, self._attempts, self._breakers, pace or Pace())
+        self._single_settles = SingleSettles(
+            self._claims, self._after_settle, lambda attempt: self._attempts.give_up(attempt, settings.lease_ttl_us)
+        )
         self._should_claim = True
         self._outage = Outage(log, "the worker")
-        self._refusals: dict[Lease, int] = {}
         self._stopping = False
         self._grace: asyncio.TimerHandle | None = None
         self._force_exit_timer: asyncio.TimerHandle | None = None
@@ -393,56 +394,10 @@ class WorkerLoop:
 
     async def _settle_one_by_one(self, ended: list[AttemptRun], error: Exception) -> None:
         """Something in a batch cannot be written: find it, so that the others are."""
-        kept = [attempt for attempt in ended if not await self._settle_single(attempt)]
+        kept = await self._single_settles.settle(ended)
         self._attempts.give_back_ended(kept)
         if kept:
             await self._back_off(error)
-
-    async def _settle_single(self, attempt: AttemptRun) -> bool:
-        """Whether it is done with. Only an outcome that is itself refused is replaced, by a failure that says so;
-        everything else passes, and what the handler did is kept for another try."""
-        finished = attempt.finished()
-        try:
-            await self._write_one(attempt, finished)
-        except StoreUnavailable:
-            return False
-        except Exception as error:  # noqa: BLE001  # whatever it is, it may not cost the others their outcomes
-            if isinstance(error, EuterpeError) or isinstance(finished.outcome, Failed):
-                return await self._settle_as_refused(attempt, error)
-            return self._give_up_after_tries(attempt, error)
-        return True
-
-    async def _settle_as_refused(self, attempt: AttemptRun, refused: Exception) -> bool:
-        why = str(refused) if isinstance(refused, EuterpeError) else type(refused).__name__
-        reason = f"the outcome cannot be written: {why}"
-        failed = Failed(Failure(Category.PERMANENT, reason, "unwritable_outcome"))
-        try:
-            await self._write_one(attempt, Report(attempt.claim, failed, attempt.took_s))
-        except StoreUnavailable:
-            return False
-        except Exception as error:  # noqa: BLE001  # then it is not the outcome that is wrong
-            return self._give_up_after_tries(attempt, error)
-        code = type(refused).__name__
-        log.error("an outcome cannot be written", extra={**job_keys(attempt.claim.job), "error_code": code})
-        return True
-
-    async def _write_one(self, attempt: AttemptRun, finished: Report) -> None:
-        verdicts = await self._claims.settle([finished])
-        self._refusals.pop(attempt.claim.lease, None)
-        self._after_settle([attempt], [finished], verdicts)
-
-    def _give_up_after_tries(self, attempt: AttemptRun, error: Exception) -> bool:
-        """A few tries; then its lease is let go, and a sweep has the job run again."""
-        lease = attempt.claim.lease
-        tries = self._refusals.pop(lease, 0) + 1
-        if tries < SETTLE_TRIES:
-            self._refusals[lease] = tries
-            return False
-        log.error(
-            "an attempt cannot be settled; its lease will expire", extra=job_keys(attempt.claim.job), exc_info=error
-        )
-        self._attempts.give_up(attempt, self._settings.lease_ttl_us)
-        return True
 
     async def _back_off(self, error: Exception) -> None:
         await asyncio.sleep(self._outage.pause_after(error, self._attempts.unwritten))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
-from euterpe.dashboard.parts.tree import SHOWN_BYTES, Number, is_secret, read
+from euterpe.dashboard.parts.tree import SHOWN_BYTES, Json, Number, is_secret, read
 from euterpe.model.errors import InvalidInput
 
 MARK: Final = "••• hidden •••"
@@ -32,13 +32,13 @@ def edited_payload(text: str, stored: bytes) -> bytes:
     return written(_restored(value, read(stored)), "").encode()
 
 
-def _masked(value: Any) -> Any:
+def _masked(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: MARK if is_secret(name) else _masked(member) for name, member in value.items()}
     return [_masked(member) for member in value] if isinstance(value, list) else value
 
 
-def _restored(value: Any, stored: Any, secret: bool = False) -> Any:
+def _restored(value: Json, stored: Json, secret: bool = False) -> Json:
     if value == MARK:
         if not secret:
             raise InvalidInput("payload", f"has {MARK!r} at a place where nothing is hidden")
@@ -55,7 +55,7 @@ def _restored(value: Any, stored: Any, secret: bool = False) -> Any:
     return value
 
 
-def written(value: Any, indent: str) -> str:
+def written(value: Json, indent: str) -> str:
     """JSON with numbers in their own digits."""
     deeper = indent + "  "
     if isinstance(value, Number):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final
+from typing import Final, TypeAlias
 
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.formatting import shown_url
@@ -29,13 +29,18 @@ class Number(str):
     __slots__ = ()
 
 
+Json: TypeAlias = "dict[str, Json] | list[Json] | str | bool | None"
+"""As `read` decodes it: a number is a `Number`, which is a str."""
+
+
 def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def read(stored: bytes) -> Any:
+def read(stored: bytes) -> Json:
     """ValueError for what is no JSON."""
-    return json.loads(stored, parse_int=Number, parse_float=Number, parse_constant=Number)
+    value: Json = json.loads(stored, parse_int=Number, parse_float=Number, parse_constant=Number)
+    return value
 
 
 def json_tree(stored: bytes | None, nothing: str) -> Html:
@@ -52,13 +57,13 @@ def json_tree(stored: bytes | None, nothing: str) -> Html:
     return h.div(_node(value, 0), class_="tree")
 
 
-def has_secrets(value: Any) -> bool:
+def has_secrets(value: Json) -> bool:
     if isinstance(value, dict):
         return any(is_secret(name) or has_secrets(member) for name, member in value.items())
     return isinstance(value, list) and any(has_secrets(member) for member in value)
 
 
-def _node(value: Any, level: int) -> Html:
+def _node(value: Json, level: int) -> Html:
     if isinstance(value, dict):
         members = [_member(name, member) for name, member in value.items()]
         return _branch(members, "{", "}", "member", level)
@@ -67,14 +72,14 @@ def _node(value: Any, level: int) -> Html:
     return _leaf(value)
 
 
-def _member(name: str, member: Any) -> tuple[str, Any, bool]:
+def _member(name: str, member: Json) -> tuple[str, Json, bool]:
     """(name, what is shown, whether that is not the value)."""
     if is_secret(name):
         return name, HIDDEN, True
     return name, shown_url(member) if name == "callback_url" and isinstance(member, str) else member, False
 
 
-def _branch(members: list[tuple[str, Any, bool]], opening: str, closing: str, noun: str, level: int) -> Html:
+def _branch(members: list[tuple[str, Json, bool]], opening: str, closing: str, noun: str, level: int) -> Html:
     if not members:
         return h.span(opening + closing, class_="t-empty")
     if level >= DEEPEST:
@@ -94,7 +99,7 @@ def _branch(members: list[tuple[str, Any, bool]], opening: str, closing: str, no
     return h.details(told, h.ul(rows), open_=level < OPEN_LEVELS and len(members) <= SHOWN_MEMBERS)
 
 
-def _leaf(value: Any) -> Html:
+def _leaf(value: Json) -> Html:
     if isinstance(value, Number):
         return h.span(str(value), class_="t-number")
     if isinstance(value, str):

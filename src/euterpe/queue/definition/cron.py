@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
 from euterpe.model.cron import CronRow, MissedTicks
 from euterpe.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from euterpe.queue.definition.job_type import Call, JobType
 
 LONGEST_NAME: Final = 100
 
@@ -23,7 +26,7 @@ class Cron:
         self,
         expression: str,
         tz: str,
-        jobtype: Any,
+        jobtype: JobType[..., Any],
         options: Mapping[str, Any] | None = None,
         name: str | None = None,
         missed: str = MissedTicks.SKIP,
@@ -130,7 +133,7 @@ def add_cron(crons: list[Cron], cron: Cron) -> None:
     crons.append(cron)
 
 
-def _without_arguments(jobtype: Any) -> Any:
+def _without_arguments(jobtype: JobType[..., Any]) -> Call[Any]:
     try:
         return jobtype.with_args()
     except InvalidInput as error:

@@ -16,7 +16,7 @@ from euterpe.model.cron import CronRow, MissedTicks
 from euterpe.model.errors import EuterpeError, IdempotencyConflict, InvalidInput, StoreUnavailable
 from euterpe.ports import CronStore
 from euterpe.queue.definition.cron import Cron, tick_after, ticks_between
-from euterpe.queue.ports import SubmitsCalls
+from euterpe.queue.ports import SubmitsTicks
 
 log = logging.getLogger("euterpe.cron")
 
@@ -85,7 +85,7 @@ class CronTimes:
 
 
 async def keep_time(
-    submitter: SubmitsCalls,
+    submitter: SubmitsTicks,
     crons: Sequence[Cron],
     *,
     store: CronStore | None = None,
@@ -135,7 +135,7 @@ def tick_options(cron: Cron, key: str) -> dict[str, Any]:
 
 
 async def submit_tick(
-    submitter: SubmitsCalls, cron: Cron, tick: datetime, now: Now = wall_clock, sleep: Sleep = asyncio.sleep
+    submitter: SubmitsTicks, cron: Cron, tick: datetime, now: Now = wall_clock, sleep: Sleep = asyncio.sleep
 ) -> bool:
     """Whether it is submitted, by us or by another worker. An outage is waited for, as every other cron has to; what is
     refused, by the store or by a user's middleware, is given up at once: the others must not wait for it."""

@@ -52,7 +52,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         else:
             self.handler.signature.check(self.type, payload)
 
-    def encode_payload(self, payload: Any, collector: ReferenceCollector) -> tuple[bytes, str]:
+    def encode_payload(self, payload: object, collector: ReferenceCollector) -> tuple[bytes, str]:
         """A payload given with the type's name: named arguments, checked, or bytes for a handler that takes them."""
         if isinstance(payload, (bytes, bytearray, memoryview)):
             if not self.handler.has_argument("payload"):
@@ -123,7 +123,7 @@ class JobType(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<job type {self.type}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # P leaves the context out, and R the await
         """Call the plain function, as in a unit test."""
         return self.function(*args, **kwargs)
 
@@ -137,7 +137,7 @@ class JobType(Generic[P, R]):
         collector = ReferenceCollector()
         return Call(self._definition, self._definition.handler.encode(args, kwargs, collector), {}, collector.ids)
 
-    def options(self, *, connection: Any = None, **options: Unpack[Options]) -> PreparedJob[P, R]:
+    def options(self, *, connection: object = None, **options: Unpack[Options]) -> PreparedJob[P, R]:
         """Return the same job type with other options for the next submit. With `connection`, the job is stored in the
         open transaction of your own database connection.
 
@@ -166,8 +166,7 @@ class JobType(Generic[P, R]):
                 f"write {self.__name__}.options({foreign[0]}=...).submit(...)",
             )
         call = self.with_args(*args, **kwargs)
-        handle: JobHandle[R] = await definition.submitter.submit_call(call, connection, {})
-        return handle
+        return await definition.submitter.submit_call(call, connection, {})
 
 
 class PreparedJob(Generic[P, R]):
@@ -177,7 +176,7 @@ class PreparedJob(Generic[P, R]):
         await render.options(priority="high").submit(report_id=7)
     """
 
-    def __init__(self, jobtype: JobType[P, R], options: Options, connection: Any) -> None:
+    def __init__(self, jobtype: JobType[P, R], options: Options, connection: object) -> None:
         self._jobtype = jobtype
         self._options = options
         self._connection = connection
@@ -200,15 +199,14 @@ class PreparedJob(Generic[P, R]):
         """
         call = self.with_args(*args, **kwargs)
         submitter = definition_of(self._jobtype).submitter
-        handle: JobHandle[R] = await submitter.submit_call(call, self._connection, {})
-        return handle
+        return await submitter.submit_call(call, self._connection, {})
 
 
 class JobDecorator:
     """The decorator that `@queue.job(...)` returns. It keeps the types of the handler's arguments and result for the
     type checker. The first parameter of a handler may be the context."""
 
-    def __init__(self, decorate: Callable[[Any], Any]) -> None:
+    def __init__(self, decorate: Callable[[Callable[..., Any]], JobType[..., Any]]) -> None:
         self._decorate = decorate
 
     @overload
@@ -219,14 +217,14 @@ class JobDecorator:
     def __call__(self, function: Callable[P, Awaitable[R]]) -> JobType[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R]) -> JobType[P, R]: ...
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: Callable[..., Any]) -> JobType[..., Any]:
         return self._decorate(function)
 
 
 class CronDecorator:
     """The decorator that `@queue.cron(...)` returns. It takes a function or a job type."""
 
-    def __init__(self, decorate: Callable[[Any], Any]) -> None:
+    def __init__(self, decorate: Callable[[Callable[..., Any]], JobType[..., Any]]) -> None:
         self._decorate = decorate
 
     @overload
@@ -239,7 +237,7 @@ class CronDecorator:
     def __call__(self, function: Callable[P, Awaitable[R]]) -> JobType[P, R]: ...
     @overload
     def __call__(self, function: Callable[P, R]) -> JobType[P, R]: ...
-    def __call__(self, function: Any) -> Any:
+    def __call__(self, function: Callable[..., Any]) -> JobType[..., Any]:
         return self._decorate(function)
 
 

@@ -54,7 +54,7 @@ class NewJob:
         return Priority(self._submission.priority)
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> Any:  # the caller knows its form
         """The decoded arguments; bytes stay bytes. Changing them does not change the job."""
         submission = self._submission
         return submission.payload if submission.payload_format == "bytes" else msgspec.json.decode(submission.payload)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,8 @@ from euterpe.queue.definition.options import Options, depending_on, encode_paylo
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.submitting.submit_middleware import submit_through, submit_through_blocking
 
+R = TypeVar("R")
+
 
 class Submitter:
     """Checks and stores the submissions of one queue."""
@@ -26,11 +28,11 @@ class Submitter:
 
     # --- store --------------------------------------------------------------------------------------
 
-    async def submit_call(self, call: Call[Any], connection: Any, options: Mapping[str, Any]) -> JobHandle[Any]:
+    async def submit_call(self, call: Call[R], connection: object, options: Mapping[str, Any]) -> JobHandle[R]:
         """What `render.submit(...)` comes down to."""
         return (await self.store(self.make_single(call, None, options), connection))[0]
 
-    async def store(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
+    async def store(self, unit: Unit, connection: object) -> list[JobHandle[Any]]:
         core = self.core
         if unit.key is not None:
             check_key(unit.key)
@@ -42,7 +44,7 @@ class Submitter:
             receipts = await core.store.submit_unit_on(unit, connection, core.channel)
         return [core.handle_of(receipt) for receipt in receipts]
 
-    async def _store_through(self, unit: Unit, connection: Any) -> list[Receipt]:
+    async def _store_through(self, unit: Unit, connection: object) -> list[Receipt]:
         core = self.core
 
         async def store(submissions: Sequence[Submission]) -> list[Receipt]:
@@ -54,10 +56,10 @@ class Submitter:
         requested = [draft.submission for draft in unit.drafts]
         return await submit_through(core.submit_middleware, requested, core.payload_limit, store)
 
-    async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: Any) -> list[JobHandle[Any]]:
+    async def store_drafts(self, drafts: Sequence[Draft], key: str | None, connection: object) -> list[JobHandle[Any]]:
         return await self.store(Unit(tuple(drafts), key=key), connection) if drafts else []
 
-    def store_blocking(self, unit: Unit, connection: Any) -> list[JobHandle[Any]]:
+    def store_blocking(self, unit: Unit, connection: object) -> list[JobHandle[Any]]:
         """Into the transaction of a blocking connection, from code that cannot await."""
         core = self.core
 
@@ -73,7 +75,7 @@ class Submitter:
 
     # --- check --------------------------------------------------------------------------------------
 
-    def call_of(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    def call_of(self, what: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Call[Any] | str, object]:
         """(call or type name, payload): what `make_submission` takes."""
         if isinstance(what, Call):
             if args or kwargs:
@@ -87,7 +89,7 @@ class Submitter:
             return what, (args[0] if args else kwargs)
         raise InvalidInput("job", f"{what!r} is not a job type, a call or a type name")
 
-    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission:
+    def make_submission(self, what: object, payload: object = None, /, **options: Any) -> Submission:
         """A checked submission of a call, a job type without arguments, or a type name with a payload."""
         core = self.core
         if isinstance(what, JobType):
@@ -109,7 +111,7 @@ class Submitter:
         check(submission, core.payload_limit)
         return submission
 
-    def make_single(self, what: Any, payload: Any, options: Mapping[str, Any]) -> Unit:
+    def make_single(self, what: object, payload: object, options: Mapping[str, Any]) -> Unit:
         return Unit(drafts_of([self.make_submission(what, payload, **options)]))
 
     def make_unit(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Unit:

@@ -74,7 +74,7 @@ class Workflow:
     """
 
     def __init__(
-        self, submitter: StoresDrafts, options: Mapping[str, Any], key: str | None, connection: Any = None
+        self, submitter: StoresDrafts, options: Mapping[str, Any], key: str | None, connection: object = None
     ) -> None:
         self._submitter = submitter
         self._options = options

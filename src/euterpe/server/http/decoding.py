@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -83,7 +83,7 @@ def canonical_json(raw: msgspec.Raw, pointer: str) -> bytes:
     return msgspec.json.encode(_decoded(raw, pointer), order="sorted")
 
 
-def _decoded(raw: msgspec.Raw, pointer: str) -> Any:
+def _decoded(raw: msgspec.Raw, pointer: str) -> object:
     try:
         return msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -110,11 +110,11 @@ def _nul(pointer: str) -> Refusal:
     return Refusal(422, "invalid_input", "must not contain a NUL character", pointer=pointer)
 
 
-def _nul_in(value: Any, pointer: str) -> str | None:
+def _nul_in(value: object, pointer: str) -> str | None:
     """Where in a decoded value a text holds NUL; None when nowhere."""
     if isinstance(value, str):
         return pointer if "\x00" in value else None
-    parts: list[tuple[Any, Any]]
+    parts: list[tuple[object, object]]
     if isinstance(value, msgspec.Struct):
         parts = [(name, getattr(value, name)) for name in value.__struct_encode_fields__]
     elif isinstance(value, dict):

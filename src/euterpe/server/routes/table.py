@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from euterpe.model.accounts import Scope
-from euterpe.server.http.router import AnyRoute, ReplySpec, Route
+from euterpe.server.http.router import AnyRoute, Handler, Input, ReplySpec, Route
 from euterpe.server.routes.events import Feed
 from euterpe.server.routes.jobs import JobRoutes
 from euterpe.server.routes.outbox import OutboxRoutes
@@ -25,12 +25,16 @@ _ENDED: Final = {409: "The job's state does not allow it."}
 _WORKER: Final[dict[str, Any]] = {"scope": Scope.WORKER, "tag": "Worker protocol"}
 
 
-def _get(path: str, handler: Any, takes: Any, summary: str, reply: ReplySpec, tag: str, **more: Any) -> AnyRoute:
+def _get(
+    path: str, handler: Handler[Input], takes: type[Input], summary: str, reply: ReplySpec, tag: str, **more: Any
+) -> AnyRoute:
     scope = more.pop("scope", Scope.READ)
     return Route("GET", path, handler, takes, summary, {200: reply}, scope, tag, **more)
 
 
-def _post(path: str, handler: Any, takes: Any, summary: str, reply: tuple[int, ReplySpec], **more: Any) -> AnyRoute:
+def _post(
+    path: str, handler: Handler[Input], takes: type[Input], summary: str, reply: tuple[int, ReplySpec], **more: Any
+) -> AnyRoute:
     scope, tag = more.pop("scope", Scope.SUBMIT), more.pop("tag", "Jobs")
     return Route("POST", path, handler, takes, summary, dict([reply]), scope, tag, **more)
 

@@ -9,13 +9,17 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from euterpe.backends.engines import is_control_plane, is_redis
 from euterpe.config import Config
 from euterpe.model.errors import EuterpeError
 from euterpe.observe.metrics import Metrics
 from euterpe.queue.queue import Queue
+
+if TYPE_CHECKING:  # A worker has no server.
+    from euterpe.server.http.router import AnyRoute
+    from euterpe.server.quotas import Quotas
 
 log = logging.getLogger("euterpe.system")
 HAS_FILE_LOCKS: Final = importlib.util.find_spec("fcntl") is not None
@@ -29,7 +33,7 @@ class TranscodingUnavailable(EuterpeError):
 class TranscodingPart(Protocol):
     """What a role does with transcoding."""
 
-    def routes(self, quotas: Any) -> Sequence[Any]: ...
+    def routes(self, quotas: Quotas) -> Sequence[AnyRoute]: ...
 
     async def tidy_forever(self) -> None: ...
 

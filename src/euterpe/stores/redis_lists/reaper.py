@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from random import Random
 from typing import Final
 
@@ -131,7 +131,7 @@ class ListSweeps:
             telemetry.reaper_moved(moved)
         return moved
 
-    async def _workers(self, until: float):  # type: ignore[no-untyped-def]
+    async def _workers(self, until: float) -> AsyncIterator[str]:
         """Those that claimed here, then whoever else has a processing list; a page, and more while there is time."""
         keys = self._scripts.settings
         seen: set[str] = set()

@@ -119,7 +119,7 @@ class RedisScripts:
     async def read(self, command: Command[T], *arguments: Argument) -> T:
         """A command that changes nothing, or nothing that a second try would not."""
         try:
-            answer: T = await self.client.execute_command(command.name, *arguments)  # type: ignore[no-untyped-call]
+            answer: T = await self.client.execute_command(command.name, *arguments)  # type: ignore[no-untyped-call]  # redis-py's
             return answer
         except _LOST as error:
             raise unavailable(error, wrote=False) from error

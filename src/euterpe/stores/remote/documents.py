@@ -188,7 +188,7 @@ def _duration(duration_us: int) -> str:
     return format_duration(duration_us) if duration_us else "0s"
 
 
-def stored_to_wire(stored: bytes, form: str) -> Any:
+def stored_to_wire(stored: bytes, form: str) -> msgspec.Raw | dict[str, str]:
     """JSON as it is, bytes as {"base64": "..."}."""
     return msgspec.Raw(stored) if form == "json" else {"base64": base64.b64encode(stored).decode()}
 

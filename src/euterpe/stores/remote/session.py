@@ -131,14 +131,14 @@ class ControlPlaneSession:
     async def post(
         self,
         path: str,
-        body: Any,
+        body: object,
         about: Subject = NOBODY,
         headers: Mapping[str, str] | None = None,
         answer_s: float = ANSWER_S,
     ) -> HttpReply:
         return await self._ask("POST", path, about, answer_s, data=msgspec.json.encode(body), headers=headers)
 
-    async def patch(self, path: str, body: Any, about: Subject = NOBODY) -> HttpReply:
+    async def patch(self, path: str, body: object, about: Subject = NOBODY) -> HttpReply:
         return await self._ask("PATCH", path, about, ANSWER_S, data=msgspec.json.encode(body))
 
     async def get(self, path: str, params: Mapping[str, str], about: Subject = NOBODY) -> HttpReply:

@@ -54,7 +54,14 @@ from euterpe.stores.remote.documents import (
 )
 from euterpe.stores.remote.exchange import NAMELESS, NO_TOKEN, RemoteExchange
 from euterpe.stores.remote.operations import RemoteOperations
-from euterpe.stores.remote.session import AccessRefused, ControlPlaneSession, Subject, requester_params, with_token
+from euterpe.stores.remote.session import (
+    AccessRefused,
+    ControlPlaneSession,
+    HttpReply,
+    Subject,
+    requester_params,
+    with_token,
+)
 from euterpe.stores.remote.workers import RemoteWorkers
 from euterpe.stores.sql.reads.search import check_search
 from euterpe.wire.admin import PausesDocument, PurgeAnswer
@@ -171,7 +178,7 @@ class HttpStore(LimitedStore):
         self._announce_ready(receipts)
         return receipts
 
-    async def _submit(self, path: str, body: Any, key: str | None, about: Subject | None = None) -> Any:
+    async def _submit(self, path: str, body: object, key: str | None, about: Subject | None = None) -> HttpReply:
         """A request with a key can be sent again after a lost answer; without one nobody knows what became of it."""
         give_up_at = time.monotonic() + OUTAGE_WAIT_S
         pause_s = 0.05

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.claims.presence import LISTED, BreakerState, LiveWorker, Presence, TrippedBreaker, WorkerFacts
+from euterpe.model.claims.presence import LISTED, BreakerState, LiveWorker, Presence, TrippedBreaker
 from euterpe.stores.remote.documents import microseconds
 from euterpe.stores.remote.exchange import EXCHANGE_ROUTE
 from euterpe.stores.remote.session import ControlPlaneSession
-from euterpe.wire.workers import WorkerDocument, WorkersDocument
+from euterpe.wire.workers import WorkerDocument, WorkersDocument, facts_of
 
 SECOND_US: Final = 1_000_000
 
@@ -51,25 +51,18 @@ def _registration_of(worker: Presence) -> dict[str, Any]:
 
 def _worker(document: WorkerDocument) -> LiveWorker:
     seen_at = _us(document.seen_at)
-    facts = WorkerFacts(
-        queues=tuple(document.queues),
-        types=None if document.types is None else tuple(document.types),
-        slots=document.slots,
-        running=document.running,
-        host=document.host,
-        pid=document.pid,
-        version=document.version,
-        stopping=document.stopping,
-        breakers={
-            queue: TrippedBreaker(
-                BreakerState(breaker.state), 0 if breaker.until is None else max(0, _us(breaker.until) - seen_at)
-            )
-            for queue, breaker in document.breakers.items()
-        },
-    )
-    started_at = _us(document.started_at)
+    breakers = {
+        queue: TrippedBreaker(
+            BreakerState(breaker.state), 0 if breaker.until is None else max(0, _us(breaker.until) - seen_at)
+        )
+        for queue, breaker in document.breakers.items()
+    }
     return LiveWorker(
-        worker_id=document.worker_id, started_at=started_at, seen_at=seen_at, facts=facts, answers=document.answers
+        worker_id=document.worker_id,
+        started_at=_us(document.started_at),
+        seen_at=seen_at,
+        facts=facts_of(document, breakers),
+        answers=document.answers,
     )
 
 

@@ -85,12 +85,12 @@ class PipeReporter:
         self.send(Spawn(number, submission))
         return Sent(future)
 
-    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission:
+    def make_submission(self, what: object, payload: object = None, /, **options: Any) -> Submission:
         if self._make_submission is None:
             raise Unsupported("this handler's module has no queue at its name; spawn from an async or thread handler")
         return self._make_submission(what, payload, **options)
 
-    def complete(self, claim: Claim, connection: Any, result: Any, log: str | None) -> Awaitable[None]:  # noqa: ARG002
+    def complete(self, claim: Claim, connection: object, result: object, log: str | None) -> Awaitable[None]:  # noqa: ARG002
         raise Unsupported("a process handler cannot complete in its own transaction; use an async or thread handler")
 
     def charge(self, claim: Claim, tokens: int) -> Sent[None]:  # noqa: ARG002
@@ -162,7 +162,7 @@ class HandlerService:
             return Raised(failure_of(error))
 
 
-def find(module: str, qualname: str) -> Any:
+def find(module: str, qualname: str) -> Any:  # a user's module has it
     """What the module has under the function's name: the job type, or the plain function."""
     if module.endswith(".py"):
         found: Any = runpy.run_path(module, run_name="__euterpe_child__")

@@ -35,7 +35,7 @@ class Handler:
         return self.signature.takes_context
 
     @property
-    def returns(self) -> Any:
+    def returns(self) -> Any:  # an annotation, of any form
         return self.signature.returns
 
     def encode(
@@ -95,7 +95,7 @@ def handler_of(
     return Handler(job_type, function, mode, signature, timeout_us)
 
 
-def encode_result(handler: Handler, value: Any, limit: int) -> bytes:
+def encode_result(handler: Handler, value: object, limit: int) -> bytes:
     """A result as JSON; too large or not encodable is a permanent failure of the job, told by its error."""
     try:
         encoded = to_json(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final, Protocol, TypeGuard
 
@@ -127,11 +128,11 @@ def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind, dec_hook=read)
 
 
-def converted(value: object, kind: Any) -> Any:
+def converted(value: object, kind: Any) -> Any:  # an annotation, and what it says
     """Decoded JSON as this annotation, which need not be a class."""
     return msgspec.convert(value, kind, dec_hook=read)
 
 
-def builtins_of(value: object) -> Any:
+def builtins_of(named: Mapping[str, object]) -> dict[str, object]:
     """As plain JSON values."""
-    return msgspec.json.decode(to_json(value))
+    return msgspec.json.decode(to_json(named), type=dict[str, object])

@@ -32,7 +32,7 @@ class Injected(Enum):
 INJECTED: Final = Injected.INJECTED
 
 
-def injected() -> Any:
+def injected() -> Any:  # the default of a parameter of any type
     """The default of a handler's parameter that the worker takes from the queue's lifespan. If the state has the
     annotated type, the parameter is the state itself. Otherwise it is the attribute with the name of the parameter. It
     is not an argument of the job.
@@ -249,7 +249,7 @@ def _travels(kind: Any) -> bool:
     return True
 
 
-def _default(value: Any) -> Any:
+def _default(value: object) -> object:
     return msgspec.field(default_factory=lambda: copy(value)) if isinstance(value, (list, dict, set)) else value
 
 
@@ -258,7 +258,7 @@ def _unwritable(job_type: str, named: dict[str, Any], error: Exception) -> Inval
     return InvalidInput(name, f"cannot be written as JSON: {error} (an argument of {job_type})")
 
 
-def is_json(value: Any) -> bool:
+def is_json(value: object) -> bool:
     try:
         to_json(value)
     except NOT_JSON:

@@ -79,7 +79,7 @@ class HandlerCompletions:
     # --- the handler's side ---------------------------------------------------------------------------
 
     def begin(
-        self, claim: Claim, connection: Any, value: Any, before: Callable[[], Awaitable[None]], log: str | None
+        self, claim: Claim, connection: object, value: object, before: Callable[[], Awaitable[None]], log: str | None
     ) -> HandlerCompletion:
         """From a coroutine: it runs when it is awaited, after `before`. `log`: what it logged until now."""
         begun, result = self._begin(claim, value)
@@ -91,14 +91,14 @@ class HandlerCompletions:
 
         return HandlerCompletion(run)
 
-    def run(self, claim: Claim, connection: Any, value: Any, log: str | None) -> HandlerCompletion:
+    def run(self, claim: Claim, connection: object, value: object, log: str | None) -> HandlerCompletion:
         """From a plain `def`: at once, on its thread."""
         begun, result = self._begin(claim, value)
         begun.ran, begun.result = True, result
         self._store.complete_on_sync(Report(claim, Success(result), log=log), connection)
         return HandlerCompletion()
 
-    def _begin(self, claim: Claim, value: Any) -> tuple[_Begun, bytes]:
+    def _begin(self, claim: Claim, value: object) -> tuple[_Begun, bytes]:
         result = encode_result(self._handlers[claim.job.type], value, self._result_limit)
         return self.begun.setdefault(claim.lease.attempt_id, _Begun()), result
 

@@ -78,12 +78,12 @@ class WorkerReporter:
         self._loop.call_soon_threadsafe(lambda: self._spawns_of(claim).begin(one(), sent, answer))
         return sent
 
-    def make_submission(self, what: Any, payload: Any = None, /, **options: Any) -> Submission:
+    def make_submission(self, what: object, payload: object = None, /, **options: Any) -> Submission:
         if self._make_submission is None:
             raise EuterpeError("this worker cannot spawn jobs: it has no queue to submit to")
         return self._make_submission(what, payload, **options)
 
-    def complete(self, claim: Claim, connection: Any, result: Any, log: str | None) -> HandlerCompletion:
+    def complete(self, claim: Claim, connection: object, result: object, log: str | None) -> HandlerCompletion:
         if self._completions is None:
             raise Unsupported("this worker cannot complete jobs in a handler's own transaction")
 

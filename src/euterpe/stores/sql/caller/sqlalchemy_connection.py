@@ -109,5 +109,5 @@ class AsyncSqlalchemyJoined(Joined):
         return await to_the_end(asyncio.ensure_future(visit), interruption, UNDO_TIMEOUT_S)
 
 
-def _same(value: Any) -> Any:
+def _same(value: object) -> object:
     return value

@@ -169,7 +169,7 @@ def lock_held(path: str, waited_s: float) -> StoreUnavailable:
     return StoreUnavailable(f"another process has held the write lock of {path} for {waited_s:.0f} s", "SQLite 5")
 
 
-def as_sqlite(value: Any) -> Any:
+def as_sqlite(value: object) -> object:
     """A list travels as JSON, for the texts' `json_each`."""
     return msgspec.json.encode(value).decode() if isinstance(value, list) else value
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import libsql as driver
@@ -31,6 +31,7 @@ from euterpe.stores.sql.sqlite.library import Library, wait_for_lock
 from euterpe.stores.sql.sqlite.python_sqlite import execute, statements
 from euterpe.stores.sql.sqlite.writer import MEMORY, GroupCommitEngine
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 REMOTE_GROUP_LIMIT: Final = 20
@@ -236,7 +237,7 @@ def _with_casts(sql: str, wide: tuple[int, ...]) -> str:
     return re.sub(r"\?(\d+)", cast, sql)
 
 
-def _bindable(value: Any) -> Any:
+def _bindable(value: object) -> object:
     if type(value) is int:
         return value if -(2**31) <= value < 2**31 else str(value)
     if isinstance(value, (bytearray, memoryview)):
@@ -244,7 +245,7 @@ def _bindable(value: Any) -> Any:
     return value
 
 
-def _guarded(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _guarded(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     try:
         return call(*args, **options)
     except ValueError as error:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from euterpe.model.errors import EuterpeError
 from euterpe.model.state import State
-from euterpe.model.submitting.batch import Receipt, Unit
-from euterpe.ports import OUTBOX_CHANNEL, CommitNotice, NotifiesBeforeCommit, Telemetry, Wakeups
+from euterpe.model.submitting.batch import Unit
+from euterpe.ports import OUTBOX_CHANNEL, CommitNotice, MessageWakeups, NotifiesBeforeCommit, Telemetry, Wakeups
 from euterpe.stores.sql.submitting.submit import Answer
 
 
@@ -17,6 +17,7 @@ class Announcer:
         self._telemetry = telemetry
         self._wakeups: Wakeups | None = None
         self._notifies_before_commit: NotifiesBeforeCommit | None = None
+        self._names_jobs: MessageWakeups | None = None
 
     @property
     def wakeups(self) -> Wakeups | None:
@@ -26,6 +27,7 @@ class Announcer:
     def wakeups(self, wakeups: Wakeups | None) -> None:
         self._wakeups = wakeups
         # Asked here, once: Python 3.11 looks up a protocol's members at every isinstance, 19 us of each submit.
+        self._names_jobs = wakeups if isinstance(wakeups, MessageWakeups) else None
         self._notifies_before_commit = wakeups if isinstance(wakeups, NotifiesBeforeCommit) else None
 
     def notify_before_commit(self, units: Sequence[Unit]) -> CommitNotice | None:
@@ -40,10 +42,12 @@ class Announcer:
         """Tell workers of what is ready, once for all that was committed together."""
         fresh = [r for answer in answers if not isinstance(answer, EuterpeError) for r in answer if not r.replayed]
         if self._wakeups is not None and (ready := [r for r in fresh if r.state == State.SCHEDULED]):
-            if notice is None:
-                _announce(self._wakeups, ready)
-            else:
+            if notice is not None:
                 notice.announce({receipt.queue for receipt in ready})
+            elif self._names_jobs is not None:
+                self._names_jobs.announce_jobs(ready)
+            else:
+                self._wakeups.announce({receipt.queue for receipt in ready})
         telemetry = self._telemetry()
         if telemetry is not None:
             for queue, count in Counter(receipt.queue for receipt in fresh).items():
@@ -53,12 +57,3 @@ class Announcer:
         """There may be events for whoever delivers them: of this job, or of those that depended on it."""
         if self._wakeups is not None:
             self._wakeups.announce([OUTBOX_CHANNEL])
-
-
-def _announce(wakeups: Wakeups, ready: Sequence[Receipt]) -> None:
-    """Wake-ups whose messages name jobs (Redis Streams) get the jobs; any others get the queues."""
-    announce_jobs = getattr(wakeups, "announce_jobs", None)
-    if announce_jobs is None:
-        wakeups.announce({receipt.queue for receipt in ready})
-    else:
-        announce_jobs(ready)
