@@ -105,12 +105,7 @@ class WorkerLoop:
         self._attempts.hold_leases_in(self._keeper.table)
         self._lost_claims = LostClaims(release_unbegun, settings.worker_id, self._attempts.claims_held)
         self._cancels = CancelWatch(claims, self._attempts.leases, reports)
-        whole = ClaimRequest(
-            worker_id=settings.worker_id,
-            limit=settings.batch,
-            queues=settings.queues,
-            lease_ttl_us=settings.lease_ttl_us,
-        )
+        whole = _largest_request(settings)
         self._plan = ClaimPlan(whole, settings.concurrency, self._attempts, self._breakers, pace or Pace())
         self._single_settles = SingleSettles(
             self._claims, self._after_settle, lambda attempt: self._attempts.give_up(attempt, settings.lease_ttl_us)
@@ -438,3 +433,12 @@ class WorkerLoop:
             lease = update.claim.lease
             self._attempts.lose(lease.job_id, lease.claim_version)
             raise StaleLease(lease.job_id, lease.claim_version)
+
+
+def _largest_request(settings: WorkerSettings) -> ClaimRequest:
+    return ClaimRequest(
+        worker_id=settings.worker_id,
+        limit=settings.batch,
+        queues=settings.queues,
+        lease_ttl_us=settings.lease_ttl_us,
+    )
