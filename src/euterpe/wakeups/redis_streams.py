@@ -74,7 +74,7 @@ class StreamWakeups:
         self._visibility_s = visibility_s
         self._republish_s = republish_s
         self._local = LocalWakeups()
-        self._outage = Outage(log, "the wake-ups", server="Redis", expected=REDIS_ERRORS)
+        self._outage = Outage(log, "the wake-up listener", server="Redis", expected=REDIS_ERRORS)
         self._unsent: deque[Note] = deque(maxlen=UNSENT_LIMIT)
         self._unsent_came = asyncio.Event()
         self._hinted: set[str] = set()
