@@ -43,7 +43,7 @@ def _node(name: str) -> Environment:
     return Environment("node", name)
 
 
-DEFAULTS = {"concurrency": 100, "batch": 500}
+DEFAULTS = {"concurrency": 100, "batch": 1000}
 """What a worker has if nobody says anything: the headline is taken as people run it."""
 
 OURS = (
@@ -102,11 +102,11 @@ OTHER_SLOTS = tuple(
     replace(
         ours,
         name=f"{ours.name}-{slots}",
-        settings={**ours.settings, "concurrency": slots, "batch": batch},
+        settings={**ours.settings, "concurrency": slots},
         scenarios=frozenset({"drain-x1"}),
     )
     for ours in OURS[:2]
-    for slots, batch in ((24, 500), (2000, 1000))
+    for slots in (24, 2000)
 )
 """How much the drain depends on the concurrency: graphile-worker's 24 slots, and as many as help."""
 

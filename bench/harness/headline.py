@@ -19,7 +19,7 @@ HEADLINE_PEERS: Final = (
 )  # fmt: skip
 HEADLINE_SCENARIOS: Final = (
     "submit-one", "submit-bulk", "drain-x1", "drain-x2", "latency",
-    "submit-64", "drain-x8", "drain-callbacks", "drain-chains", "latency-local",
+    "submit-64", "drain-x8", "drain-callbacks", "drain-chains", "drain-keys", "latency-local",
 )  # fmt: skip
 HEADLINE_RATIOS: Final = (
     "euterpe:graphile-worker", "euterpe:pgqueuer", "euterpe-24:graphile-worker", "euterpe:euterpe-2000",

@@ -1,4 +1,4 @@
-"""What our own targets ask beyond what peers are compared by: more workers, callbacks, chains, history, old snapshots.
+"""What our own targets ask beyond what peers are compared by: more workers, callbacks, chains, keys, snapshots.
 
 They are the drains of `scenarios.py` with other jobs, or in other circumstances; the same clock is read.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -24,6 +24,7 @@ from tests.plans.history import add_history
 SUBMITTERS = 64
 CROWD_FACTOR = 3
 """Eight workers and their keepers take seconds of two cores to come up; more jobs make that small again."""
+LONG_JOBS = 360_000
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 
 
@@ -53,6 +54,24 @@ async def drain_x8(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
     return {"drain_x8": (await drain(subject, stores, jobs, processes=8)).rate}
 
 
+async def drain_middle(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
+    """Two workers and eight in the middle half of a drain, when all of them have long been up."""
+    jobs = sizes.count(CROWD_FACTOR * subject.drain_jobs)
+    two = (await drain(subject, stores, jobs, processes=2)).progress.rate(0.25, 0.75)
+    eight = (await drain(subject, stores, jobs, processes=8)).progress.rate(0.25, 0.75)
+    return told({"drain_x2_middle": two, "drain_x8_middle": eight})
+
+
+async def drain_long(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
+    """So many jobs that whatever a drain leaves behind would slow it down: how fast it begins and how fast it ends."""
+    progress = (await drain(subject, stores, sizes.count(LONG_JOBS))).progress
+    return told({"drain_begin": progress.rate(0.02, 0.2), "drain_end": progress.rate(0.8, 0.98)})
+
+
+def told(figures: Mapping[str, float | None]) -> Figures:
+    return {name: value for name, value in figures.items() if value is not None}
+
+
 async def drain_callbacks(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
     """One event is stored for each job; nobody delivers them meanwhile."""
     return {"drain_callbacks": await drain_shaped(subject, stores, sizes, "callbacks")}
@@ -61,6 +80,11 @@ async def drain_callbacks(subject: Subject, stores: Stores, sizes: Sizes) -> Fig
 async def drain_chains(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
     """Each job but the first of ten waits for the one before it."""
     return {"drain_chains": await drain_shaped(subject, stores, sizes, "chains")}
+
+
+async def drain_keys(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
+    """Each job has a concurrency key, as jobs of tenants have; the limits are seldom met."""
+    return {"drain_keys": await drain_shaped(subject, stores, sizes, "keys")}
 
 
 async def drain_shaped(subject: Subject, stores: Stores, sizes: Sizes, shape: str) -> float:
@@ -131,8 +155,11 @@ OWN_SCENARIOS = (
     Scenario("submit-64", submit_64, ours_on("postgres", "sqlite")),
     Scenario("drain-x4", drain_x4, ours_on("postgres", "sqlite")),
     Scenario("drain-x8", drain_x8, ours_on("postgres")),
+    Scenario("drain-middle", drain_middle, ours_on("postgres")),
+    Scenario("drain-long", drain_long, ours_on("postgres")),
     Scenario("drain-callbacks", drain_callbacks, ours_on("postgres", "sqlite")),
     Scenario("drain-chains", drain_chains, ours_on("postgres", "sqlite")),
+    Scenario("drain-keys", drain_keys, ours_on("postgres", "sqlite")),
     Scenario("drain-history", drain_history, ours_on("postgres", "sqlite")),
     Scenario("drain-snapshot", drain_snapshot, ours_on("postgres")),
     Scenario("latency-local", latency_local, ours_on("postgres", "sqlite")),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from bench.harness.catalogue import Subject
 from bench.harness.peer_process import PeerProcess
+from bench.harness.progress import Progress
 from bench.harness.statistics import percentile
 from bench.harness.stores import PostgresWork, Stores
 
@@ -87,10 +88,14 @@ async def submit_bulk(subject: Subject, stores: Stores, sizes: Sizes) -> Figures
     return {"submit_bulk": jobs / answer["seconds"]}
 
 
-async def all_started(workers: Sequence[PeerProcess], reported: asyncio.Event, jobs: int) -> None:
+async def all_started(
+    workers: Sequence[PeerProcess], reported: asyncio.Event, jobs: int, progress: Progress | None = None
+) -> None:
     while True:
         reported.clear()  # before the look at the counts, so that no report falls between look and wait
         started = sum(worker.started for worker in workers)
+        if progress is not None:
+            progress.note(started)
         if started >= jobs:
             return
         for worker in workers:
@@ -110,6 +115,7 @@ class Drain:
     work: PostgresWork | None
     worker_cpu_s: float
     """Of the workers and their children, from the end of their imports on."""
+    progress: Progress
 
 
 async def drain(
@@ -120,19 +126,19 @@ async def drain(
         await client.call("submit_bulk", jobs=jobs)
         before = await stores.postgres_work() if subject.store == "postgres" else None
         async with contextlib.AsyncExitStack() as at_work:
-            reported = asyncio.Event()
+            reported, progress = asyncio.Event(), Progress(jobs)
             crew = [PeerProcess(subject, url, reported) for _ in range(processes)]
             workers = [await at_work.enter_async_context(worker) for worker in crew]
             await asyncio.gather(*(worker.ready() for worker in workers))
             cpu_before_s = sum(worker.cpu_s() for worker in workers)
             await asyncio.gather(*(worker.call("work") for worker in workers))
-            await all_started(workers, reported, jobs)
+            await all_started(workers, reported, jobs, progress)
             drained = await client.call("await_drained", timeout_s=STALL_TIMEOUT_S)
             worker_cpu_s = sum(worker.cpu_s() for worker in workers) - cpu_before_s
         first_ns = min(worker.first_ns for worker in workers if worker.started)
         # Only now: a backend adds its commits to the statistics when it ends.
         work = None if before is None else (await stores.postgres_work()).since(before)
-    return Drain(jobs / ((drained["drained_ns"] - first_ns) / 1e9), jobs, work, worker_cpu_s)
+    return Drain(jobs / ((drained["drained_ns"] - first_ns) / 1e9), jobs, work, worker_cpu_s, progress)
 
 
 async def drain_x1(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:

@@ -1,6 +1,7 @@
 """Euterpe itself, on the engine that the URL names: all features on, everything kept, metrics recorded.
 
-The setting `shape` makes the jobs of a bulk submit more than plain: `callbacks` (an event each) or `chains` (of ten).
+The setting `shape` makes the jobs of a bulk submit more than plain: `callbacks` (an event each), `chains` (of ten) or
+`keys` (a concurrency key each).
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import euterpe
 from bench.peers.adapter import Payload, Peer, seen
 from euterpe.observe.metrics import Metrics
 from euterpe.queue.queue import core_of
+from euterpe.runtime.collector import relax_collector
 
 CHAIN = 10
+KEYS = 100
+JOBS_A_KEY = 10
 NOBODY = "http://receiver.invalid/"
 
 
@@ -67,8 +71,14 @@ class Euterpe(Peer):
                 await self.queue.submit_many(calls, callback_url=NOBODY, callback_events="terminal")
             case "chains":
                 await self._submit_chains(self.queue, calls)
+            case "keys":
+                keyed = [
+                    call.with_options(concurrency_key=f"tenant-{at % KEYS}", concurrency_limit=JOBS_A_KEY)
+                    for at, call in enumerate(calls)
+                ]
+                await self.queue.submit_many(keyed)
             case unknown:
-                raise ValueError(f"shape {unknown!r} is unknown; there are plain, callbacks and chains")
+                raise ValueError(f"shape {unknown!r} is unknown; there are plain, callbacks, chains and keys")
 
     async def _submit_chains(self, queue: euterpe.Queue, calls: Sequence[Any]) -> None:
         async with queue.workflow() as flow:
@@ -82,6 +92,7 @@ class Euterpe(Peer):
         return sum(depth.count for depth in await core_of(self.queue).store.depths())
 
     async def work(self) -> None:
+        relax_collector()  # As `euterpe worker` does.
         queue = self.queue or self._make_queue()
         await queue.work(
             concurrency=int(self.settings["concurrency"]),

@@ -13,7 +13,8 @@ from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
 from euterpe.queue.definition.options import encode_payload
 from euterpe.stores.sql.jobs.claim import claim
-from euterpe.stores.sql.jobs.exchange import complete_simple, fast_exchange
+from euterpe.stores.sql.jobs.claimed_completions import complete_simple
+from euterpe.stores.sql.jobs.one_statement import exchange_chunks
 from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions, simple_completions
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import Program, run_sync
@@ -49,7 +50,7 @@ async def on_postgres(url: str, count: int) -> float:
         start_s = time.monotonic()
         done = 0
         while True:
-            taken = (await engine.pump(connection, fast_exchange(completed(taken), REQUEST))).claims
+            taken = (await engine.pump(connection, exchange_chunks(completed(taken), REQUEST))).claims
             if not taken:
                 return done / (time.monotonic() - start_s)
             done += len(taken)
@@ -59,7 +60,7 @@ async def on_postgres(url: str, count: int) -> float:
 
 def turn(taken: list[Claim]) -> Program[list[Claim]]:
     assert (yield from complete_simple(completed(taken)))
-    return (yield from claim(REQUEST, "sqlite"))
+    return (yield from claim(REQUEST, "sqlite")).claims
 
 
 async def on_sqlite(url: str, count: int) -> float:

@@ -54,7 +54,7 @@ async def test_what_needs_nothing_of_ours_runs_on_any_peer(name: str, tmp_path: 
     assert all(value > 0 and METRIC[metric].ours_alone for metric, value in figures.items())
 
 
-@pytest.mark.parametrize("name", ["drain-callbacks", "drain-chains", "drain-history", "latency-local"])
+@pytest.mark.parametrize("name", ["drain-callbacks", "drain-chains", "drain-keys", "drain-history", "latency-local"])
 async def test_we_are_measured_in_each_of_our_own_scenarios(
     name: str, engine: tuple[StoreKind, str], tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from bench.harness.catalogue import Subject
 from bench.harness.environments import Environment
-from bench.harness.peer_process import PeerFailed, PeerProcess
+from bench.harness.peer_process import PeerFailed, PeerProcess, environ_of
 from bench.harness.scenarios import SCENARIOS, Scenario, Sizes, all_started, drain_x1, submitting
 from bench.harness.stores import Stores
 
@@ -53,6 +53,12 @@ async def test_a_scenario_measures_what_it_is_named_after(scenario: Scenario, st
     assert figures.keys() == METRICS[scenario.name]
     # The kernel counts CPU in steps that are longer than so little work.
     assert all(value > 0 for metric, value in figures.items() if metric not in {"idle_cpu", "drain_worker_cpu"})
+
+
+def test_bytecode_is_kept_whatever_the_shell_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that compiles all that it imports keeps megabytes of it, and is not what a user runs."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert "PYTHONDONTWRITEBYTECODE" not in environ_of(TINY)
 
 
 @pytest.fixture(params=["python", pytest.param("node", marks=NEEDS_NODE)])
