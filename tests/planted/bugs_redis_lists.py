@@ -6,6 +6,7 @@ from tests.planted.planting import Bug, Edit
 
 LUA = "stores/redis_lists/lua"
 SCRIPTS = "tests/redis_lists/test_scripts.py"
+SHORT = "tests/redis_lists/test_short_scripts.py"
 BAD_INPUT = "tests/redis_lists/test_bad_input.py"
 
 REDIS_LIST_BUGS = (
@@ -33,8 +34,108 @@ REDIS_LIST_BUGS = (
     ),
     Bug(
         "a_submit_that_is_sent_twice_is_stored_twice",
+        (Edit(f"{LUA}/submit_one.lua", "if there then return there end", ""),),
+        f"{SHORT}::test_a_job_that_is_there_already_is_not_stored_again[alone]",
+        "assert",
+    ),
+    Bug(
+        "a_batch_that_is_sent_twice_is_stored_twice",
         (Edit(f"{LUA}/submit.lua", "if there[1] then return", "if there[1] == 0 then return"),),
-        "tests/redis_lists/test_kills.py::test_a_submit_whose_answer_was_lost_can_be_repeated[after the answer]",
+        f"{SHORT}::test_a_job_that_is_there_already_is_not_stored_again[in a batch]",
+        "assert",
+    ),
+    Bug(
+        "a_job_alone_is_stored_beside_a_list_that_is_none",
+        (
+            Edit(
+                f"{LUA}/submit_one.lua",
+                "type(redis.pcall('LPUSH', list, entry)) == 'table'",
+                "not redis.pcall('LPUSH', list, entry)",
+            ),
+        ),
+        f"{SHORT}::test_a_list_that_is_a_string_is_named_and_nothing_is_stored",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "a_waiting_worker_keeps_an_entry_that_is_not_for_it",
+        (Edit(f"{LUA}/claim_one.lua", "  call('LMOVE', processing, list, 'LEFT', 'RIGHT')\n", ""),),
+        f"{SHORT}::test_what_is_not_plain_is_claimed_by_the_whole_script",
+        ("assert", "not enough values to unpack"),
+    ),
+    Bug(
+        "a_waiting_worker_puts_an_entry_back_behind_the_others",
+        (Edit(f"{LUA}/claim_one.lua", "list, 'LEFT', 'RIGHT')", "list, 'LEFT', 'LEFT')"),),
+        f"{SHORT}::test_an_entry_that_a_waiting_worker_leaves_is_the_first_of_its_list_again",
+        "assert [",
+    ),
+    Bug(
+        "a_waiting_worker_looks_only_where_it_found_a_job_before",
+        (Edit(f"{LUA}/claim_one.lua", "  first = first_list\nend", "end"),),
+        f"{SHORT}::test_a_waiting_worker_finds_what_is_more_urgent_than_its_last_job",
+        "assert [",
+    ),
+    Bug(
+        "an_entry_that_is_no_job_holds_up_every_list",
+        (Edit(f"{LUA}/turn.lua", "      is_stuck = true\n", ""),),
+        f"{BAD_INPUT}::test_without_a_list_for_dead_letters_an_entry_that_is_no_job_stays_and_is_told",
+        "the other lists are served",
+    ),
+    Bug(
+        "a_waiting_worker_takes_a_second_attempt_for_the_first",
+        (Edit(f"{LUA}/claim_one.lua", "job[2] ~= entry or job[8] or", "job[2] ~= entry or"),),
+        f"{SHORT}::test_what_is_not_plain_is_claimed_by_the_whole_script",
+        "assert (",
+    ),
+    Bug(
+        "a_waiting_worker_does_not_mind_a_pause",
+        (Edit(f"{LUA}/claim_one.lua", "call('EXISTS', paused) == 1 then", "call('EXISTS', paused) == 2 then"),),
+        f"{SHORT}::test_a_waiting_worker_takes_nothing_that_is_not_for_it",
+        "== []",
+    ),
+    Bug(
+        "what_a_claim_may_not_begin_goes_back_in_another_order",
+        (Edit(f"{LUA}/turn.lua", "for i = #line, gone + 1, -1 do", "for i = gone + 1, #line do"),),
+        f"{BAD_INPUT}::test_a_long_line_is_claimed_from_its_front_in_order",
+        "assert [",
+    ),
+    Bug(
+        "a_redis_that_is_full_hands_out_what_it_cannot_take_back",
+        (Edit(f"{LUA}/turn.lua", "if not is_known then redis.call('SADD'", "if is_known then redis.call('SADD'"),),
+        f"{BAD_INPUT}::test_a_redis_that_is_full_or_read_only_refuses_whole_writes",
+        "DID NOT RAISE",
+    ),
+    Bug(
+        "an_entry_that_is_no_job_breaks_a_claim_in_two",
+        (Edit(f"{LUA}/turn.lua", "if no_list(DEAD) then", "if false then"),),
+        f"{BAD_INPUT}::test_without_a_list_for_dead_letters_an_entry_that_is_no_job_stays_and_is_told",
+        "assert",
+    ),
+    Bug(
+        "a_wait_takes_two_round_trips",
+        (
+            Edit(
+                "stores/redis_lists/exchange.py",
+                "if answer is None:",
+                "if answer is None or isinstance(answer, bytes):",
+            ),
+        ),
+        f"{SHORT}::test_one_round_trip_claims_a_plain_job",
+        "assert",
+    ),
+    Bug(
+        "every_job_of_a_claim_is_a_write_of_its_own",
+        (Edit(f"{LUA}/turn.lua", "{ stamp, states, packed(claims),", "{ stamp, states, claims,"),),
+        f"{SHORT}::test_a_claim_is_answered_by_one_string",
+        "assert",
+    ),
+    Bug(
+        "the_entry_of_another_job_is_written",
+        (
+            Edit(
+                "stores/redis_lists/submit.py", "self._commands.get(kind)", "next(iter(self._commands.values()), None)"
+            ),
+        ),
+        "tests/redis_lists/test_entries.py::test_the_jobs_of_a_type_have_the_same_entries_however_many_came_before",
         "assert",
     ),
     Bug(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 from collections import Counter
 from pathlib import Path
@@ -167,6 +168,62 @@ async def test_a_running_producer_follows_the_tree_as_it_is_told_of_changes(
         stop.set()
         await running
     assert max(Counter(await names(sqlite_store)).values()) == 1
+
+
+async def test_changes_behind_a_link_out_of_the_tree_make_no_jobs(
+    music: Path, tmp_path: Path, sqlite_store: Store
+) -> None:
+    """The watch follows links, and tells what happens where they lead."""
+    pytest.importorskip("watchfiles", reason="the extra `producer`, which the locks hold")
+    outside = tmp_path / "outside"
+    (outside / "deep").mkdir(parents=True)
+    (music / "out").symlink_to(outside)
+    (music / "loop").symlink_to(".")
+    stop = asyncio.Event()
+    producer = producer_of(music, sqlite_store, settle_s=0.0, scan_interval_s=3600, watches=True)
+    running = asyncio.create_task(producer.run(stop))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            for number in itertools.count():
+                (outside / f"deep/secret{number}.wav").write_text("x")
+                (music / f"probe{number}").write_text("x")
+                await asyncio.sleep(0.2)
+                if len([name for name in await names(sqlite_store) if name.startswith("probe")]) >= 3:
+                    break
+    finally:
+        stop.set()
+        await running
+    found = [Path(payload["filepath"]) for payload in await payloads(sqlite_store)]
+    assert {path.parent for path in found} == {music}
+    assert all(path.name.startswith("probe") for path in found)
+
+
+async def test_a_name_that_cannot_be_told_does_not_end_the_watch(
+    music: Path, sqlite_store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """watchfiles raises at a name that is no UTF-8, and tells nothing more."""
+    pytest.importorskip("watchfiles", reason="the extra `producer`, which the locks hold")
+    caplog.set_level(logging.INFO)
+    stop = asyncio.Event()
+    producer = producer_of(music, sqlite_store, settle_s=0.0, scan_interval_s=3600, watches=True)
+    running = asyncio.create_task(producer.run(stop))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            for number in itertools.count():
+                (music / os.fsdecode(b"odd%d\xff.wav" % number)).write_text("x")
+                await asyncio.sleep(0.1)
+                if "cannot be watched" in caplog.text:
+                    break
+            for number in itertools.count():
+                (music / f"later{number}.wav").write_text("x")
+                await asyncio.sleep(0.1)
+                if await names(sqlite_store):
+                    break
+    finally:
+        stop.set()
+        await running
+    assert caplog.text.count("cannot be watched") == 1
+    assert not [r for r in caplog.records if r.name.startswith("watchfiles") and r.levelno < logging.WARNING]
 
 
 async def until_contains(store: Store, name: str) -> None:

@@ -50,6 +50,22 @@ def test_links_are_not_followed_and_those_that_lead_out_are_counted(music: Path,
     assert look.links_out == 2
 
 
+def test_a_look_that_begins_behind_a_link_finds_nothing(music: Path, tmp_path: Path) -> None:
+    """A watch that follows links may name such a folder."""
+    outside = tmp_path / "secret"
+    (outside / "deep").mkdir(parents=True)
+    (outside / "key").write_text("secret")
+    (outside / "deep/key").write_text("secret")
+    (music / "album").mkdir()
+    (music / "album/a.wav").write_text("sound")
+    (music / "album/out").symlink_to(outside)
+    (music / "loop").symlink_to(music)
+    tree = Tree(music, EVERYTHING)
+    for folder in ("album/out", "album/out/deep", "loop", "loop/album"):
+        assert tree.walk(folder).files == []
+    assert [file.path for file in tree.walk("album").files] == ["album/a.wav"]
+
+
 def test_pipes_and_sockets_are_no_files(music: Path) -> None:
     os.mkfifo(music / "pipe")
     assert paths(music) == []

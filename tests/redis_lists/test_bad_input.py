@@ -16,7 +16,7 @@ from euterpe.model.state import State
 from euterpe.model.submitting.submission import PAYLOAD_CEILING, Submission
 from euterpe.redis.errors import unavailable
 from euterpe.stores.redis_lists.store import RedisListStore
-from tests.conformance.acts import complete, fail, submit, take, take_one
+from tests.conformance.acts import complete, fail, job, submit, take, take_one
 from tests.redis_lists.foreign import HIGH, foreign
 from tests.redis_lists.private_server import ConfiguredRedis
 from tests.servers import RedisServer
@@ -47,6 +47,36 @@ async def test_entries_that_are_no_jobs_become_dead_letters_and_the_others_run(
     assert "an entry that is no job was moved to the dead-letter list" in caplog.text
     assert await store.sweeps.prune() == 0
     assert raw.llen(DEAD) == len(bad), "nobody but an operator throws them away"
+
+
+async def test_without_a_list_for_dead_letters_an_entry_that_is_no_job_stays_and_is_told(
+    store: RedisListStore, raw: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A list that is a string once more: nothing is lost between the lists, and no claim is half made."""
+    raw.set(DEAD, "mine")
+    first = await submit(store, priority=1)
+    raw.lpush(HIGH, "no job")
+    last = await submit(store, priority=1)
+    with caplog.at_level(logging.ERROR):
+        assert [claim.job.id for claim in await take(store)] == [first]
+        assert await take(store) == []
+    assert "a list is another kind of key" in caplog.text
+    assert [entry == "no job" for entry in raw.lrange(HIGH, 0, -1)] == [False, True]
+    assert (await store.stats()).by_state == {"running": 1, "scheduled": 1}
+    behind = await submit(store, priority=4)
+    assert [claim.job.id for claim in await take(store)] == [behind], "the other lists are served"
+    raw.delete(DEAD)
+    assert [claim.job.id for claim in await take(store)] == [last]
+    assert raw.lrange(DEAD, 0, -1) == ["no job"]
+
+
+async def test_a_long_line_is_claimed_from_its_front_in_order(store: RedisListStore, raw: redis.Redis) -> None:
+    """What a claim took off the line and may not begin goes back to where it was."""
+    ids = [submitted.job_id for submitted in await store.submit_many([job("work", max_attempts=1) for _ in range(30)])]
+    front = await take(store, 4, prefetch=9, prefetch_types=("work",))
+    assert [claim.job.id for claim in front] == ids[:4]
+    assert [json.loads(entry)["id"] for entry in raw.lrange("jobqueue:normal_priority", 0, -1)] == ids[:3:-1]
+    assert [claim.job.id for claim in await take(store)] == ids[4:]
 
 
 async def test_json_of_the_wrong_kinds_is_a_dead_letter_that_says_why(store: RedisListStore, raw: redis.Redis) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import msgspec
 import pytest
 import redis
 
+from euterpe import Queue
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import InvalidInput, StaleLease
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import Submission
+from euterpe.stores.redis_lists.entry import EntryTemplate, entry_of
 from euterpe.stores.redis_lists.settings import ListSettings, settings_from, with_settings
 from euterpe.stores.redis_lists.store import RedisListStore
 from tests.conformance.acts import complete, end, fail, failure, submit, take, take_one
@@ -37,6 +40,53 @@ async def test_an_entry_has_the_fields_of_the_document_and_its_origin(store: Red
     assert (said["priority"], said["origin_queue"]) == ("high", HIGH)
     assert (said["trace_id"], said["span_id"]) == tuple(trace.split("-")[1:3])
     assert RFC3339_NANO.fullmatch(said["creation_time"])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"correlation_id": '"creation_time":"', "tags": {"a": '"}', "é": "\n"}, "max_attempts": 1, "requester_id": "r"},
+        {"queue": "mail", "priority": 0, "payload_format": "bytes", "replay_of": "x"},
+    ],
+)
+def test_an_entry_from_a_template_is_the_same(said: dict[str, Any]) -> None:
+    submission = Submission(type="work", payload=b'{"n":1}', **said)
+    template = EntryTemplate(submission, "list", "high")
+    job_id, at = "6f1b2c3d-0000-4000-8000-000000000001", "2026-11-17T20:00:00.5Z"
+    whole = entry_of(job_id, submission, "list", "high", at, None)
+    assert template.entry_of(job_id, b'{"n":1}', at) == whole
+    assert template.entry_of(job_id, b'{"filepath":"/a"}', at) is None
+
+
+async def test_the_jobs_of_a_type_have_the_same_entries_however_many_came_before(
+    redis_url: str, raw: redis.Redis
+) -> None:
+    """From the second on, what they have in common is remembered."""
+    queue = Queue(redis_url)
+
+    @queue.job("process_file", priority="high")
+    async def process_file(filepath: str, filesize: int) -> None: ...
+
+    @queue.job("count", priority="high", timeout="3m")
+    async def count(number: int) -> None: ...
+
+    async with queue:
+        for number in range(4):
+            await process_file.submit(filepath=f"/in/{number}", filesize=number)
+            await count.submit(number=number)
+        for number in range(3):
+            await count.submit(number=number)
+            await count.options(correlation_id=f"c{number}").submit(number=number)
+    entries = [json.loads(text) for text in reversed(raw.lrange(HIGH, 0, -1))]
+    assert raw.hget(f"jobqueue:job:{entries[-1]['id']}", "timeout_us") == "180000000"
+    files = [entry for entry in entries if entry["type"] == "process_file"]
+    assert [(entry["filepath"], entry["filesize"]) for entry in files] == [(f"/in/{n}", n) for n in range(4)]
+    others = [entry for entry in entries if entry["type"] == "count"]
+    assert [entry.pop("correlation_id", None) for entry in others[4:]] == [None, "c0", None, "c1", None, "c2"]
+    assert len({entry.pop("id") for entry in others}) == len(others) == 10
+    assert all(RFC3339_NANO.fullmatch(entry.pop("creation_time")) for entry in others)
+    assert others == [others[0]] * 10
 
 
 async def test_a_job_goes_through_the_lists_of_the_document(store: RedisListStore, raw: redis.Redis) -> None:

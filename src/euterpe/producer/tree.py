@@ -47,10 +47,10 @@ class Tree:
         self._leave_out = tuple(f"{folder.strip('/')}/" for folder in leave_out)
 
     def walk(self, folder: str = "", *, deep: bool = True) -> Look:
-        """The files below this folder of the tree; with `deep` off, the files right in it. Raises OSError only where
-        the root itself cannot be listed."""
+        """The files below this folder of the tree; with `deep` off, the files right in it. None where a link leads to
+        the folder: who names it may have followed one. Raises OSError only where the root itself cannot be listed."""
         look = Look()
-        waiting = [folder]
+        waiting = [] if self._is_behind_link(folder) else [folder]
         while waiting:
             here = waiting.pop()
             if f"{here}/".startswith(self._leave_out) or (here and not self._globs.enter(here)):
@@ -66,6 +66,14 @@ class Tree:
             if deep:
                 waiting += below
         return look
+
+    def _is_behind_link(self, folder: str) -> bool:
+        here = self.root
+        for name in folder.split("/"):
+            here /= name
+            if here.is_symlink():
+                return True
+        return False
 
     def is_unchanged(self, file: FoundFile) -> bool:
         """Whether this very version is still there."""

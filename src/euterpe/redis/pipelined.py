@@ -103,13 +103,22 @@ class _Socket(asyncio.Protocol):
             if not future.done():
                 future.set_exception(why)
 
-    def send(self, command: tuple[Word, ...]) -> asyncio.Future[object]:
+    def send(self, *commands: tuple[Word, ...]) -> list[asyncio.Future[object]]:
+        """The answers to come. What is sent together needs one call of the system."""
         if self._transport is None:
             raise Disconnected("Connection closed")
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        self._transport.write(hiredis.pack_command(command))  # type: ignore[arg-type]  # its stub says one word
-        return future
+        packed = b"".join(map(hiredis.pack_command, commands))  # type: ignore[arg-type]  # its stub says one word
+        self._transport.write(packed)
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[object]] = [loop.create_future() for _ in commands]
+        self._waiting += answers
+        return answers
+
+    def close_after(self, seconds: float) -> asyncio.TimerHandle:
+        """Hang up unless the alarm is cancelled before: the answers behind a late one would be taken for those of other
+        commands. `asyncio.timeout` is a dozen calls more, and a worker that waits begins its job behind them."""
+        late = AnswerTimeout("Redis did not answer in time")
+        return asyncio.get_running_loop().call_later(seconds, self.close, late)
 
     async def drain(self) -> None:
         if self._drained is not None:
@@ -170,29 +179,28 @@ class PipelinedRedis:
         socket = self._socket
         if socket is None or not socket.is_open:
             socket = await self._connect()
-        answers = [socket.send(wait), socket.send(command)]
+        answers = socket.send(wait, command)
+        alarm = socket.close_after(wait_s + self._tuning.read_timeout_s)
         try:
-            async with asyncio.timeout(wait_s + self._tuning.read_timeout_s):
-                return await answers[0], await answers[1]
-        except TimeoutError:
-            raise AnswerTimeout("Redis did not answer in time") from None
+            return await answers[0], await answers[1]
         finally:
+            alarm.cancel()
             if not answers[1].done() or answers[1].cancelled():
                 socket.close(Disconnected("Connection closed"))
 
     async def _ask(self, socket: _Socket, command: tuple[Word, ...], wait_s: float = 0.0) -> object:
-        future = socket.send(command)
+        (answer,) = socket.send(command)
+        if socket.is_full:
+            alarm = socket.close_after(self._tuning.write_timeout_s)
+            try:
+                await socket.drain()
+            finally:
+                alarm.cancel()
+        alarm = socket.close_after(wait_s + self._tuning.read_timeout_s)
         try:
-            if socket.is_full:
-                async with asyncio.timeout(self._tuning.write_timeout_s):
-                    await socket.drain()
-            async with asyncio.timeout(wait_s + self._tuning.read_timeout_s):
-                return await future
-        except TimeoutError:
-            # The answers behind it would be taken for those of other commands.
-            late = AnswerTimeout("Redis did not answer in time")
-            socket.close(late)
-            raise late from None
+            return await answer
+        finally:
+            alarm.cancel()
 
     async def _connect(self) -> _Socket:
         async with self._connecting:

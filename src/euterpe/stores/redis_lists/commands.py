@@ -46,6 +46,7 @@ ZRANGEBYSCORE: Final = Command[list[bytes]]("ZRANGEBYSCORE")
 ZREM: Final = Command[int]("ZREM")
 
 ADVANCE: Final = Script[list[bytes]]("advance")
+CLAIM_ONE: Final = Script[bytes | int | None]("claim_one")
 DEAD_LETTER_FAILED: Final = Script[int]("dead_letter_failed")
 END_WAITING: Final = Script[list[bytes]]("end_waiting")
 EXPIRE_KEYS: Final = Script[tuple[int, int]]("expire_keys")
@@ -60,7 +61,8 @@ REGISTER: Final = Script[None]("register")
 REQUEST_CANCEL: Final = Script[int]("request_cancel")
 RETRY_FAILED: Final = Script[int]("retry_failed")
 SUBMIT: Final = Script[list[list[bytes]]]("submit")
-TURN: Final = Script[tuple[bytes, list[bytes], list[list[Any]], list[bytes], int]]("turn")
+SUBMIT_ONE: Final = Script[bytes | None]("submit_one")
+TURN: Final = Script[tuple[bytes, list[bytes], bytes | list[list[Any]], list[bytes], int]]("turn")
 UPDATE: Final = Script[int]("update")
 
 

@@ -84,13 +84,14 @@ _decode: Final = msgspec.json.Decoder(JobEntry).decode
 _decode_file: Final = msgspec.json.Decoder(FileFields).decode
 _encode: Final = msgspec.json.Encoder().encode
 _NO_FILE: Final = FileFields()
+_NO_TRACE: Final = ("", "")
 
 
 def entry_of(
     job_id: str, s: Submission, list_key: str, priority_name: str, creation_time: str, parent_id: str | None
 ) -> bytes:
-    file = _file_of(s)
-    trace_id, span_id = _trace_of(s.tags)
+    file = _file_of(s) if b'"filepath"' in s.payload else _NO_FILE
+    trace_id, span_id = _trace_of(s.tags) if s.tags else _NO_TRACE
     entry = JobEntry(
         job_id, file.filepath, file.filesize, priority_name, 0, creation_time, trace_id, span_id, list_key, s.queue,
         s.type, s.priority, s.payload_format, s.requester_id, s.max_attempts, s.retry_json, s.stages_json,
@@ -99,8 +100,26 @@ def entry_of(
     return _encode(entry)
 
 
+class EntryTemplate:
+    """The entries of jobs that differ in id, time and payload alone: all the rest is written once."""
+
+    def __init__(self, s: Submission, list_key: str, priority_name: str) -> None:
+        bare = msgspec.structs.replace(s, payload=b"{}")
+        self._middle, self._end = entry_of("", bare, list_key, priority_name, "", None)[len(_BEGIN) :].split(_TIME, 1)
+
+    def entry_of(self, job_id: str, payload: bytes, creation_time: str) -> bytes | None:
+        """None for a payload that may tell of a file, which stands in the entry too."""
+        if b'"filepath"' in payload:
+            return None
+        return b"".join((_BEGIN, job_id.encode(), self._middle, _TIME, creation_time.encode(), self._end))
+
+
+_BEGIN: Final = b'{"id":"'
+_TIME: Final = b'"creation_time":"'
+
+
 def _file_of(s: Submission) -> FileFields:
-    if s.payload_format != "json" or b'"filepath"' not in s.payload:
+    if s.payload_format != "json":
         return _NO_FILE
     try:
         return _decode_file(s.payload)
@@ -108,9 +127,9 @@ def _file_of(s: Submission) -> FileFields:
         return _NO_FILE
 
 
-def _trace_of(tags: dict[str, str] | None) -> tuple[str, str]:
-    parts = tags[TRACE_TAG].split("-") if tags and TRACE_TAG in tags else ()
-    return (parts[1], parts[2]) if len(parts) == 4 else ("", "")
+def _trace_of(tags: dict[str, str]) -> tuple[str, str]:
+    parts = tags[TRACE_TAG].split("-") if TRACE_TAG in tags else ()
+    return (parts[1], parts[2]) if len(parts) == 4 else _NO_TRACE
 
 
 def changed_entry(entry: bytes, job: JobRow, list_key: str, priority_name: str) -> bytes:
@@ -151,7 +170,8 @@ def _int(value: bytes | None) -> int | None:
     return None if value is None else int(value)
 
 
-_FIRST: Final = (None, None, None, None, None)
+_FIRST_CLAIM: Final = 12
+"""How much is told of a job that nobody claimed before."""
 
 
 class Rows:
@@ -163,23 +183,33 @@ class Rows:
 
     def taken(self, line: list[Any], worker_id: str, now: int) -> JobRow:
         """A job that was just claimed, in the order of `turn.lua`."""
-        text, kind, payload, version, attempt, lease, seq, created_at, expires_at, *more = line
-        visibility, timeout, run_at, *before = more
-        releases, scheduled_at, error, checkpoint, cancel_version = before or _FIRST
+        if len(line) == _FIRST_CLAIM:
+            text, kind, payload, version, attempt, lease, seq, created_at, expires_at, visibility, timeout, run_at = (
+                line
+            )
+            releases = scheduled_at = error = checkpoint = cancel_version = None
+        else:
+            (text, kind, payload, version, attempt, lease, seq, created_at, expires_at, visibility, timeout, run_at,
+             releases, scheduled_at, error, checkpoint, cancel_version) = line  # fmt: skip
         queue, _, type_ = kind.decode().partition(SEPARATOR)
         try:
             e = _decode(text)
         except (msgspec.MsgspecError, UnicodeError):
             raise UnprocessableRow(_id_in(text), "entry") from None
         created = int(created_at)
+        is_ours = e.max_attempts is not None and payload is not None
         return JobRow(
             int(seq), e.id, e.requester_id, queue, type_, State.RUNNING, CLAIMED, level_of(e),
-            payload_of(e, payload), e.payload_format, attempt, e.max_attempts or self._max_attempts,
-            int(releases or 0), version, worker_id, int(lease), now, int(run_at or created), created, now,
-            int(scheduled_at or created), now, None, int(expires_at), int(timeout or EXECUTION_TIMEOUT_US),
-            int(visibility or VISIBILITY_US), self._retry_of(e), e.stages, None, _text(error), None, None, checkpoint,
-            tags_of(e), e.correlation_id, None, "all", e.idempotency_key, None, 0, 0, False, e.parent_id, e.replay_of,
-            _int(cancel_version), 0, None, None,
+            payload if is_ours else payload_of(e, payload), e.payload_format, attempt,
+            e.max_attempts or self._max_attempts, 0 if releases is None else int(releases), version, worker_id,
+            int(lease), now, created if run_at is None else int(run_at), created, now,
+            created if scheduled_at is None else int(scheduled_at), now, None, int(expires_at),
+            EXECUTION_TIMEOUT_US if timeout is None else int(timeout),
+            VISIBILITY_US if visibility is None else int(visibility),
+            e.retry_policy if is_ours else self._retry_of(e), e.stages, None,
+            None if error is None else _text(error), None, None, checkpoint, e.tags if is_ours else tags_of(e),
+            e.correlation_id, None, "all", e.idempotency_key, None, 0, 0, False, e.parent_id, e.replay_of,
+            None if cancel_version is None else int(cancel_version), 0, None, None,
         )  # fmt: skip
 
     def stored(self, record: dict[bytes, bytes]) -> JobRow:

@@ -15,7 +15,7 @@ from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State, check_advance
 from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, LIFETIME_US, OVERRUN_US, VISIBILITY_US
 from euterpe.ports import Clock
-from euterpe.stores.redis_lists.commands import ADVANCE, HEARTBEAT, HMGET, TURN
+from euterpe.stores.redis_lists.commands import ADVANCE, CLAIM_ONE, HEARTBEAT, HMGET, TURN
 from euterpe.stores.redis_lists.entry import ForeignJobs, Rows
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken
 
@@ -26,6 +26,10 @@ FROZEN_HEARTBEAT_MS: Final = 600_000
 """How long a heartbeat key lasts in real time where a test's clock stands still."""
 STATES: Final = {str(state).encode(): state for state in State}
 _STAGE, _NO_LIST = b"stage:", b"no_list:"
+_read_lone: Final = msgspec.msgpack.Decoder(list[Any]).decode
+"""What `claim_one.lua` answers."""
+_read_claims: Final = msgspec.msgpack.Decoder(list[list[Any]]).decode
+"""The claims of `turn.lua`, where they are not large."""
 
 
 class ListExchange:
@@ -37,6 +41,8 @@ class ListExchange:
         self._foreign = foreign
         self._clock = clock
         self._told: set[str] = set()
+        self._likely = 0
+        """The place of the list in which a waiting worker last found a job: those before it are most often empty."""
 
     @property
     def foreign_attempts(self) -> int:
@@ -65,14 +71,21 @@ class ListExchange:
         when the wait is over."""
         lists = dict.fromkeys(name for queue in request.queues for name in self._scripts.settings.lists_of(queue))
         wait = ("BLPOP", *(f"{name}:wake" for name in lists), repr(wait_s))
-        arguments = (self.now, 0, 0, *self._request_arguments(request))
-        answer = await self._scripts.run_after(request.worker_id, wait, wait_s, TURN, *arguments)
+        types, worker_id, keys = request.types or (), request.worker_id, self._scripts.settings
+        answer = await self._scripts.run_after(
+            worker_id, wait, wait_s, CLAIM_ONE,
+            self.now, worker_id, keys.processing_list(worker_id), keys.heartbeat(worker_id),
+            self.heartbeat_key_ms(request.lease_ttl_us), request.lease_ttl_us, *LIMITS,
+            min(self._likely, len(lists) - 1), len(types), *types, *lists,
+        )  # fmt: skip
         if answer is None:
             return (await self.run((), (), request))[1]
-        stamp, _, lines, odd, _ = answer
-        if odd:
-            self._log_odd_entries(odd)
-        return await self._claims(lines, request, int(stamp))
+        if isinstance(answer, int):
+            self._likely = answer
+            return []
+        self._likely, stamp, entry, kind, payload, lease, *times, visibility, timeout, run_at = _read_lone(answer)
+        line = [entry, kind, payload, 1, 1, lease, *times, visibility or None, timeout or None, run_at or None]
+        return await self._claims([line], request, int(stamp))
 
     async def settle_for_lost(self, settlements: Sequence[Settlement], jobs: Sequence[JobRow]) -> list[State | None]:
         """Settle for workers that are lost; a job whose worker lives after all is left to it."""
@@ -85,22 +98,26 @@ class ListExchange:
     async def _run(
         self, settlements: Sequence[Settlement], jobs: Sequence[JobRow], request: ClaimRequest | None
     ) -> tuple[list[State | None], list[Claim], list[tuple[int, JobRow, str]]]:
-        plain = [i for i, s in enumerate(settlements) if s.state is State.COMPLETED and s.last_stage is None]
+        plain = [
+            i
+            for i, s in enumerate(settlements)
+            if s.state is State.COMPLETED and s.last_stage is None and s.result is not None
+        ]
         others = [] if len(plain) == len(settlements) else sorted(set(range(len(settlements))) - set(plain))
         arguments: list[Argument] = [self.now, len(plain)]
         for i in plain:
             s = settlements[i]
-            arguments += (s.job_id, s.claim_version, "0" if s.result is None else "1", s.result or b"")
+            arguments += (s.job_id, s.claim_version, s.result or b"")
         arguments.append(len(others))
         for i in others:
             arguments += settlement_arguments(settlements[i], jobs[i])
         arguments += self._request_arguments(request)
-        stamp, said, lines, odd, has_more = await self._scripts.run(TURN, *arguments)
+        stamp, said, packed, odd, has_more = await self._scripts.run(TURN, *arguments)
         if odd:
             self._log_odd_entries(odd)
-        while has_more and not lines:
+        while has_more and not packed:
             # A short answer would tell the worker that the queue is empty.
-            stamp, _, lines, odd, has_more = await self._scripts.run(
+            stamp, _, packed, odd, has_more = await self._scripts.run(
                 TURN, self.now, 0, 0, *self._request_arguments(request)
             )
             self._log_odd_entries(odd)
@@ -109,6 +126,7 @@ class ListExchange:
             by_place = dict(zip((*plain, *others), said, strict=True))
             told = [by_place[i] for i in range(len(settlements))]
         states, unfinished = self._read_states(told, settlements, jobs)
+        lines = packed if isinstance(packed, list) else _read_claims(packed) if packed else []
         claims = [] if request is None else await self._claims(lines, request, int(stamp))
         return states, claims, unfinished
 

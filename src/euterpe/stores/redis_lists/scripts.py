@@ -27,13 +27,16 @@ log = logging.getLogger("euterpe.store")
 Argument = bytes | str | int
 NOT_OPEN: Final = "this queue is not open; use it inside `async with queue:`"
 FOLDER: Final = Path(__file__).parent / "lua"
+STAND_ALONE: Final = frozenset({"claim_one", "submit_one"})
 _LOST: Final = (OSError, TimeoutError, RedisError)
 
 
 @cache
 def source_of(name: str) -> tuple[str, str]:
-    """A script with what all have in common in front, and its digest."""
-    text = (FOLDER / "common.lua").read_text() + (FOLDER / f"{name}.lua").read_text()
+    """A script with what most have in common in front, and its digest."""
+    text = (FOLDER / f"{name}.lua").read_text()
+    if name not in STAND_ALONE:
+        text = (FOLDER / "common.lua").read_text() + text
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -83,7 +86,7 @@ class RedisScripts:
         text, digest = source_of(script.name)
         if self._hot is None:
             raise EuterpeError(NOT_OPEN)
-        keys = self.settings.script_keys
+        keys = self._keys_of(script)
         try:
             try:
                 return cast(T, await self._hot.execute("EVALSHA", digest, len(keys), *keys, *arguments))
@@ -92,20 +95,26 @@ class RedisScripts:
         except _LOST as error:
             raise unavailable(error, wrote=True) from error
 
+    def _keys_of(self, script: Script[T]) -> tuple[str, ...]:
+        """A script that stands alone is given the other names that it needs."""
+        return (self.settings.prefix,) if script.name in STAND_ALONE else self.settings.script_keys
+
     async def run_after(
         self, waiter: str, wait: tuple[Argument, ...], wait_s: float, script: Script[T], *arguments: Argument
     ) -> T | None:
-        """Run a script as soon as a blocking command has waited; None where Redis has forgotten the script. Each waiter
-        has a connection of its own. Nothing is tried twice: nobody knows what a lost answer held."""
+        """Run a script as soon as a blocking command has waited; None where Redis had forgotten the script, and has it
+        again. Each waiter has a connection of its own. Nothing is tried twice: nobody knows what a lost answer held."""
         if self._hot is None:
             raise EuterpeError(NOT_OPEN)
         if waiter not in self._waiting:
             self._waiting[waiter] = PipelinedRedis(self._url, self._tuning)
-        keys = self.settings.script_keys
-        command = ("EVALSHA", source_of(script.name)[1], len(keys), *keys, *arguments)
+        keys = self._keys_of(script)
+        text, digest = source_of(script.name)
+        command = ("EVALSHA", digest, len(keys), *keys, *arguments)
         try:
             waited, answer = await self._waiting[waiter].execute_after(wait, command, wait_s)
             if isinstance(answer, NoScriptError):
+                await self._hot.execute("SCRIPT", "LOAD", text)
                 return None
             if isinstance(answer, Exception):
                 raise answer

@@ -25,7 +25,7 @@ from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.reading.why import Explanation
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submitting.batch import Parent, Receipt, Unit, drafts_of
+from euterpe.model.submitting.batch import Parent, SubmitResult, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes, check_changes
 from euterpe.model.submitting.replayed import REPLAY_KEY, Replayed
 from euterpe.model.submitting.submission import (
@@ -133,12 +133,12 @@ class RedisListStore(LimitedStore):
 
     # --- submit ---------------------------------------------------------------------------------------
 
-    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[SubmitResult]:
         for submission in submissions:
             check(submission, self.payload_limit)
         return await self.submit_unit(Unit(drafts_of(submissions), parent=Parent(parent.job_id, parent.claim_version)))
 
-    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+    async def submit_unit(self, unit: Unit) -> list[SubmitResult]:
         answer = await self._batcher.submit(unit)
         if isinstance(answer, EuterpeError):
             raise answer
@@ -218,8 +218,8 @@ class RedisListStore(LimitedStore):
             if self.telemetry is not None:
                 self.telemetry.retried(again.queue)
             return again
-        receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
-        return await self.get(receipt.job_id)
+        submitted = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
+        return await self.get(submitted.job_id)
 
     async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
         """There are no dependents here; the key makes one replay at most."""

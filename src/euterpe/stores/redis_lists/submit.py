@@ -21,7 +21,7 @@ from euterpe.model.errors import (
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import State
-from euterpe.model.submitting.batch import Draft, Receipt, Unit
+from euterpe.model.submitting.batch import Draft, JobKind, SubmitResult, Unit
 from euterpe.model.submitting.submission import (
     EXECUTION_TIMEOUT_US,
     LOCAL_REQUESTER,
@@ -32,13 +32,15 @@ from euterpe.model.submitting.submission import (
     request_hash,
 )
 from euterpe.ports import Clock
-from euterpe.stores.redis_lists.commands import SUBMIT
-from euterpe.stores.redis_lists.entry import SEPARATOR, entry_of
+from euterpe.stores.redis_lists.commands import SUBMIT, SUBMIT_ONE
+from euterpe.stores.redis_lists.entry import SEPARATOR, EntryTemplate, entry_of
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken
 from euterpe.stores.redis_lists.settings import ListSettings
 
-Answer = list[Receipt] | EuterpeError
+Answer = list[SubmitResult] | EuterpeError
 _NO_PARENT: Final = ("", "")
+_KINDS: Final = 200
+"""So many kinds of jobs are remembered; a process has a few."""
 
 
 class ListKeyClaim(msgspec.Struct, frozen=True):
@@ -58,9 +60,13 @@ class Submitting:
         self._scripts = scripts
         self._clock = clock
         self._key_window_us = key_window_us
+        self._commands: dict[JobKind, LoneSubmit] = {}
+        self._last_kind: JobKind | None = None
 
     async def write(self, units: Sequence[Unit]) -> list[Answer]:
-        """An answer for each: its receipts, or the error that refused it."""
+        """An answer for each: its answers, or the error that refused it."""
+        if len(units) == 1 and (submitted := await self._write_one(units[0])) is not None:
+            return [[submitted]]
         answers: dict[int, Answer] = {}
         arguments: list[Argument] = []
         claims: dict[int, list[ListKeyClaim]] = {}
@@ -78,6 +84,84 @@ class Submitting:
         for (i, wanted), lines in zip(claims.items(), told, strict=True):
             answers[i] = _answer(units[i], wanted, lines)
         return [answers[i] for i in range(len(units))]
+
+    async def _write_one(self, unit: Unit) -> SubmitResult | None:
+        """The answer of a plain job alone; None for all else, and where something is wrong: nothing is stored then."""
+        if len(unit.drafts) != 1 or unit.key is not None or unit.parent is not None:
+            return None
+        draft = unit.drafts[0]
+        command = self._command_of(unit.kind, draft.submission)
+        if command is None:
+            return None
+        now = "" if self._clock is None else self._clock()
+        created_at = await self._scripts.run(
+            SUBMIT_ONE, now, draft.id, *command.arguments(draft, _rfc3339_nano(self._clock))
+        )
+        return (
+            None if created_at is None else _submit_result(draft, draft.id, State.SCHEDULED, created_at, replayed=False)
+        )
+
+    def _command_of(self, kind: JobKind | None, s: Submission) -> LoneSubmit | None:
+        """Remembered from the second submit of a kind on: many are made for a single job."""
+        if kind is not None and (known := self._commands.get(kind)) is not None:
+            return known
+        if not _is_plain(s):
+            return None
+        command = LoneSubmit(s, self._scripts.settings)
+        if kind is not None and kind is self._last_kind:
+            if len(self._commands) >= _KINDS:
+                self._commands.clear()
+            self._commands[kind] = command.with_template()
+        self._last_kind = kind
+        return command
+
+
+class LoneSubmit:
+    """What `submit_one.lua` is given for a plain job, and for all others of its kind."""
+
+    def __init__(self, s: Submission, keys: ListSettings) -> None:
+        self._submission = s
+        self._list = keys.list_for(s.queue, s.priority)
+        self._priority_name = keys.priority_name(self._list, s.priority)
+        self._kind = f"{s.queue}{SEPARATOR}{s.type}"
+        self._own_fields = _own_fields(s)
+        self._template: EntryTemplate | None = None
+
+    def with_template(self) -> LoneSubmit:
+        self._template = EntryTemplate(self._submission, self._list, self._priority_name)
+        return self
+
+    def arguments(self, draft: Draft, creation_time: str) -> tuple[Argument, ...]:
+        s, entry = draft.submission, None
+        if self._template is not None:
+            entry = self._template.entry_of(draft.id, s.payload, creation_time)
+        if entry is None:
+            entry = entry_of(draft.id, s, self._list, self._priority_name, creation_time, None)
+        return self._list, self._kind, s.lifetime_us, entry, s.payload, *self._own_fields
+
+
+def _is_plain(s: Submission) -> bool:
+    return not (
+        s.idempotency_key is not None
+        or s.depends_on
+        or s.callback_url is not None
+        or s.unique_key is not None
+        or s.concurrency_key is not None
+        or s.delay_us
+        or s.run_at is not None
+    )
+
+
+def _own_fields(s: Submission) -> list[Argument]:
+    """Fields of the record that say something else than the defaults."""
+    fields: list[Argument] = []
+    if s.requester_id != LOCAL_REQUESTER:
+        fields += ("requester_id", s.requester_id)
+    if s.visibility_us != VISIBILITY_US:
+        fields += ("visibility_us", s.visibility_us)
+    if s.execution_timeout_us != EXECUTION_TIMEOUT_US:
+        fields += ("timeout_us", s.execution_timeout_us)
+    return fields
 
 
 def check_supported(unit: Unit) -> None:
@@ -160,11 +244,11 @@ def _answer(unit: Unit, claims: Sequence[ListKeyClaim], lines: list[Any]) -> Ans
     kind, *told = lines
     if kind == b"stored":
         return [
-            _receipt(draft, *told[4 * i + 1 : 4 * i + 4], replayed=told[4 * i] == b"1")
+            _told(draft, *told[4 * i + 1 : 4 * i + 4], replayed=told[4 * i] == b"1")
             for i, draft in enumerate(unit.drafts)
         ]
     if kind == b"replayed":
-        return [_receipt(draft, *told[3 * i : 3 * i + 3], replayed=True) for i, draft in enumerate(unit.drafts)]
+        return [_told(draft, *told[3 * i : 3 * i + 3], replayed=True) for i, draft in enumerate(unit.drafts)]
     if kind == b"conflict":
         name = told[0].decode()
         said = next(claim.said for claim in claims if claim.name == name)
@@ -177,13 +261,17 @@ def _answer(unit: Unit, claims: Sequence[ListKeyClaim], lines: list[Any]) -> Ans
     return key_taken(told[0].decode())
 
 
-def _receipt(draft: Draft, job_id: bytes, state: bytes, created_at: bytes, *, replayed: bool) -> Receipt:
+def _told(draft: Draft, job_id: bytes, state: bytes, created_at: bytes, *, replayed: bool) -> SubmitResult:
+    return _submit_result(draft, job_id.decode(), state.decode(), created_at, replayed=replayed)
+
+
+def _submit_result(draft: Draft, job_id: str, state: str, created_at: bytes, *, replayed: bool) -> SubmitResult:
     s = draft.submission
-    return Receipt(
-        job_id=job_id.decode(),
+    return SubmitResult(
+        job_id=job_id,
         type=s.type,
         queue=s.queue,
-        state=state.decode(),
+        state=state,
         priority=PRIORITY_NAMES[s.priority],
         created_at=rfc3339(int(created_at)) or "",
         correlation_id=s.correlation_id,

@@ -28,15 +28,17 @@ local function confirmed(r, job)
   return ''
 end
 
--- What most jobs come to: fewer fields than the other ends need.
-local function complete(r, key, worker, entry, kind)
-  local fields = { 'state', 'completed', 'completed_at', stamp }
-  if r.has_result == '1' then fields[5], fields[6] = 'result', r.result end
-  redis.call('HSET', key, unpack(fields))
+-- What most jobs come to. Its lifetime is left for the sweeps to find, or goes with the record: one look less at the
+-- longest of all lists.
+local function complete(version, result, key, worker, entry, kind)
+  if result then
+    redis.call('HSET', key, 'state', 'completed', 'completed_at', stamp, 'result', result)
+  else
+    redis.call('HSET', key, 'state', 'completed', 'completed_at', stamp)
+  end
   out_of_processing(worker, entry)
   completed[#completed + 1] = entry
-  if r.version ~= '1' then redis.call('HDEL', key, 'error') end
-  -- Its lifetime is left for the sweeps to find, or goes with the record: one look less at the longest of all lists.
+  if version ~= '1' then redis.call('HDEL', key, 'error') end
   count(kind, 'completed', 1)
 end
 
@@ -74,11 +76,10 @@ local function end_otherwise(r, key, state, worker, entry, kind)
   return state
 end
 
-local RUNNING = { 'state', 'claim_version', 'worker_id', 'entry', 'kind' }
-local RUNNING_ODDLY = { 'state', 'claim_version', 'worker_id', 'entry', 'kind', 'cancel_version', 'stage', 'lease_expires_at' }
 local function settle(r)
   local key = job_key(r.id)
-  local job = redis.call('HMGET', key, unpack(r.plain and RUNNING or RUNNING_ODDLY))
+  local job = redis.call('HMGET', key, 'state', 'claim_version', 'worker_id', 'entry', 'kind', 'cancel_version', 'stage',
+    'lease_expires_at')
   if job[1] ~= 'running' or job[2] ~= r.version then return r.lost == '' and confirmed(r, job) or '' end
   -- A sweep takes only what has lost its worker, by the heartbeat or by its own lease.
   if r.lost ~= '' and redis.call('EXISTS', heartbeat_of(job[3])) == 1 and tonumber(job[8]) >= now then return '' end
@@ -88,7 +89,7 @@ local function settle(r)
   if state == 'completed' then
     local wrong = no_list(COMPLETED)
     if wrong then return 'no_list:' .. wrong end
-    complete(r, key, job[3], job[4], job[5])
+    complete(r.version, r.has_result == '1' and r.result, key, job[3], job[4], job[5])
   else
     state = end_otherwise(r, key, state, job[3], job[4], job[5])
     if string.sub(state, 1, 8) == 'no_list:' then return state end
@@ -97,22 +98,30 @@ local function settle(r)
   return state
 end
 
+-- A completion that says nothing else: less is read, and no table is made for it.
+local function settle_completed(id, version, result)
+  local key = job_key(id)
+  local job = redis.call('HMGET', key, 'state', 'claim_version', 'worker_id', 'entry', 'kind')
+  if job[2] ~= version then return '' end
+  if job[1] ~= 'running' then return job[1] == 'completed' and 'completed' or '' end
+  local wrong = no_list(COMPLETED)
+  if wrong then return 'no_list:' .. wrong end
+  complete(version, result, key, job[3], job[4], job[5])
+  count(job[5], 'running', -1)
+  return 'completed'
+end
+
 local states, is_refused = {}, false
-local function report(r)
-  local state = settle(r)
+local function note(state)
   is_refused = is_refused or string.sub(state, 1, 8) == 'no_list:'
-  table.insert(states, state)
+  states[#states + 1] = state
 end
--- Completions first, which say less.
+for _ = 1, tonumber(take()) do note(settle_completed(take(), take(), take())) end
 for _ = 1, tonumber(take()) do
-  report({ id = take(), version = take(), state = 'completed', has_result = take(), result = take(),
-    last_stage = '', lost = '', plain = true })
-end
-for _ = 1, tonumber(take()) do
-  report({
+  note(settle({
     id = take(), version = take(), state = take(), outcome = take(), has_result = take(), result = take(),
     error = take(), delay = take(), refund = take(), take_away = take(), retries = take(), last_stage = take(),
-    lost = take() })
+    lost = take() }))
 end
 
 -- Many that ended are mostly those that began first, which stand together at the end of the list.
@@ -142,13 +151,44 @@ local limit, total = tonumber(take()), 0
 local worker = take()
 local claims, odd, has_more = {}, {}, 0
 
+-- What was claimed as one string, in msgpack: Redis 6 writes every table of an answer by a system call of its own.
+local BINARY, NUMBER, NONE = 0xc6, 0xce, '\192'
+local USUAL = '>B' .. string.rep('BI4c0', 3) .. 'BI4BI4' .. string.rep('BI4c0', 4) .. 'BBB'
+local function packed_value(value)
+  if not value then return NONE end
+  return type(value) == 'number' and struct.pack('>BI4', NUMBER, value) or struct.pack('>BI4c0', BINARY, #value, value)
+end
+
+local function packed_claim(c)
+  if c[3] and #c == 12 and not (c[10] or c[11] or c[12]) then
+    return struct.pack(USUAL, 0x9c, BINARY, #c[1], c[1], BINARY, #c[2], c[2], BINARY, #c[3], c[3], NUMBER, c[4], NUMBER,
+      c[5], BINARY, #c[6], c[6], BINARY, #c[7], c[7], BINARY, #c[8], c[8], BINARY, #c[9], c[9], 0xc0, 0xc0, 0xc0)
+  end
+  local values = { struct.pack('>BI2', 0xdc, #c) }
+  for i = 1, #c do values[i + 1] = packed_value(c[i]) end
+  return table.concat(values)
+end
+
+-- Large ones stay a table: their bytes would be in memory twice more, and a few writes are nothing beside them.
+local LARGE = 1000000
+local function packed(all)
+  if #all == 0 then return '' end
+  local parts, size = { struct.pack('>BI4', 0xdd, #all) }, 0
+  for i = 1, #all do
+    size = size + #all[i][1] + #(all[i][3] or '')
+    if size > LARGE then return all end
+    parts[i + 1] = packed_claim(all[i])
+  end
+  return table.concat(parts)
+end
+
 local function finish()
   for name in pairs(emptied) do
     if redis.call('EXISTS', processing_of(name)) == 0 then redis.call('DEL', heartbeat_of(name)) end
   end
   write_lifetimes()
   write_counts(now)
-  return { stamp, states, claims, odd, has_more }
+  return { stamp, states, packed(claims), #odd > 0 and odd or '', has_more }
 end
 -- What cannot be settled is an error for the worker, which would not hear of a claim beside it.
 if worker == '' or is_refused then return finish() end
@@ -174,6 +214,7 @@ if redis.call('EXISTS', PAUSED, ASIDE) > 0 then
 end
 local TAKEN = { 'state', 'entry', 'kind', 'payload', 'seq', 'created_at', 'expires_at', 'claim_version', 'visibility_us',
   'timeout_us', 'run_at' }
+local types = {}
 local TAKEN_AGAIN = { 'attempt_count', 'release_count', 'scheduled_at', 'error', 'checkpoint', 'cancel_version' }
 
 local function may_run(job_type)
@@ -196,13 +237,15 @@ end
 
 -- Whether a job may wait in the worker for a slot: nobody claimed it before, and it has more than one attempt.
 local function can_wait(job_type, entry, version)
-  local budget = version == 1 and short[job_type] and string.match(entry, '"max_attempts":(%d+)')
+  local at = version == 1 and short[job_type] and string.find(entry, '"max_attempts":', 1, true)
+  local budget = at and string.match(entry, '^%d+', at + 15)
   return budget and budget ~= '1'
 end
 
--- Claims the job of an entry; what cannot be claimed goes to where it belongs. False: behind the free slots stands a job
--- that cannot wait, and stays there.
-local begun = {}
+-- Claims the job of an entry; what cannot be claimed goes to where it belongs. False: it stays where it is, being a job
+-- behind the free slots that cannot wait, or no job while there is no list of dead letters: that one holds up its own
+-- list alone.
+local begun, is_stuck = {}, false
 local function begin(list, entry, is_aside)
   local id = id_of(entry)
   local key = id and job_key(id)
@@ -211,6 +254,11 @@ local function begin(list, entry, is_aside)
     job = adopt(list, entry, id) and redis.call('HMGET', key, unpack(TAKEN))
   end
   if not job or job.err then
+    if no_list(DEAD) then
+      tell_odd('no_list', no_list(DEAD))
+      is_stuck = true
+      return false
+    end
     redis.call('LPUSH', DEAD, entry)
     tell_odd('unreadable', entry)
     return true
@@ -231,7 +279,11 @@ local function begin(list, entry, is_aside)
     tell_odd('copy', entry)
     return true
   end
-  local job_type = type_of(job[3])
+  local job_type = types[job[3]]
+  if not job_type then
+    job_type = type_of(job[3])
+    types[job[3]] = job_type
+  end
   if tonumber(job[7]) <= now or not is_aside and not may_run(job_type) then
     -- Not for this worker, or past its lifetime: the sweep ends it.
     redis.call('LPUSH', aside_of(list, job_type), entry)
@@ -261,25 +313,38 @@ end
 -- So many entries that are not for this worker are passed over in one go: Redis serves nobody else meanwhile.
 local PASSED_OVER = 1000
 local is_stopped = false
--- Moves the front of a line to the processing list: read, claimed, put there, and only then taken off the line. Returns the
--- error of Redis, if there is one.
+-- Begins the jobs of a line, up to the first that has to stay: how many went. An error among them is told afterwards.
+local function begin_all(list, line, is_aside)
+  local gone = 0
+  local good, error = pcall(function()
+    while gone < #line and begin(list, line[gone + 1], is_aside) do gone = gone + 1 end
+    is_stopped = gone < #line and not is_stuck
+  end)
+  return gone, not good and error
+end
+
+-- Moves the front of a line to the processing list. It is popped, not read: an old Redis reads the end of a long list by
+-- walking to it from the other. Returns the error of Redis, if there is one; what was not begun is in its place again.
+local is_known = false
 local function from(list, source, is_aside)
+  if redis.call('EXISTS', source) == 0 then return nil end
+  local wrong = no_list(processing)
+  if wrong then return redis.error_reply('NOLIST ' .. wrong) end
+  -- The first write of a claim: a Redis that is full refuses this one, and would let RPOP and all behind it pass.
+  if not is_known then redis.call('SADD', PREFIX .. ':workers', worker) end
+  is_known = true
   local looked = is_aside and redis.call('LLEN', source) or PASSED_OVER + total
-  while #claims < total and looked > 0 and not is_stopped do
+  is_stuck = false
+  while #claims < total and looked > 0 and not is_stopped and not is_stuck do
     local asked = math.min(total - #claims, looked, CHUNK)
-    local line = redis.pcall('LRANGE', source, -asked, -1)
+    local line = redis.pcall('RPOP', source, asked)
+    if not line then return nil end
     if line.err then return line end
-    if #line == 0 then return nil end
-    local wrong = no_list(processing)
-    if wrong then return redis.error_reply('NOLIST ' .. wrong) end
-    local gone = 0
-    while gone < #line and not is_stopped do
-      is_stopped = not begin(list, line[#line - gone], is_aside)
-      if not is_stopped then gone = gone + 1 end
-    end
+    local gone, error = begin_all(list, line, is_aside)
     if #begun > 0 then redis.call('LPUSH', processing, unpack(begun)) end
     begun = {}
-    if gone > 0 then redis.call('LTRIM', source, 0, -gone - 1) end
+    for i = #line, gone + 1, -1 do redis.call('RPUSH', source, line[i]) end
+    if error then return redis.error_reply(tostring(error)) end
     if #line < asked then return nil end
     looked = looked - gone
   end
@@ -302,14 +367,14 @@ for _ = 1, tonumber(take()) do
       end
       local failed = from(list, list, false)
       if failed then
-        if no_list(processing) or not no_list(list) then return failed end
-        tell_odd('no_list', no_list(list))
+        if #claims == 0 and (no_list(processing) or not no_list(list)) then
+          finish()
+          return failed
+        end
+        tell_odd('no_list', no_list(list) or failed.err)
       end
     end
   end
 end
-if #claims > 0 then
-  redis.call('SET', heartbeat_of(worker), whole(now + ttl), 'PX', heartbeat_key_ms)
-  redis.call('SADD', PREFIX .. ':workers', worker)
-end
+if #claims > 0 then redis.call('SET', heartbeat_of(worker), whole(now + ttl), 'PX', heartbeat_key_ms) end
 return finish()
