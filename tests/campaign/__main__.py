@@ -1,4 +1,4 @@
-"""`python -m tests.campaign --engine postgres --minutes 5 --jobs 5000 --seed 7`: exit 1 if a promise was broken."""
+"""`python -m tests.campaign --engine postgres --minutes 5 --jobs 1500 --seed 7`: exit 1 if a promise was broken."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ async def run(engine: Engine, settings: Settings, folder: Path) -> list[Verdict]
             print(
                 f"{engine}, seed {settings.seed}: {jobs} jobs, {sum(campaign.done.values())} faults"
                 f" ({', '.join(f'{n} {kind}' for kind, n in sorted(campaign.done.items()))}), {moves} moves,"
-                f" {len(receiver.got)} deliveries"
+                f" {len(receiver.got)} deliveries; drained {campaign.drained_s:.0f} s after the last fault,"
+                f" longest wait {campaign.waits.longest_s:.1f} s"
             )
             return found
     finally:
@@ -99,7 +100,7 @@ def main() -> int:
         )
         found = asyncio.run(run_on_lists(lists, folder))
     else:
-        settings = Settings(said.seed, said.jobs, said.minutes * 60, said.workers, streams, only)
+        settings = Settings(said.seed, said.jobs, said.minutes * 60, said.workers, streams, only, said.slack)
         found = asyncio.run(run(said.engine, settings, folder))
     for verdict in found:
         print(verdict)

@@ -8,12 +8,15 @@ import os
 import euterpe
 
 queue = euterpe.Queue(os.environ.get("CAMPAIGN_URL", "sqlite:///:memory:"))
+_JOURNAL = os.environ.get("CAMPAIGN_BEGUN")
+BEGUN = None if _JOURNAL is None else os.open(_JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 SOON = {"strategy": "constant", "initial": "50ms", "jitter": 0}
 
 
 @queue.job("work", backoff=SOON)
 async def work(ctx: euterpe.Context, ms: int, failures: int, for_good: bool, spawn: int) -> str:
     """Its result or error tells which claim wrote it."""
+    begins(ctx)
     await asyncio.sleep(ms / 1000)
     if ctx.attempt <= failures:
         raise euterpe.TemporaryError(f"planned in {ctx.attempt_id}")
@@ -25,4 +28,17 @@ async def work(ctx: euterpe.Context, ms: int, failures: int, for_good: bool, spa
 
 
 @queue.job("leaf", backoff=SOON)
-async def leaf() -> None: ...
+async def leaf(ctx: euterpe.Context) -> None:
+    begins(ctx)
+
+
+@queue.job("brief", backoff=SOON)
+async def brief(ctx: euterpe.Context) -> None:
+    begins(ctx)
+    await asyncio.sleep(0.005)
+
+
+def begins(ctx: euterpe.Context) -> None:
+    """In a file, in one write: it outlives the process."""
+    if BEGUN is not None:
+        os.write(BEGUN, f"{ctx.attempt_id}\n".encode())

@@ -8,16 +8,19 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 import psycopg
 
 from tests.campaign import parts
+from tests.campaign.bursts import STOP, Ends, burst_until, burster, charged_in, unbegun
 from tests.campaign.damage import Damage
 from tests.campaign.full_disk import no_file_grows, statements_refused
 from tests.campaign.operator import operator
@@ -26,12 +29,17 @@ from tests.campaign.plan import OFFSETS_S, Fault, faults
 from tests.campaign.processes import LEASE_S, ROOT, SETTINGS, SWEEP_S, Role
 from tests.campaign.redis_damage import RedisDamage, unread
 from tests.campaign.verdicts import Verdict, limits_in, verdicts
+from tests.campaign.waits import Waits, waiting
 from tests.faults.crew import Actor, Crew, until
 from tests.faults.recorder import rows, run
 from tests.outbox.receiver import Receiver
 
-RECOVERY_S = LEASE_S + 3 * SWEEP_S + 1.0
+GOES_ON_S = 3 * SWEEP_S + 1.0
 """Lost jobs are looked for at every third sweep."""
+RECOVERY_S = LEASE_S + GOES_ON_S
+SLOTS = 8
+"""Of each worker."""
+START_S = 60.0
 DRAIN_S = 30.0
 """Without any job that ends or event that is delivered."""
 FREEZES = 20
@@ -40,7 +48,12 @@ WATCH_S = 0.4
 """Between two looks at the database. Each is a new connection, which on Postgres costs more than its question."""
 WORKS_WITHIN_S = 10.0
 LASTS_US = 400_000
-RUNNING = "SELECT CAST(id AS text), claim_version FROM inbox_jobs WHERE state = 'running'"
+_ON_ROWS = "SELECT CAST(id AS text) AS id, claim_version, worker_id, started_at FROM inbox_jobs WHERE state = 'running'"
+_ON_RECEIPTS = (
+    "SELECT CAST(j.id AS text), 1, c.worker_id, c.claimed_at FROM euterpe_claims AS c JOIN inbox_jobs AS j"
+    " ON c.ranges @> j.seq WHERE j.chunk IS NOT NULL AND j.state = 'scheduled'"
+)
+"""On Postgres a claim of plain jobs is not on their rows at once (ADR 017)."""
 
 
 @dataclass
@@ -53,6 +66,8 @@ class Settings:
     """Whether Redis Streams carry the wake-ups; else NOTIFY, or the WAL."""
     only: tuple[str, ...] = ()
     """The kinds of faults, each of which comes at least once; empty for all."""
+    slack_s: float = 0.0
+    """How much later than promised a recovery may be: this machine may have other work."""
 
 
 @dataclass
@@ -68,20 +83,32 @@ class Campaign:
     snapshots: int = 0
     earlier: dict[int, list[Actor]] = field(default_factory=dict)
     """The submitters that were killed, by their place."""
+    cut_off: set[str] = field(default_factory=set)
+    """Workers over HTTP whose control plane was away for so long that leases ran out, as those of a frozen one do: of
+    what they had claimed ahead, or were about to be told of."""
+
+    drained_s: float = 0.0
+    """How long the last jobs took to end after the last fault. Limits make them wait for each other."""
 
     async def run(self) -> list[Verdict]:
+        self.waits = Waits(GOES_ON_S + self.settings.slack_s)
         self._make_fleet()
         for role in self.roles:
             role.start()
-        await until(self._api_answers, 60)
+        await until(self._api_answers, START_S)
         submitters = [self._submitter(i) for i in range(self.submitters)]
         self.operator = self.crew.start(operator, self.place.url, self._transport, self.settings.seed)
+        self.burster = self.crew.start(burster, self.place.url, self._transport)
         watching = asyncio.create_task(self._watch_limits())
         await self._break(submitters)
+        faults_over_at = time.monotonic()
         await self._all_submitted(submitters)
-        self.operator.order("stop")
-        assert await self.operator.report(DRAIN_S) == "done"
+        for actor in (self.operator, self.burster):
+            actor.order(STOP)
+            assert await actor.report(DRAIN_S) == "done"
+        await until(self._fleet_is_up, START_S)
         drained = await self._drained()
+        self.drained_s = time.monotonic() - faults_over_at
         if self.place.redis is not None:
             drained += await asyncio.to_thread(unread, self.place.redis)
         watching.cancel()
@@ -89,25 +116,38 @@ class Campaign:
         for role in self.roles:
             await asyncio.to_thread(role.stop)
         deaths = [death for role in self.roles for death in role.deaths]
+        charged = charged_in(self.place.url)
+        ends = Ends.of(self.workers)
+        if self.api.killed:
+            ends = ends._replace(killed=ends.killed | self.workers[-1].names)
+        ends = ends._replace(frozen=ends.frozen | self.cut_off)
+        uncalled_for = list(unbegun(charged, self.begun, SLOTS, ends))
         return [
             *verdicts(self.place.url, self.crew, self.receiver.got, self.recoveries, self.snapshots, self.over_limit),
+            Verdict("an attempt that never began is not charged", len(charged), uncalled_for),
             Verdict("no connection is left in a transaction, and all drains", 1, broken),
+            Verdict("nothing waits without a cause once the faults are over", self.waits.looks, self.waits.too_long),
             Verdict("no process ends by itself, and each obeys SIGTERM", len(self.roles), deaths),
         ]
 
     def _make_fleet(self) -> None:
         url, through = self.place.url, self.place.proxied_url
+        self.begun = self.folder / "begun"
+        self.place.environ["CAMPAIGN_BEGUN"] = str(self.begun)
         self.place.environ["EGRESS_ALLOW_HOSTS"] = f"127.0.0.1:{self.receiver.port}"
         keys = [sys.executable, "-m", "euterpe.cli", "--engine", url, "keys", "create"]
         made = subprocess.run(
-            [*keys, "--requester", "local", "--scope", "submit,read,admin", "--json"],
+            [*keys, "--requester", "local", "--scope", "submit,read,admin,worker", "--json"],
             cwd=ROOT, env={**self.place.environ, **SETTINGS}, capture_output=True, text=True, check=True,
         )  # fmt: skip
         self.token: str = json.loads(made.stdout)["key"]
-        worker = ["worker", "tests.campaign.app:queue", "--concurrency", "8", "--metrics-port", "0"]
+        worker = ["worker", "tests.campaign.app:queue", "--concurrency", str(SLOTS), "--metrics-port", "0"]
+        ways = [through, *[url] * (self.settings.workers - 1)]
+        if len(ways) > 2:
+            ways[-1] = f"http://:{quote(self.token, safe='')}@127.0.0.1:{self.place.api_port}"
         self.workers = [
-            Role(f"worker{i}", worker, {**self.place.environ, "CAMPAIGN_URL": through if i == 0 else url}, self.folder)
-            for i in range(self.settings.workers)
+            Role(f"worker{i}", worker, {**self.place.environ, "CAMPAIGN_URL": way}, self.folder)
+            for i, way in enumerate(ways)
         ]
         self.dispatcher = Role("dispatcher", ["--role=outbox", "--engine", url], self.place.environ, self.folder)
         api = {**self.place.environ, "API_PORT": str(self.place.api_port)}
@@ -122,6 +162,11 @@ class Campaign:
             return False
         writer.close()
         return True
+
+    async def _fleet_is_up(self) -> bool:
+        for role in self.roles:
+            role.look()
+        return all(role.is_up for role in self.roles)
 
     def _submitter(self, index: int, done: list[str] | None = None) -> Actor:
         """The first one goes by the API, the other by the database."""
@@ -165,6 +210,13 @@ class Campaign:
         match fault.kind:
             case "kill_worker":
                 await self._kill_and_time(worker)
+            case "kill_in_a_burst" | "stop_in_a_burst":
+                ahead = self.workers[:2]
+                worker = ahead[int(fault.choice * len(ahead))]
+                await self._end_in_a_burst(worker, worker.kill if fault.kind == "kill_in_a_burst" else worker.stop)
+            case "kill_keeper":
+                held = await self._until_it_works(worker)
+                self._note(f"{worker.kill_keeper()} keepers of {worker.worker_name}, which runs {len(held)} jobs")
             case "freeze_worker":
                 await self._freeze_and_thaw(worker, whole=int(fault.choice * 10) % 2 == 1)
             case "skew_clock":
@@ -176,18 +228,30 @@ class Campaign:
             case "kill_redis" | "flush_redis" | "forge_messages":
                 assert self.place.redis is not None
                 await RedisDamage(self.place.redis, self.place.url).do(fault)
-            case "kill_dispatcher" | "kill_api":
-                role = self.dispatcher if fault.kind == "kill_dispatcher" else self.api
-                role.kill()
+            case "kill_dispatcher":
+                self.dispatcher.kill()
                 await asyncio.sleep(fault.lasts_s / 4)
-                role.start()
+                self.dispatcher.start()
+            case "kill_api":
+                await self._kill_api(fault.lasts_s / 4)
             case "kill_submitter":
                 index = int(fault.choice * len(submitters))
                 submitters[index].kill()
-                said = [note.said["job_id"] for actor in self._lives(index, submitters) for note in actor.notes()]
+                notes = [note.said for actor in self._lives(index, submitters) for note in actor.notes()]
+                said = [note["job_id"] for note in notes if note["number"] != parts.OF_A_LOT]
                 submitters[index] = self._submitter(index, said)
             case _:
                 await damage.do(fault)
+
+    async def _kill_api(self, lasts_s: float) -> None:
+        killed_at = time.monotonic()
+        self.api.kill()
+        await asyncio.sleep(lasts_s)
+        self.api.start()
+        await until(self._api_answers, START_S)
+        # Its worker notices when it asks again; on a busy machine a process takes seconds to start.
+        if time.monotonic() - killed_at > LEASE_S / 3:
+            self.cut_off.add(self.workers[-1].worker_name)
 
     async def _freeze_and_thaw(self, worker: Role, *, whole: bool) -> None:
         """It wakes up at the worst moment: when another runs one of its jobs, which it has still to write. On SQLite
@@ -202,7 +266,7 @@ class Campaign:
             worker.freeze(whole=whole)
 
         async def runs_elsewhere() -> bool:
-            now = await self._look(RUNNING)
+            now = await self._look(self._running)
             return not held or any(job_id in held and version > held[job_id] for job_id, version in now)
 
         self._note(f"{worker.worker_name} is frozen with {len(held)} jobs")
@@ -220,10 +284,16 @@ class Campaign:
         self.earlier.setdefault(index, []).append(submitters[index])
         return self.earlier[index]
 
+    @property
+    def _running(self) -> str:
+        """The claims that hold jobs now; a condition may follow."""
+        claims = f"{_ON_ROWS} UNION ALL {_ON_RECEIPTS}" if self.place.engine == "postgres" else _ON_ROWS
+        return f"SELECT id, claim_version FROM ({claims}) AS running WHERE TRUE"
+
     def _held_by(self, worker: Role) -> list[tuple[Any, ...]]:
         return rows(
             self.place.url,
-            f"{RUNNING} AND worker_id LIKE '{worker.worker_name}:%'",
+            f"{self._running} AND worker_id LIKE '{worker.worker_name}:%'",
         )
 
     async def _look(self, query: str) -> list[tuple[Any, ...]]:
@@ -234,7 +304,7 @@ class Campaign:
         """The claims of this worker that have run for a while."""
         since_us = time.time_ns() // 1000 - LASTS_US
         named = f"worker_id LIKE '{worker.worker_name}:%'"
-        return dict(await self._look(f"{RUNNING} AND {named} AND started_at < {since_us}"))
+        return dict(await self._look(f"{self._running} AND {named} AND started_at < {since_us}"))
 
     async def _until_it_works(self, worker: Role) -> dict[str, int]:
         """A worker without a job that lasts is a poor victim."""
@@ -257,13 +327,25 @@ class Campaign:
         worker.start()
 
         async def given_back() -> bool:
-            return not set(held) & set(await self._look(RUNNING))
+            return not set(held) & set(await self._look(self._running))
 
         if held:
-            try:
+            with suppress(TimeoutError):  # then it is told as late
                 await until(given_back, 4 * RECOVERY_S)
-            finally:
-                self.recoveries.append((time.monotonic() - killed_at, RECOVERY_S))
+            self.recoveries.append((time.monotonic() - killed_at, RECOVERY_S + self.settings.slack_s))
+
+    async def _end_in_a_burst(self, worker: Role, end: Callable[[], None]) -> None:
+        """When it has claimed far more than it has slots for."""
+        await until(self._fleet_is_up, START_S)
+
+        async def claims_ahead() -> bool:
+            return len(await asyncio.to_thread(self._held_by, worker)) > 3 * SLOTS
+
+        await burst_until(claims_ahead, self.burster)
+        self._note(f"{worker.worker_name} ends with {len(self._held_by(worker))} jobs")
+        await asyncio.to_thread(end)
+        worker.start()
+        await self.burster.report(DRAIN_S)
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -288,6 +370,7 @@ class Campaign:
                 role.look()
             run(self.place.url, "UPDATE job_outbox_events SET run_at = 0 WHERE state = 'retrying'")
             await asyncio.sleep(0.2)
+            self.waits.look(await asyncio.to_thread(waiting, self.place.url, SLOTS * len(self.workers)))
             ends = "('completed', 'failed', 'dead_letter', 'cancelled')"
             ((jobs,),) = rows(self.place.url, f"SELECT count(*) FROM inbox_jobs WHERE state NOT IN {ends}")
             ((events,),) = rows(self.place.url, "SELECT count(*) FROM job_outbox_events WHERE state <> 'completed'")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import euterpe
 from euterpe.model.errors import EuterpeError, UnknownDependency
-from tests.campaign.plan import submission
+from tests.campaign.plan import lot, submission
 from tests.faults.crew import Line
+
+OF_A_LOT = "of a lot"
 
 
 async def submitter(
@@ -36,6 +38,9 @@ async def submitter(
             job_id = await insist(queue, planned["payload"], options)
             line.note("submitted", job_id=job_id, number=number)
             acknowledged.append(job_id)
+            if (planned_lot := lot(seed, number)) is not None:
+                for job_id in await submit_lot(queue, **planned_lot):
+                    line.note("submitted", job_id=job_id, number=OF_A_LOT)
             await asyncio.sleep(pause_s)
     line.report("done")
     await line.order()
@@ -65,3 +70,13 @@ async def insist(queue: euterpe.Queue, payload: dict[str, Any], options: dict[st
             raise
         except EuterpeError:
             await asyncio.sleep(0.1)
+
+
+async def submit_lot(
+    queue: euterpe.Queue, count: int, payload: dict[str, Any], options: dict[str, Any]
+) -> Sequence[str]:
+    """Once, acknowledged or not: jobs with a key do not wait in chunks."""
+    try:
+        return [job.id for job in await queue.submit_many([("work", payload)] * count, **options)]
+    except EuterpeError:
+        return ()  # the database is away, by plan

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 Engine = Literal["sqlite", "postgres", "redis"]
 
 ANYWHERE: Final = (
-    "kill_worker", "kill_worker", "freeze_worker", "kill_submitter", "kill_dispatcher", "kill_api",
-    "receiver_refuses", "receiver_hangs", "receiver_redirects", "hold_lock",
-    "operator_transaction", "disk_full",
+    "kill_worker", "kill_worker", "kill_in_a_burst", "stop_in_a_burst", "kill_keeper", "freeze_worker",
+    "kill_submitter", "kill_dispatcher", "kill_api", "receiver_refuses", "receiver_hangs", "receiver_redirects",
+    "hold_lock", "operator_transaction", "disk_full",
 )  # fmt: skip
 ON_POSTGRES: Final = (
     "terminate_backends",
@@ -26,8 +26,9 @@ ON_POSTGRES: Final = (
 """Only there: whoever shares a SQLite file shares the machine's clock."""
 ON_STREAMS: Final = ("kill_redis", "flush_redis", "forge_messages")
 ON_LISTS: Final = (
-    "kill_worker", "kill_worker", "freeze_worker", "kill_submitter", "kill_redis", "kill_redis", "pause_connections",
-    "cut_connections", "forget_scripts", "copy_entries",
+    "kill_worker", "kill_worker", "kill_in_a_burst", "stop_in_a_burst", "kill_keeper", "freeze_worker",
+    "kill_submitter", "kill_redis", "kill_redis", "pause_connections", "cut_connections", "forget_scripts",
+    "copy_entries",
 )  # fmt: skip
 """Where the jobs themselves are in Redis: all that there is."""
 EVERY_KIND: Final = tuple(dict.fromkeys((*ANYWHERE, *ON_POSTGRES, *ON_STREAMS)))
@@ -35,6 +36,8 @@ OFFSETS_S: Final = (-26 * 3600.0, -600.0, 600.0, 7 * 3600.0)
 """How wrong a clock can be."""
 TENANTS: Final = ("ada", "bob")
 LIMIT: Final = 2
+LOT_EACH: Final = 10
+"""After so many lone jobs a submitter has a lot of plain ones to submit at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,5 +88,25 @@ def submission(seed: int, number: int, callback_url: str) -> dict[str, Any]:
             "concurrency_key": tenant,
             "concurrency_limit": LIMIT if tenant else None,
             "callback_url": callback_url if rng.random() < 0.4 else None,
+        },
+    }
+
+
+def lot(seed: int, number: int) -> dict[str, Any] | None:
+    """Plain jobs that one submit stores, all alike: on Postgres they wait in chunks (ADR 017)."""
+    rng = random.Random(f"lot {seed} {number}")
+    if rng.randrange(LOT_EACH):
+        return None
+    return {
+        "count": rng.randint(16, 60),
+        "payload": {
+            "ms": rng.choice((0, 0, 5, 50, 300, 1000)),
+            "failures": rng.choice((0, 0, 0, 1)),
+            "for_good": rng.random() < 0.1,
+            "spawn": 0,
+        },
+        "options": {
+            "priority": rng.choice(("critical", "high", "normal", "low", "bulk")),
+            "max_attempts": rng.randint(2, 6),
         },
     }

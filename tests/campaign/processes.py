@@ -41,6 +41,9 @@ class Role:
         self._log: IO[bytes] | None = None
         self.lives = 0
         self._frozen: list[int] = []
+        self.killed: set[str] = set()
+        self.frozen: set[str] = set()
+        """The lives that this happened to."""
         self.clock_offset_s = 0.0
         """How wrong the clock of the next life is."""
         self.process: subprocess.Popen[bytes] | None = None
@@ -50,6 +53,11 @@ class Role:
     @property
     def worker_name(self) -> str:
         return f"{self._name}-{self.lives}"
+
+    @property
+    def names(self) -> set[str]:
+        """Of all its lives."""
+        return {f"{self._name}-{life}" for life in range(1, self.lives + 1)}
 
     def start(self) -> None:
         self.lives += 1
@@ -80,12 +88,22 @@ class Role:
     def kill(self) -> None:
         assert self.process is not None
         self.look()
+        self.killed.add(self.worker_name)
         self.process.kill()
         self.process.wait()
+
+    def kill_keeper(self) -> int:
+        """The processes that renew its leases; how many there were."""
+        assert self.process is not None
+        children = with_children([self.process.pid])[1:]
+        for pid in children:
+            _signal(pid, signal.SIGKILL)
+        return len(children)
 
     def freeze(self, *, whole: bool = False) -> None:
         """`whole`: its lease keeper too, as when a container is paused."""
         assert self.process is not None
+        self.frozen.add(self.worker_name)
         self._frozen = with_children([self.process.pid]) if whole else [self.process.pid]
         for pid in self._frozen:
             _signal(pid, signal.SIGSTOP)
@@ -98,6 +116,11 @@ class Role:
             time.sleep(KEEPER_THAWS_LATER_S)
         for pid in children:
             _signal(pid, signal.SIGCONT)
+
+    @property
+    def is_up(self) -> bool:
+        """What is still loading its modules neither works nor obeys."""
+        return b'"msg":"started"' in (self._folder / f"{self.worker_name}.log").read_bytes()
 
     def look(self) -> None:
         """Note a death that nobody asked for, and fill the place."""

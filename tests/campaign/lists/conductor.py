@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,8 @@ from typing import Final, Literal
 import redis
 
 from euterpe.model.state import TERMINAL
-from tests.campaign.lists.evidence import Evidence, gather, heartbeat_left_s, still_held
+from tests.campaign.bursts import STOP, Ends, burst_until, burster, unbegun
+from tests.campaign.lists.evidence import Evidence, gather, heartbeat_left_s, held_count, still_held
 from tests.campaign.lists.submitter import submitter
 from tests.campaign.lists.verdicts import list_verdicts
 from tests.campaign.plan import Fault, faults
@@ -25,9 +27,11 @@ from tests.redis_lists.private_server import ConfiguredRedis
 
 Fsync = Literal["always", "everysec"]
 RECOVERY_S: Final = LEASE_S + 3 * SWEEP_S + 1.0
+START_S: Final = 60.0
 DRAIN_S: Final = 60.0
 """Without any job that ends."""
 SUBMITTERS: Final = 2
+SLOTS: Final = 8
 WORKS_WITHIN_S: Final = 10.0
 COPIES: Final = 5
 
@@ -71,24 +75,32 @@ class ListCampaign:
     roles: list[Role] = field(default_factory=list)
 
     async def run(self) -> list[Verdict]:
-        worker = ["worker", "tests.campaign.app:queue", "--concurrency", "8", "--metrics-port", "0"]
+        worker = ["worker", "tests.campaign.app:queue", "--concurrency", str(SLOTS), "--metrics-port", "0"]
+        begun = self.folder / "begun"
+        environ = {"CAMPAIGN_URL": self.server.url, "CAMPAIGN_BEGUN": str(begun)}
         names = [f"worker{i}" for i in range(self.settings.workers)]
-        self.roles = [Role(name, worker, {"CAMPAIGN_URL": self.server.url}, self.folder) for name in names]
+        self.roles = [Role(name, worker, environ, self.folder) for name in names]
         for role in self.roles:
             role.start()
         submitters = [self._submitter(i, 0) for i in range(SUBMITTERS)]
+        self.burster = self.crew.start(burster, self.server.url, None)
         await self._break(submitters)
         for actor in submitters:
             assert await actor.report(2 * (DRAIN_S + self.settings.seconds)) == "done"
             actor.order("stop")
+        self.burster.order(STOP)
+        assert await self.burster.report() == "done"
+        await until(self._fleet_is_up, START_S)
         stuck = await self._drained()
         for role in self.roles:
             await asyncio.to_thread(role.stop)
         deaths = [death for role in self.roles for death in role.deaths]
         acknowledged = self.crew.notes("submitted")
         evidence = await asyncio.to_thread(gather, self.server.url)
+        uncalled_for = list(unbegun(evidence.charged, begun, SLOTS, Ends.of(self.roles)))
         return [
             *list_verdicts(evidence, acknowledged, self.killed_at if self.settings.fsync == "everysec" else []),
+            Verdict("an attempt that never began is not charged", len(evidence.charged), uncalled_for),
             Verdict("lost jobs run again within lease, sweep and a second", len(self.recoveries), self._late()),
             Verdict("all drains", len(evidence.jobs), stuck),
             Verdict("no process ends by itself, and each obeys SIGTERM", len(self.roles), deaths),
@@ -124,6 +136,11 @@ class ListCampaign:
         match fault.kind:
             case "kill_worker":
                 await self._kill_and_time(worker)
+            case "kill_in_a_burst" | "stop_in_a_burst":
+                await self._end_in_a_burst(worker, worker.kill if fault.kind == "kill_in_a_burst" else worker.stop)
+            case "kill_keeper":
+                await self._until_it_works(worker)
+                worker.kill_keeper()
             case "freeze_worker":
                 await self._freeze_and_thaw(worker, whole=int(fault.choice * 10) % 2 == 1)
             case "kill_redis":
@@ -181,6 +198,23 @@ class ListCampaign:
             await until(given_back, 4 * RECOVERY_S + self.settings.slack_s)
         took_s = time.monotonic() - killed_at
         self.recoveries.append(Recovery(took_s, RECOVERY_S + self.settings.slack_s, heartbeat_s))
+
+    async def _end_in_a_burst(self, worker: Role, end: Callable[[], None]) -> None:
+        """When it has claimed far more than it has slots for."""
+        await until(self._fleet_is_up, START_S)
+
+        async def claims_ahead() -> bool:
+            return await asyncio.to_thread(held_count, self.server.url, f"{worker.worker_name}:") > 3 * SLOTS
+
+        await burst_until(claims_ahead, self.burster)
+        await asyncio.to_thread(end)
+        worker.start()
+        await self.burster.report()
+
+    async def _fleet_is_up(self) -> bool:
+        for role in self.roles:
+            role.look()
+        return all(role.is_up for role in self.roles)
 
     async def _freeze_and_thaw(self, worker: Role, *, whole: bool) -> None:
         """It wakes up when another runs one of its jobs, which it has still to write."""

@@ -33,6 +33,16 @@ class Evidence:
     def versions(self) -> dict[str, int]:
         return {job_id: int(job.get("claim_version", 0)) for job_id, job in self.jobs.items()}
 
+    @property
+    def charged(self) -> list[tuple[str, str]]:
+        """Every attempt that was charged and did not complete its job, and its worker."""
+        return [
+            (f"{job_id}:{attempt['claim_version']}", str(attempt["worker_id"]))
+            for job_id, attempts in self.attempts.items()
+            for attempt in attempts
+            if attempt["outcome"] not in ("released", "cancelled")
+        ]
+
     def running_of(self, worker: str) -> dict[str, int]:
         return {
             job_id: int(job["claim_version"])
@@ -60,6 +70,13 @@ def still_held(url: str, job_ids: list[str], worker: str) -> bool:
         for job_id in job_ids:
             pipe.hmget(f"jobqueue:job:{job_id}", "state", "worker_id")
         return any(state == "running" and held_by.startswith(worker) for state, held_by in pipe.execute())
+
+
+def held_count(url: str, worker: str) -> int:
+    """How many jobs a worker of this name has claimed."""
+    with redis.Redis.from_url(url) as client:
+        names = client.scan_iter(f"jobqueue:worker:{worker}*:processing", count=10_000)
+        return sum(client.llen(name) for name in names)
 
 
 def heartbeat_left_s(url: str, worker: str) -> float:
