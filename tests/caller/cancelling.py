@@ -7,7 +7,7 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import Any, Literal
 
-from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.batch import SubmitResult
 from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.program import Row
 
@@ -65,7 +65,7 @@ class Interrupted:
         self._when = when
         self.happened = False
 
-    def calls(self, whole: Calls[list[Receipt]]) -> Generator[DriverCall, list[Row], list[Receipt]]:
+    def calls(self, whole: Calls[list[SubmitResult]]) -> Generator[DriverCall, list[Row], list[SubmitResult]]:
         made = 0
         try:
             call = next(whole)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import pytest
 
-from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.batch import SubmitResult
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.caller import join, target_of
 from euterpe.stores.sql.program import Program, Row, one
@@ -93,7 +93,7 @@ async def test_a_submit_cancelled_between_any_two_of_its_statements_leaves_nothi
 class _CancelledBetween:
     """A submit that cancels its own task before its n-th statement."""
 
-    task: asyncio.Task[list[Receipt]]
+    task: asyncio.Task[list[SubmitResult]]
 
     def __init__(self, scene: Scene, key: str, at: int) -> None:
         self._program = submit_joined(unit_of(idempotency_key=key), scene.store.engine.family)
@@ -102,7 +102,7 @@ class _CancelledBetween:
         self._thread = threading.get_ident()
         self.happened = False
 
-    def program(self) -> Program[list[Receipt]]:
+    def program(self) -> Program[list[SubmitResult]]:
         statements = 0
         rows: list[Row] = []
         try:
@@ -179,7 +179,7 @@ async def test_a_libsql_commit_after_a_failed_undo_raises_until_the_caller_rolls
     await begin_with_an_order(scene)
     joined = join(scene.caller.connection)
 
-    def spoilt() -> Program[list[Receipt]]:
+    def spoilt() -> Program[list[SubmitResult]]:
         scene.caller.connection.execute("ROLLBACK")  # The savepoint is gone with it, so there is nothing to undo to.
         yield one("no_such_statement")
         return []

@@ -10,7 +10,7 @@ import pytest
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import IdempotencyConflict, InvalidInput, JobNotFound, UnknownDependency
-from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of, new_ids
+from euterpe.model.submitting.batch import Draft, SubmitResult, Unit, drafts_of, new_ids
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.caller import join, target_of
 from euterpe.stores.sql.program import Program, one
@@ -22,27 +22,27 @@ def unit_of(**fields: object) -> Unit:
     return Unit(drafts_of([Submission(type="mail", **fields)]))  # type: ignore[arg-type]
 
 
-async def submit(scene: Scene, **fields: object) -> Receipt:
+async def submit(scene: Scene, **fields: object) -> SubmitResult:
     return (await scene.store.submit_unit_on(unit_of(**fields), scene.caller.connection))[0]
 
 
 async def test_a_job_is_there_once_the_caller_commits(scene: Scene) -> None:
     await scene.caller.begin()
-    receipt = await submit(scene, payload=b'{"to":"ada"}', tags={"team": "a"}, callback_url="https://example.org/")
+    submitted = await submit(scene, payload=b'{"to":"ada"}', tags={"team": "a"}, callback_url="https://example.org/")
     await scene.caller.commit()
-    job = await scene.store.get(receipt.job_id)
+    job = await scene.store.get(submitted.job_id)
     assert (job.state, job.payload, job.tags) == ("scheduled", b'{"to":"ada"}', {"team": "a"})
     claims = await scene.store.claim(ClaimRequest(worker_id="w", limit=10))
-    assert [claim.job.id for claim in claims] == [receipt.job_id]
+    assert [claim.job.id for claim in claims] == [submitted.job_id]
 
 
 async def test_nobody_sees_the_job_before_the_commit(scene: Scene) -> None:
     await scene.caller.begin()
-    receipt = await submit(scene)
+    submitted = await submit(scene)
     with pytest.raises(JobNotFound):
-        await scene.store.get(receipt.job_id)
+        await scene.store.get(submitted.job_id)
     await scene.caller.commit()
-    assert (await scene.store.get(receipt.job_id)).id == receipt.job_id
+    assert (await scene.store.get(submitted.job_id)).id == submitted.job_id
 
 
 async def test_a_rollback_leaves_nothing_in_any_table(scene: Scene) -> None:
@@ -77,10 +77,10 @@ async def test_an_unknown_dependency_leaves_the_callers_transaction_usable(scene
 
 
 async def test_an_error_of_the_database_leaves_nothing_behind_and_the_callers_transaction_usable(scene: Scene) -> None:
-    def submit_and_fail() -> Program[list[Receipt]]:
-        receipts = yield from submit_joined(unit_of(idempotency_key="k"), scene.store.engine.family)
+    def submit_and_fail() -> Program[list[SubmitResult]]:
+        submit_results = yield from submit_joined(unit_of(idempotency_key="k"), scene.store.engine.family)
         yield one("pause", kind="nonsense", name="x")  # the table's CHECK refuses it
-        return receipts
+        return submit_results
 
     await scene.caller.begin()
     await scene.caller.order()
@@ -121,12 +121,12 @@ async def test_a_key_used_twice_in_one_transaction_gives_one_job(scene: Scene) -
 
 async def test_a_submit_elsewhere_with_the_same_key_waits_and_replays_after_the_commit(scene: Scene) -> None:
     await scene.caller.begin()
-    receipt = await submit(scene, idempotency_key="k")
+    submitted = await submit(scene, idempotency_key="k")
     other = asyncio.create_task(scene.store.submit(Submission(type="mail", idempotency_key="k")))
     await asyncio.sleep(0.05)  # Time to go wrong: it must still be waiting.
     assert not other.done()
     await scene.caller.commit()
-    assert await other == msgspec.structs.replace(receipt, replayed=True)
+    assert await other == msgspec.structs.replace(submitted, replayed=True)
 
 
 async def test_a_submit_elsewhere_with_the_same_key_waits_and_conflicts_after_the_commit(scene: Scene) -> None:
@@ -159,9 +159,9 @@ async def test_a_whole_graph_is_stored_in_the_callers_transaction(scene: Scene) 
         Draft(ids[1], Submission(type="mail", depends_on=(ids[0],), dependency=Dependency.FAN_IN)),
     )
     await scene.caller.begin()
-    receipts = await scene.store.submit_unit_on(Unit(drafts, key="graph"), scene.caller.connection)
+    submit_results = await scene.store.submit_unit_on(Unit(drafts, key="graph"), scene.caller.connection)
     await scene.caller.commit()
-    assert [receipt.state for receipt in receipts] == ["pending", "pending"]
+    assert [submitted.state for submitted in submit_results] == ["pending", "pending"]
     await scene.store.sweeps.watch_dependencies()
     assert (await scene.store.get(first.job_id)).has_dependents
     assert len((await scene.rows())["job_dependencies"]) == 2
@@ -175,9 +175,9 @@ async def test_many_jobs_and_every_kind_of_value_go_through(scene: Scene) -> Non
         for i in range(40)
     ]  # fmt: skip
     await scene.caller.begin()
-    receipts = await scene.store.submit_unit_on(Unit(drafts_of(submissions)), scene.caller.connection)
+    submit_results = await scene.store.submit_unit_on(Unit(drafts_of(submissions)), scene.caller.connection)
     await scene.caller.commit()
-    last = await scene.store.get(receipts[39].job_id)
+    last = await scene.store.get(submit_results[39].job_id)
     assert (last.payload, last.correlation_id) == (bytes([39]), "Ünïcode 🎵 39")
     assert (last.state, last.run_at - last.created_at) == ("delayed", 39 * 3_600_000_000)
 

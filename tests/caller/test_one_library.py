@@ -65,8 +65,8 @@ async def test_the_queue_goes_over_when_the_application_opens_the_file(tmp_path:
     (joined,) = await store.submit_unit_on(mail(), connection)
     connection.commit()
     after = await store.submit(Submission(type="mail"))
-    for receipt in (before, joined, after):
-        assert (await store.get(receipt.job_id)).state == "scheduled"
+    for submitted in (before, joined, after):
+        assert (await store.get(submitted.job_id)).state == "scheduled"
     connection.close()
     await store.close()
 
@@ -95,10 +95,10 @@ async def test_the_application_and_the_queue_write_at_once_and_nothing_is_lost_o
         try:
             for i in range(60):
                 connection = sqlite3.connect(path, timeout=30)
-                (receipt,) = store.submit_unit_on_sync(mail(), connection)
+                (submitted,) = store.submit_unit_on_sync(mail(), connection)
                 if i % 3:
                     connection.commit()
-                    joined.append(receipt.job_id)
+                    joined.append(submitted.job_id)
                 else:
                     connection.rollback()
                 connection.close()
@@ -108,8 +108,8 @@ async def test_the_application_and_the_queue_write_at_once_and_nothing_is_lost_o
     async def queue() -> list[str]:
         stored = []
         while not stop.is_set():
-            receipts = await asyncio.gather(*(store.submit(Submission(type="mail")) for _ in range(5)))
-            stored += [receipt.job_id for receipt in receipts]
+            submit_results = await asyncio.gather(*(store.submit(Submission(type="mail")) for _ in range(5)))
+            stored += [submitted.job_id for submitted in submit_results]
         return stored
 
     own = asyncio.create_task(queue())

@@ -358,11 +358,11 @@ def statements_of(store: SqlStore, monkeypatch: pytest.MonkeyPatch, lock_timeout
     assert isinstance(engine, PostgresEngine)
     execute = engine.execute
 
-    async def watched(connection: Any, statement: Statement) -> list[Row]:
+    async def watched(connection: Any, statement: Statement, timeout_s: float | None = None) -> list[Row]:
         sent.append(statement.name)
         if len(sent) <= lock_timeouts:
             raise asyncpg.LockNotAvailableError("canceling statement due to lock timeout")
-        return await execute(connection, statement)
+        return await execute(connection, statement, timeout_s)
 
     monkeypatch.setattr(engine, "execute", watched)
     return sent

@@ -120,9 +120,9 @@ async def test_a_submit_works_on_a_loop_other_than_the_stores(store: SqlStore, d
     async def elsewhere() -> str:
         connection = await asyncpg.connect(dsn)
         async with connection.transaction():
-            (receipt,) = await store.submit_unit_on(mail(), connection)
+            (submitted,) = await store.submit_unit_on(mail(), connection)
         await connection.close()
-        return receipt.job_id
+        return submitted.job_id
 
     job_ids = await asyncio.gather(*(asyncio.to_thread(lambda: asyncio.run(elsewhere())) for _ in range(4)))
     assert [(await store.get(job_id)).id for job_id in job_ids] == job_ids
@@ -153,8 +153,8 @@ async def test_listeners_hear_of_the_job_at_the_commit_and_not_before(store: Sql
 async def test_the_callers_search_path_does_not_matter(store: SqlStore, dsn: str) -> None:
     caller = await asyncpg.connect(dsn, server_settings={"search_path": "pg_catalog"})
     async with caller.transaction():
-        (receipt,) = await store.submit_unit_on(mail(idempotency_key="k"), caller)
-    assert (await store.get(receipt.job_id)).state == "scheduled"
+        (submitted,) = await store.submit_unit_on(mail(idempotency_key="k"), caller)
+    assert (await store.get(submitted.job_id)).state == "scheduled"
     await caller.close()
 
 
@@ -162,9 +162,9 @@ async def test_the_databases_clock_decides_and_not_the_callers(store: SqlStore, 
     caller = await asyncpg.connect(dsn)
     async with caller.transaction():
         before = await caller.fetchval("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
-        (receipt,) = await store.submit_unit_on(mail(), caller)
+        (submitted,) = await store.submit_unit_on(mail(), caller)
         after = await caller.fetchval("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
-    assert before <= (await store.get(receipt.job_id)).created_at <= after
+    assert before <= (await store.get(submitted.job_id)).created_at <= after
     await caller.close()
 
 

@@ -20,6 +20,7 @@ from euterpe.stores.sql.store import SqlStore
 Call = Coroutine[Any, Any, Any]
 Operation = Callable[[SqlStore, int], Awaitable[Call]]
 CALLBACK = "https://receiver.example/hook"
+LOT = 20
 OPERATIONS: dict[str, Operation] = {}
 
 
@@ -138,6 +139,58 @@ async def turn(store: SqlStore, n: int) -> Call:
     claim = await claimed(store, n)
     await store.submit(Submission(type="t", queue=f"q{n}"))
     return store.exchange([Report(claim, Success())], request(n))
+
+
+# --- lots, which on Postgres wait in chunks and run under receipts (ADR 017) ----------------------------------------
+
+
+def lot(n: int, **said: Any) -> list[Submission]:
+    return [Submission(type="t", queue=f"q{n}", **said)] * LOT
+
+
+async def claimed_of_a_lot(store: SqlStore, n: int, **said: Any) -> list[Claim]:
+    await store.submit_many(lot(n, **said))
+    return await store.claim(request(n, 5))
+
+
+@operation
+async def submit_a_lot(store: SqlStore, n: int) -> Call:
+    return store.submit_many(lot(n), key=f"lot{n}")
+
+
+@operation
+async def claim_of_a_lot(store: SqlStore, n: int) -> Call:
+    await store.submit_many(lot(n))
+    return store.claim(request(n, 5))
+
+
+@operation
+async def turn_of_a_lot(store: SqlStore, n: int) -> Call:
+    reports = [Report(claim, Success()) for claim in await claimed_of_a_lot(store, n)]
+    return store.exchange(reports, request(n, 5))
+
+
+@operation
+async def turn_of_a_lot_that_is_told(store: SqlStore, n: int) -> Call:
+    claims = await claimed_of_a_lot(store, n, callback_url=CALLBACK, callback_events="terminal")
+    return store.exchange([Report(claim, Success()) for claim in claims], request(n, 5))
+
+
+@operation
+async def failures_of_a_lot(store: SqlStore, n: int) -> Call:
+    claims = await claimed_of_a_lot(store, n)
+    return store.exchange([Report(c, Failed(Failure(Category.TEMPORARY, "no"))) for c in claims], request(n, 5))
+
+
+@operation
+async def heartbeat_of_a_lot(store: SqlStore, n: int) -> Call:
+    return store.heartbeat([claim.lease for claim in await claimed_of_a_lot(store, n)])
+
+
+@operation
+async def cancel_in_a_lot(store: SqlStore, n: int) -> Call:
+    submitted = await store.submit_many(lot(n))
+    return store.cancel(submitted[7].job_id)
 
 
 # --- steering -------------------------------------------------------------------------------------

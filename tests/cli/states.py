@@ -58,12 +58,12 @@ def settled(url: str, submissions: list[Submission], outcome: Outcome) -> list[s
     async def act(backend: Backend) -> list[str]:
         ids = []
         for submission in submissions:
-            receipt = await backend.store.submit(submission)
+            submitted = await backend.store.submit(submission)
             request = ClaimRequest(worker_id="test:1", limit=1, types=(submission.type,))
             (claim,) = await backend.store.claim(request)
-            assert claim.job.id == receipt.job_id
+            assert claim.job.id == submitted.job_id
             await backend.store.settle([Report(claim, outcome)])
-            ids.append(receipt.job_id)
+            ids.append(submitted.job_id)
         return ids
 
     return with_store(url, act)

@@ -7,7 +7,7 @@ import signal
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.submitting.submission import Submission
-from tests.cli.commands import Shell
+from tests.cli.commands import Shell, lines_with
 from tests.cli.conftest import Start
 from tests.cli.states import with_store
 from tests.cli.test_telemetry import (
@@ -31,6 +31,15 @@ WORKER = ("--role=worker", "--app", "telling:queue")
 def submit(url: str, job_type: str, payload: bytes = b"{}", **said: object) -> str:
     submission = Submission(type=job_type, payload=payload, **said)  # type: ignore[arg-type]  # by name
     return with_store(url, lambda backend: backend.store.submit(submission)).job_id
+
+
+def test_a_worker_whose_lists_are_configured_is_not_said_to_be_elsewhere(
+    telling_shell: Shell, start: Start, redis_url: str
+) -> None:
+    """The configuration adds to the URL of the app's queue, which names the same place."""
+    worker = start(telling_shell, *WORKER, ENGINE_URL=redis_url, WORKER_MAX_RETRIES="1", OBSERVABILITY_METRICS_PORT="0")
+    worker.until_said("working on jobs")
+    assert not lines_with("another database", (*worker.out, *worker.err))
 
 
 def test_a_worker_on_redis_lists_counts_every_end(telling_shell: Shell, start: Start, redis_url: str) -> None:

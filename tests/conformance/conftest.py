@@ -14,7 +14,7 @@ from euterpe.stores.sql.store import SqlStore
 from tests import migrated
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import ENGINES, Opened, Place, Tables
-from tests.conformance.needs import TABLES, needed_by
+from tests.conformance.needs import RUNNING_LISTS, TABLES, needed_by
 from tests.migrated import SpareSchemas, session_of
 
 
@@ -29,10 +29,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def capabilities_of(item: pytest.Item) -> frozenset[Capability | str]:
     """What the engine of this test can do; one with tables shows them."""
     if "http over" in item.name:
-        return HttpStore.capabilities | {TABLES, Capability.OUTBOX}  # of the control plane, which is within reach
+        within_reach = {TABLES, Capability.OUTBOX}  # of the control plane
+        return HttpStore.capabilities | within_reach | (set() if "chunks" in item.name else {RUNNING_LISTS})
     if "[redis lists" in item.name or "-redis lists" in item.name:
-        return RedisListStore.capabilities
-    return EVERYTHING | {TABLES}
+        return RedisListStore.capabilities | {RUNNING_LISTS}
+    if "postgres chunks" in item.name:
+        return EVERYTHING | {TABLES}
+    return EVERYTHING | {TABLES, RUNNING_LISTS}
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +65,7 @@ def engine_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def place(engine_name: str, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     # Only a Postgres test asks for the server, so that `-k sqlite` starts none.
-    postgres_url = request.getfixturevalue("migrated_postgres_url") if engine_name == "postgres" else ""
+    postgres_url = request.getfixturevalue("migrated_postgres_url") if "postgres" in engine_name else ""
     redis_url = request.getfixturevalue("redis_url") if engine_name == "redis lists" else ""
     return Place(sqlite_template, tmp_path, postgres_url, redis_url)
 

@@ -14,7 +14,7 @@ from euterpe.model.failures.failure import Category
 from euterpe.model.reading.job_query import parse_query
 from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.batch import SubmitResult
 from euterpe.model.submitting.submission import check
 from euterpe.ports import Capability
 from euterpe.stores.sql.bulk import batches
@@ -108,9 +108,9 @@ async def test_a_plain_job_that_was_replayed_is_not_run_again_by_another_operati
     assert (told.done, told.failed, told.skipped) == (0, 0, {"replayed_since": 5})
     replays = (await store.search(Search(state=State.SCHEDULED, limit=100))).jobs
     assert sorted(j.replay_of or "" for j in replays) == sorted(ids)
-    receipt = (await store.replay(ids[0])).first
-    assert isinstance(receipt, Receipt)
-    assert receipt.job_id in {j.id for j in replays}
+    submitted = (await store.replay(ids[0])).first
+    assert isinstance(submitted, SubmitResult)
+    assert submitted.job_id in {j.id for j in replays}
 
 
 @needs(Capability.UNIQUE_KEYS, Capability.DEPENDENCIES)

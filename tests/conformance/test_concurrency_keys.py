@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.failures.failure import Category
 from euterpe.model.reading.views import Search
 from euterpe.model.state import State
@@ -51,13 +54,13 @@ async def test_the_limit_holds_over_many_claimers_at_once(subject: Opened) -> No
 
 
 async def test_the_oldest_jobs_of_a_key_go_first(store: SqlStore) -> None:
-    receipts = await store.submit_many([keyed() for _ in range(3)])
+    submit_results = await store.submit_many([keyed() for _ in range(3)])
     order = []
     for _ in range(3):
         claim = await take_one(store)
         order.append(claim.job.id)
         await complete(store, claim)
-    assert order == [receipt.job_id for receipt in receipts]
+    assert order == [submitted.job_id for submitted in submit_results]
 
 
 async def test_the_most_urgent_job_of_a_key_goes_first(store: SqlStore) -> None:
@@ -91,13 +94,13 @@ async def test_a_parked_job_waits_as_scheduled_and_was_never_started(store: SqlS
 
 @pytest.mark.parametrize("ending", [complete, fail, release, stop], ids=lambda act: act.__name__)
 async def test_a_parked_job_goes_on_when_a_running_one_ends(store: SqlStore, clock: FrozenClock, ending: Any) -> None:
-    receipts = await store.submit_many([keyed() for _ in range(2)])
+    submit_results = await store.submit_many([keyed() for _ in range(2)])
     first = await take_one(store)
     assert await take(store) == []
     await ending(store, first)
     claims = await take(store, 1)
     assert len(claims) == 1
-    assert claims[0].job.id in {receipt.job_id for receipt in receipts}
+    assert claims[0].job.id in {submitted.job_id for submitted in submit_results}
 
 
 @pytest.mark.parametrize("way", ["force", "lifetime", "reclaim", "permanent"])
@@ -130,6 +133,18 @@ async def test_as_many_parked_jobs_go_on_as_places_became_free(store: SqlStore) 
     await complete(store, claims[0])
     await complete(store, claims[1])
     assert len(await take(store)) == 2
+    assert await take(store) == []
+
+
+async def test_a_turn_that_ends_jobs_of_many_keys_frees_as_many_places_of_each(store: SqlStore) -> None:
+    limits = {"a": 1, "b": 2, "c": 3}
+    await store.submit_many([keyed(key, limit, type=key) for key, limit in limits.items() for _ in range(6)])
+    claims = await take(store, 18)
+    assert Counter(claim.job.type for claim in claims) == limits
+    ended = [claim for claim in claims if claim.job.type != "c"] + claims[-1:]
+    await store.settle([Report(claim, Success()) for claim in ended])
+    again = await take(store, 18)
+    assert Counter(claim.job.type for claim in again) == {"a": 1, "b": 2, "c": 1}
     assert await take(store) == []
 
 
@@ -193,7 +208,7 @@ async def test_a_limit_may_differ_from_job_to_job_of_one_key(store: SqlStore) ->
 
 
 async def test_everything_of_a_key_is_done_in_the_end(store: SqlStore, clock: FrozenClock) -> None:
-    receipts = await store.submit_many([keyed(f"k{i % 3}", limit=1 + i % 2) for i in range(30)])
+    submit_results = await store.submit_many([keyed(f"k{i % 3}", limit=1 + i % 2) for i in range(30)])
     done = 0
     for _ in range(100):
         claims = await take(store, 4)
@@ -203,7 +218,7 @@ async def test_everything_of_a_key_is_done_in_the_end(store: SqlStore, clock: Fr
         if done == 30:
             break
         await store.sweeps.urgent()
-    assert {await state_of(store, receipt.job_id) for receipt in receipts} == {State.COMPLETED}
+    assert {await state_of(store, submitted.job_id) for submitted in submit_results} == {State.COMPLETED}
 
 
 async def test_a_free_slot_goes_to_a_job_that_is_not_paused(store: SqlStore) -> None:

@@ -98,8 +98,8 @@ async def test_a_job_submitted_while_its_dependency_ends_is_never_stranded(subje
 
 async def test_a_dependency_that_is_completed_already_is_not_waited_for(store: SqlStore) -> None:
     done = await submit_in(store, State.COMPLETED, "a")
-    receipt = await store.submit(job(depends_on=(done.id,)))
-    assert receipt.state == "scheduled"
+    submitted = await store.submit(job(depends_on=(done.id,)))
+    assert submitted.state == "scheduled"
     running = await taken(store, "b")
     half = await store.get(await submit(store, "c", depends_on=(done.id, running.job.id)))
     assert (half.state, half.pending_dependencies) == (State.PENDING, 1)
@@ -129,8 +129,8 @@ async def test_after_any_goes_with_the_first_dependency_that_ends(store: SqlStor
 async def test_after_any_goes_with_a_dependency_that_has_ended_already(store: SqlStore, end: State) -> None:
     ended = await submit_in(store, end, "a")
     live = await submit(store, "b", delay_us=HOUR)
-    receipt = await store.submit(job(depends_on=(live, ended.id), dependency=Dependency.AFTER_ANY))
-    assert receipt.state == "scheduled"
+    submitted = await store.submit(job(depends_on=(live, ended.id), dependency=Dependency.AFTER_ANY))
+    assert submitted.state == "scheduled"
 
 
 async def test_what_is_left_of_a_delay_is_still_waited_for(store: SqlStore, clock: FrozenClock) -> None:
@@ -185,8 +185,8 @@ async def test_a_dependent_is_as_urgent_as_the_most_urgent_job_it_waits_for(stor
     assert own.priority == 0
     grandchild = await store.get(await submit(store, "e", priority=4, depends_on=(inherited.id,)))
     assert grandchild.priority == 1
-    receipt = await store.submit(job("f", priority=4, depends_on=(high,)))
-    assert receipt.priority == "high"
+    submitted = await store.submit(job("f", priority=4, depends_on=(high,)))
+    assert submitted.priority == "high"
 
 
 @pytest.mark.parametrize(

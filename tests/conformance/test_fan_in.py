@@ -33,8 +33,8 @@ FAN_IN = Dependency.FAN_IN
 
 async def test_a_running_job_spawns_children_that_wait_for_nothing(store: SqlStore) -> None:
     parent = await taken(store, "parent")
-    receipts = await store.spawn(parent.lease, [job("child") for _ in range(3)])
-    children = [await store.get(receipt.job_id) for receipt in receipts]
+    submit_results = await store.spawn(parent.lease, [job("child") for _ in range(3)])
+    children = [await store.get(submitted.job_id) for submitted in submit_results]
     assert {(c.state, c.parent_id) for c in children} == {(State.SCHEDULED, parent.job.id)}
     assert len(await take(store)) == 3
 

@@ -34,9 +34,9 @@ async def test_a_graph_is_stored_whole_whatever_the_order_of_its_parts(store: Sq
         Draft(a, job("a")),
         Draft(c, job("c", depends_on=(a,))),
     ]
-    receipts = await store.submit_graph(drafts)
-    assert [r.job_id for r in receipts] == [d, b, a, c]
-    assert [r.state for r in receipts] == ["pending", "pending", "scheduled", "pending"]
+    submit_results = await store.submit_graph(drafts)
+    assert [r.job_id for r in submit_results] == [d, b, a, c]
+    assert [r.state for r in submit_results] == ["pending", "pending", "scheduled", "pending"]
     for expected in (["a"], ["b", "c"], ["d"]):
         claims = await take(store)
         assert sorted(claim.job.type for claim in claims) == expected
@@ -58,14 +58,14 @@ async def test_a_graph_may_hang_on_jobs_that_are_stored_already(store: SqlStore)
 async def test_a_failed_job_outside_ends_the_graph_that_hangs_on_it(store: SqlStore) -> None:
     broken = await submit_in(store, State.FAILED, "broken")
     a, b, c = new_ids(3)
-    receipts = await store.submit_graph(
+    submit_results = await store.submit_graph(
         [
             Draft(a, job(depends_on=(broken.id,))),
             Draft(b, job(depends_on=(a,), dependency=Dependency.CHAIN)),
             Draft(c, job(depends_on=(b,), dependency=Dependency.AFTER_ANY)),
         ]
     )
-    assert [r.state for r in receipts] == ["failed", "cancelled", "scheduled"]
+    assert [r.state for r in submit_results] == ["failed", "cancelled", "scheduled"]
 
 
 @needs(Capability.CHOSEN_IDS)
@@ -104,8 +104,8 @@ async def test_a_line_of_a_hundred_is_accepted_and_one_more_is_not(store: SqlSto
 
 
 async def test_a_job_may_have_a_thousand_dependencies_and_no_more(store: SqlStore, tables: Tables) -> None:
-    receipts = await store.submit_many([job("a") for _ in range(MAX_BREADTH + 1)])
-    ids = tuple(receipt.job_id for receipt in receipts)
+    submit_results = await store.submit_many([job("a") for _ in range(MAX_BREADTH + 1)])
+    ids = tuple(submitted.job_id for submitted in submit_results)
     accepted = await submit(store, depends_on=ids[:MAX_BREADTH])
     assert (await store.get(accepted)).pending_dependencies == MAX_BREADTH
     before = await row_counts(tables)
@@ -137,8 +137,8 @@ async def test_a_batch_is_stored_whole_or_not_at_all(store: SqlStore, tables: Ta
     with pytest.raises(UnknownDependency):
         await store.submit_many([*(job() for _ in range(50)), job(depends_on=(UNKNOWN,))])
     assert await row_counts(tables) == before
-    receipts = await store.submit_many([job() for _ in range(50)])
-    assert len({r.job_id for r in receipts}) == 50
+    submit_results = await store.submit_many([job() for _ in range(50)])
+    assert len({r.job_id for r in submit_results}) == 50
 
 
 async def test_an_empty_batch_or_graph_is_answered_with_nothing(store: SqlStore, tables: Tables) -> None:
@@ -165,7 +165,7 @@ async def test_a_fan_in_inside_a_graph_waits_for_what_its_parent_will_spawn(stor
 async def test_a_submission_may_have_twenty_thousand_dependencies_and_no_more(subject: Opened) -> None:
     """More would hold SQLite's only writer, and with it everybody else."""
     store = subject.store
-    parents = tuple(receipt.job_id for receipt in await store.submit_many([job() for _ in range(1000)]))
+    parents = tuple(submitted.job_id for submitted in await store.submit_many([job() for _ in range(1000)]))
     before = await row_counts(subject.tables)
     with pytest.raises(DependencyLimit, match="20001 dependencies in one submission; 20000 are allowed"):
         await store.submit_many([*(job(depends_on=parents) for _ in range(20)), job(depends_on=parents[:1])])

@@ -97,11 +97,11 @@ async def test_fifty_submits_of_one_key_at_once_make_one_job_and_fifty_equal_ans
     subject: Opened, tables: Tables
 ) -> None:
     async with subject.another() as other:
-        receipts = await asyncio.gather(
+        submit_results = await asyncio.gather(
             *((subject.store, other)[i % 2].submit(job(idempotency_key="k")) for i in range(50))
         )
-    assert len({receipt.response for receipt in receipts}) == 1
-    assert [receipt.replayed for receipt in receipts].count(False) == 1
+    assert len({submitted.response for submitted in submit_results}) == 1
+    assert [submitted.replayed for submitted in submit_results].count(False) == 1
     assert await jobs_stored(tables) == 1
 
 
@@ -109,9 +109,9 @@ async def test_conflicting_submits_at_once_leave_one_winner(store: SqlStore, tab
     answers = await asyncio.gather(
         *(store.submit(job(idempotency_key="k", priority=i % 5)) for i in range(20)), return_exceptions=True
     )
-    receipts = [a for a in answers if not isinstance(a, BaseException)]
-    assert len({r.job_id for r in receipts}) == 1
-    assert len(receipts) == 4
+    submit_results = [a for a in answers if not isinstance(a, BaseException)]
+    assert len({r.job_id for r in submit_results}) == 1
+    assert len(submit_results) == 4
     assert sum(isinstance(a, IdempotencyConflict) for a in answers) == 16
     assert await jobs_stored(tables) == 1
 
@@ -169,8 +169,8 @@ async def test_a_rejected_submission_frees_its_key(store: SqlStore, tables: Tabl
     with pytest.raises(UnknownDependency):
         await submit(store, idempotency_key="k", depends_on=(UNKNOWN,))
     assert await row_counts(tables) == before
-    receipt = await store.submit(job(idempotency_key="k"))
-    assert not receipt.replayed
+    submitted = await store.submit(job(idempotency_key="k"))
+    assert not submitted.replayed
 
 
 # --- batches -------------------------------------------------------------------------------------------
@@ -218,12 +218,12 @@ async def test_batch_keys_belong_to_their_requester(store: SqlStore, tables: Tab
 @needs(Capability.REPLAY_FLAGS)
 async def test_a_batch_may_mix_known_and_new_keys(store: SqlStore, tables: Tables) -> None:
     known = await store.submit(job(idempotency_key="old"))
-    receipts = await store.submit_many([job("x"), job(idempotency_key="old"), job(idempotency_key="new")])
-    assert [r.replayed for r in receipts] == [False, True, False]
-    assert receipts[1].response == known.response
+    submit_results = await store.submit_many([job("x"), job(idempotency_key="old"), job(idempotency_key="new")])
+    assert [r.replayed for r in submit_results] == [False, True, False]
+    assert submit_results[1].response == known.response
     assert await jobs_stored(tables) == 3
     again = await store.submit(job(idempotency_key="new"))
-    assert again.response == receipts[2].response
+    assert again.response == submit_results[2].response
 
 
 async def test_a_conflict_inside_a_batch_keeps_all_of_it_out(store: SqlStore, tables: Tables) -> None:
@@ -259,10 +259,10 @@ async def test_a_keyed_batch_that_contains_a_known_key_is_replayed_whole(store: 
 async def test_an_edge_to_a_replayed_job_points_to_the_one_that_was_stored(store: SqlStore) -> None:
     known = await store.submit(job("known", idempotency_key="old"))
     a, b = new_ids(2)
-    receipts = await store.submit_graph(
+    submit_results = await store.submit_graph(
         [Draft(a, job("known", idempotency_key="old")), Draft(b, job("b", depends_on=(a,)))]
     )
-    assert receipts[0].job_id == known.job_id
+    assert submit_results[0].job_id == known.job_id
     assert await state_of(store, b) is State.PENDING
     await complete(store, await take_one(store))
     assert await state_of(store, b) is State.SCHEDULED
@@ -274,8 +274,8 @@ async def test_batches_that_share_a_key_and_come_at_once_each_get_whole_answers(
     answers = await asyncio.gather(
         *(store.submit_many([job("shared", idempotency_key="k"), job(f"own{i}")]) for i in range(10))
     )
-    assert len({receipts[0].job_id for receipts in answers}) == 1
-    assert len({receipts[1].job_id for receipts in answers}) == 10
+    assert len({submit_results[0].job_id for submit_results in answers}) == 1
+    assert len({submit_results[1].job_id for submit_results in answers}) == 10
     assert await jobs_stored(tables) == 11
 
 

@@ -37,10 +37,10 @@ def of_a_type(window: str | None, **said: Any) -> Submission:
 
 async def completed(store: SqlStore, submission: Submission) -> str:
     """A keyed job that ended in the moment of its submission."""
-    receipt = await store.submit(submission)
-    assert not receipt.replayed
+    submitted = await store.submit(submission)
+    assert not submitted.replayed
     await complete(store, await take_one(store))
-    return receipt.job_id
+    return submitted.job_id
 
 
 async def held_for(store: SqlStore, clock: FrozenClock, submission: Submission, window_us: int) -> None:
@@ -163,7 +163,7 @@ async def test_the_key_of_a_batch_is_held_until_a_day_after_the_last_of_its_jobs
     store: SqlStore, clock: FrozenClock
 ) -> None:
     batch = [job("quick", idempotency_window_us=HOUR), job("slow", idempotency_window_us=HOUR)]
-    first = [receipt.job_id for receipt in await store.submit_many(batch, key="batch")]
+    first = [submitted.job_id for submitted in await store.submit_many(batch, key="batch")]
     await complete(store, await take_one(store))
     clock.advance(days=5)
     assert await store.sweeps.expire_keys() == 0, "the second job of the batch still lives"
@@ -180,7 +180,7 @@ async def test_the_key_of_a_batch_is_swept_a_day_after_the_last_of_its_jobs_was_
     store: SqlStore, clock: FrozenClock
 ) -> None:
     batch = [job("quick", idempotency_window_us=HOUR), job("slow", idempotency_window_us=HOUR)]
-    first = [receipt.job_id for receipt in await store.submit_many(batch, key="batch")]
+    first = [submitted.job_id for submitted in await store.submit_many(batch, key="batch")]
     for _ in batch:
         clock.advance(days=2)
         await complete(store, await take_one(store))

@@ -24,7 +24,7 @@ MakeEngine = Callable[[], Engine]
 @pytest.fixture
 def make_engine(engine_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> MakeEngine:
     """Engines on one database that nobody has migrated yet."""
-    if engine_name == "postgres":
+    if engine_name.startswith("postgres"):
         url = request.getfixturevalue("bare_postgres_url")
         return lambda: PostgresEngine(url)
     path = str(tmp_path / "fresh.db")

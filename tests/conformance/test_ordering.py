@@ -20,7 +20,7 @@ async def test_more_urgent_jobs_go_first_whatever_the_order_of_submission(store:
 
 async def test_jobs_of_equal_priority_go_in_submission_order(store: SqlStore) -> None:
     ids = [await submit(store) for _ in range(3)]
-    ids += [receipt.job_id for receipt in await store.submit_many([job() for _ in range(20)])]
+    ids += [submitted.job_id for submitted in await store.submit_many([job() for _ in range(20)])]
     taken_ids = [(await take_one(store)).job.id for _ in range(5)]
     taken_ids += [claim.job.id for claim in await take(store)]
     assert taken_ids == ids

@@ -93,7 +93,8 @@ async def test_events_are_given_out_oldest_first_up_to_the_limit(store: SqlStore
         jobs += await make_events(store, 2)
         clock.advance(seconds=1)
     given = [event.job_id for event in await store.outbox.claim("d1", 4)]
-    assert given == jobs[:4]
+    # Two of one moment come in any order.
+    assert [set(given[:2]), set(given[2:])] == [set(jobs[:2]), set(jobs[2:4])]
 
 
 async def test_receivers_that_are_to_be_left_alone_are_passed_over(store: SqlStore) -> None:

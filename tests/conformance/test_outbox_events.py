@@ -188,6 +188,17 @@ async def test_a_dependent_that_ends_with_its_dependency_is_told(store: SqlStore
     assert [await told(store, job_id) for job_id in line] == [["job.failed"], ["job.failed"]]
 
 
+@needs(Capability.CONTROL_PLANE)  # Families of events are for services beside the database.
+async def test_a_dependent_that_is_let_go_is_told_where_its_callback_hears_of_that(store: SqlStore) -> None:
+    first = await taken(store, "a")
+    after = [
+        await submit(store, depends_on=(first.job.id,), callback_url=CALLBACK, callback_events=events)
+        for events in ("media.*", "all")
+    ]
+    await complete(store, first)
+    assert [await told(store, job_id) for job_id in after] == [["media.queued"], []]
+
+
 async def test_a_batch_tells_each_of_its_jobs_once(store: SqlStore) -> None:
     await store.submit_many([job(callback_url=CALLBACK) for _ in range(20)])
     claims = await take(store)

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.rate import parse_rate
 from euterpe.model.state import State
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
-from tests.conformance.acts import CALLBACK, SECOND, fail, release, submit, take, take_one
+from tests.conformance.acts import CALLBACK, SECOND, fail, job, release, submit, take, take_one
 from tests.conformance.clock import FrozenClock
 from tests.conformance.needs import needs
 
@@ -41,6 +43,26 @@ async def test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_
     assert await ahead(store, 1, 10) == [once, behind]
 
 
+@needs(Capability.CONTROL_PLANE)
+@pytest.mark.parametrize("said", [PLAIN, EVENT_STATES], ids=["plain", "told"])
+async def test_workers_over_http_get_the_same_front_of_the_line(store: SqlStore, said: dict[str, Any]) -> None:
+    async def claimed(limit: int, *workers: str) -> list[tuple[str, str | None]]:
+        request = ClaimRequest(worker_id="w", limit=limit, prefetch=len(workers) - limit, prefetch_types=("work",))
+        claims = await store.control_plane.claim_for(request, workers)
+        return [(claim.job.id, claim.job.worker_id) for claim in claims]
+
+    first = await store.submit_many([job(**said) for _ in range(20)])
+    once = await submit(store, max_attempts=1, **said)
+    behind = await submit(store, **said)
+    urgent = await submit(store, priority=0, **said)
+    line = [urgent, *(submitted.job_id for submitted in first)]
+    workers = [f"w:{n}" for n in range(30)]
+    assert await claimed(2, *workers[:3]) == list(zip(line[:3], workers, strict=False))
+    assert await claimed(2, *workers) == list(zip(line[3:], workers, strict=False))
+    assert await claimed(0, *workers) == [], "what is behind it does not overtake it"
+    assert await claimed(1, "w:a", "w:b", "w:c") == [(once, "w:a"), (behind, "w:b")]
+
+
 @needs(Capability.PREFETCH)
 async def test_no_more_come_than_asked_for(store: SqlStore) -> None:
     ids = [await submit(store) for _ in range(6)]
@@ -50,11 +72,13 @@ async def test_no_more_come_than_asked_for(store: SqlStore) -> None:
 
 @needs(Capability.PREFETCH)
 @pytest.mark.parametrize(
-    "kind", ["long", pytest.param("keyed", marks=needs(Capability.CONCURRENCY_KEYS)), "released", "retried"]
+    "kind", ["long", pytest.param("rated", marks=needs(Capability.KEY_RATES)), "released", "retried"]
 )
 async def test_what_cannot_wait_is_claimed_for_a_free_slot_only(store: SqlStore, clock: FrozenClock, kind: str) -> None:
     """Once claimed, never again ahead: a job loses at most one attempt that it did not begin."""
-    keyed: dict[str, Any] = {"concurrency_key": "k", "concurrency_limit": 5} if kind == "keyed" else {}
+    keyed: dict[str, Any] = {"concurrency_key": "k", "concurrency_limit": 5} if kind == "rated" else {}
+    if kind == "rated":
+        await store.rates.set("k", parse_rate("5/s"))
     job_id = await submit(store, "long" if kind == "long" else "work", **keyed)
     if kind == "released":
         await release(store, await take_one(store))
@@ -64,6 +88,19 @@ async def test_what_cannot_wait_is_claimed_for_a_free_slot_only(store: SqlStore,
         await store.sweeps.promote()
     assert await ahead(store, 0, 5) == []
     assert await ahead(store, 1, 5) == [job_id]
+
+
+@needs(Capability.PREFETCH, Capability.CONCURRENCY_KEYS)
+async def test_jobs_with_keys_come_ahead_within_their_limits_and_none_is_parked_for_it(store: SqlStore) -> None:
+    """While they wait, they count as running jobs of their keys."""
+    of_one = [await submit(store, concurrency_key="one", concurrency_limit=3) for _ in range(2)]
+    of_two = [await submit(store, concurrency_key="two", concurrency_limit=2) for _ in range(3)]
+    behind = await submit(store, concurrency_key="three", concurrency_limit=1)
+    assert await ahead(store, 1, 10) == [*of_one, *of_two[:2]], "the third of its key cannot wait, and ends it"
+    assert await ahead(store, 0, 10) == [], (
+        "what runs counts, and the third is not parked: it still stands before the last"
+    )
+    assert await ahead(store, 2, 10) == [behind], "for a free slot it is tried, and parked"
 
 
 @needs(Capability.PREFETCH)

@@ -35,7 +35,7 @@ async def after(store: SqlStore, clock: FrozenClock, **time: float) -> list[str]
 
 async def test_a_burst_starts_at_once_and_then_one_a_token_in_order(store: SqlStore, clock: FrozenClock) -> None:
     await store.rates.set("api", parse_rate("2/s", burst=3))
-    ids = [receipt.job_id for receipt in await store.submit_many([rated() for _ in range(9)])]
+    ids = [submitted.job_id for submitted in await store.submit_many([rated() for _ in range(9)])]
     assert [claim.job.id for claim in await take(store)] == ids[:3]
     assert await take(store) == []
     assert await after(store, clock, us=499_999) == []
@@ -76,7 +76,7 @@ async def test_spent_keys_hold_up_no_other_job_and_are_not_walked_over(store: Sq
 
 async def test_a_newcomer_does_not_pass_who_waits_but_an_urgent_one_does(store: SqlStore, clock: FrozenClock) -> None:
     await store.rates.set("api", parse_rate("1/s"))
-    first, second = [receipt.job_id for receipt in await store.submit_many([rated(), rated()])]
+    first, second = [submitted.job_id for submitted in await store.submit_many([rated(), rated()])]
     assert [claim.job.id for claim in await take(store)] == [first]
     newcomer = (await store.submit(rated())).job_id
     clock.advance(us=SECOND)  # No sweep has run: the claim itself must find who is next.

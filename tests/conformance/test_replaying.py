@@ -9,7 +9,7 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
-from euterpe.model.submitting.batch import Draft, Receipt, new_ids
+from euterpe.model.submitting.batch import Draft, SubmitResult, new_ids
 from euterpe.model.submitting.replayed import Replayed
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
@@ -20,8 +20,8 @@ pytestmark = needs(Capability.DEPENDENCIES, Capability.CHOSEN_IDS, Capability.RE
 
 
 def ids_of(replayed: Replayed) -> list[str]:
-    assert isinstance(replayed.first, Receipt)
-    return [replayed.first.job_id, *(receipt.job_id for receipt in replayed.dependents)]
+    assert isinstance(replayed.first, SubmitResult)
+    return [replayed.first.job_id, *(submitted.job_id for submitted in replayed.dependents)]
 
 
 async def dead_shop(store: SqlStore) -> list[str]:
@@ -51,9 +51,9 @@ async def test_a_dead_job_takes_along_what_ended_because_of_it(store: SqlStore) 
     assert [job.replay_of for job in jobs] == [charge, mail, archive]
     assert [job.state for job in jobs] == [State.SCHEDULED, State.PENDING, State.PENDING]
     assert jobs[1].depends_on == (first, stock)
-    await complete(store, await take_one(store), b'"receipt 7"')
+    await complete(store, await take_one(store), b'"answer 7"')
     mailed = await take_one(store)
-    assert (mailed.job.id, mailed.job.payload) == (second, b'{"paid":"receipt 7"}')
+    assert (mailed.job.id, mailed.job.payload) == (second, b'{"paid":"answer 7"}')
     await complete(store, mailed)
     assert (await take_one(store)).job.id == third
 
@@ -68,7 +68,7 @@ async def test_a_dependent_never_runs_before_its_dependency_in_whatever_order_th
     first = ids_of(await store.replay(charge))
     again = [await store.replay(job_id) for job_id in (charge, mail, archive)]
     assert [ids_of(one) for one in again] == [[new_id] for new_id in first]
-    assert all(isinstance(one.first, Receipt) and one.first.replayed for one in again)
+    assert all(isinstance(one.first, SubmitResult) and one.first.replayed for one in again)
     assert [claim.job.type for claim in await take(store)] == ["charge"]
 
 

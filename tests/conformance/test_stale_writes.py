@@ -30,7 +30,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.clock import FrozenClock
 from tests.conformance.engines import Tables
-from tests.conformance.needs import needs
+from tests.conformance.needs import TABLES, needs
 
 OUTCOMES: dict[str, Outcome] = {
     "success": Success(b'"late"'),
@@ -41,6 +41,12 @@ OUTCOMES: dict[str, Outcome] = {
     "released": Released(),
     "cancelled": Cancelled("late"),
 }
+
+
+@pytest.fixture(autouse=True)
+def _claims_stay_on_their_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the store itself would write while these tests look whether anything was written."""
+    monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600)
 
 
 async def everything(tables: Tables) -> dict[str, list[tuple[Any, ...]]]:
@@ -240,3 +246,24 @@ async def test_a_claim_of_an_unknown_job_settles_nothing(store: SqlStore, tables
     before = await everything(tables)
     assert not (await complete(store, forged)).accepted
     assert await everything(tables) == before
+
+
+@needs(TABLES)
+async def test_a_claim_of_a_pruned_job_ends_none_that_was_given_its_number(store: SqlStore, clock: FrozenClock) -> None:
+    """SQLite numbers rows, and gives the number of the newest again when that was deleted."""
+    lost = await taken(store)
+    await store.cancel(lost.job.id, force=True)
+    clock.advance(days=365)
+    assert await store.sweeps.prune() == 1
+    late = await taken(store)
+    for result in (b"null", b'"other"'):
+        assert not (await complete(store, lost, result)).accepted
+        ended = await store.settle([Report(lost, Success(result)), Report(lost, Success(b"1"))])
+        assert not any(verdict.accepted for verdict in ended)
+    assert await state_of(store, late.job.id) is State.RUNNING
+    for _ in range(20):
+        await submit(store, "between")
+    far = await taken(store, "far")
+    ended = await store.settle([Report(claim, Success(b"null")) for claim in (lost, far)])
+    assert [verdict.accepted for verdict in ended] == [False, True]
+    assert await state_of(store, late.job.id) is State.RUNNING

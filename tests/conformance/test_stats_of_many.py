@@ -14,6 +14,7 @@ from euterpe.stores.sql.reads import stats as reading
 from euterpe.stores.sql.reads.stats import estimated
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import job, take
+from tests.conformance.engines import PostgresTables, Tables
 from tests.conformance.needs import needs
 
 DONE = {"a": 300, "b": 100, "rare": 1}
@@ -30,8 +31,11 @@ async def completed(store: SqlStore) -> None:
 
 @needs(Capability.BULK, Capability.ANY_REQUESTER)
 async def test_a_state_with_many_jobs_is_estimated_and_the_others_are_exact(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if isinstance(tables, PostgresTables):
+        # Pages that earlier tests left empty count for the sample: with more than 500 it is not the whole table.
+        await tables.run("TRUNCATE inbox_jobs CASCADE")
     monkeypatch.setattr(reading, "LOOKED_AT", 50)
     await completed(store)
     await store.submit_many([job("waiting", queue="w")] * 7)

@@ -114,7 +114,7 @@ async def test_however_it_was_submitted_a_job_is_stored_the_same(store: SqlStore
     alone = await store.submit(same)
     _, among_its_like = await store.submit_many([same.with_payload(b"[]"), same])
     _, among_others = await store.submit_many([Submission(type="other"), same])
-    stored = [await store.get(receipt.job_id) for receipt in (alone, among_its_like, among_others)]
+    stored = [await store.get(submitted.job_id) for submitted in (alone, among_its_like, among_others)]
     first, *others = [msgspec.structs.replace(job, id="", seq=0) for job in stored]
     assert others == [first, first]
     assert {(r.state, r.created_at, r.priority) for r in (alone, among_its_like, among_others)} == {
@@ -124,8 +124,10 @@ async def test_however_it_was_submitted_a_job_is_stored_the_same(store: SqlStore
 
 @pytest.mark.parametrize("payloads", [[b"", b"{}"], [b"\xff\x00", b""], [b'"\\u0000"', b"\x00"]])
 async def test_payloads_of_a_batch_come_back_byte_for_byte(store: SqlStore, payloads: list[bytes]) -> None:
-    receipts = await store.submit_many([Submission(type="t", payload=p, payload_format="bytes") for p in payloads])
-    assert [(await store.get(receipt.job_id)).payload for receipt in receipts] == payloads
+    submit_results = await store.submit_many(
+        [Submission(type="t", payload=p, payload_format="bytes") for p in payloads]
+    )
+    assert [(await store.get(submitted.job_id)).payload for submitted in submit_results] == payloads
 
 
 async def test_the_timestamps_of_a_job_tell_its_story(store: SqlStore, clock: FrozenClock) -> None:
@@ -159,16 +161,20 @@ async def _claimed(store: SqlStore) -> Claim:
     return await take_one(store)
 
 
-async def test_the_receipt_says_what_was_stored(store: SqlStore) -> None:
-    receipt = await store.submit(job("t", queue="q", priority=1, correlation_id="c"))
-    assert (receipt.type, receipt.queue, receipt.state, receipt.priority) == ("t", "q", "scheduled", "high")
-    assert (receipt.created_at, receipt.correlation_id, receipt.replayed) == ("2026-01-01T00:00:00.000000Z", "c", False)
+async def test_the_submit_result_says_what_was_stored(store: SqlStore) -> None:
+    submitted = await store.submit(job("t", queue="q", priority=1, correlation_id="c"))
+    assert (submitted.type, submitted.queue, submitted.state, submitted.priority) == ("t", "q", "scheduled", "high")
+    assert (submitted.created_at, submitted.correlation_id, submitted.replayed) == (
+        "2026-01-01T00:00:00.000000Z",
+        "c",
+        False,
+    )
 
 
 async def test_many_single_submits_at_once_are_all_stored_in_order_of_arrival(store: SqlStore, tables: Tables) -> None:
-    receipts = await asyncio.gather(*(store.submit(job(f"t{i}")) for i in range(200)))
-    assert len({r.job_id for r in receipts}) == 200
-    assert [r.type for r in receipts] == [f"t{i}" for i in range(200)]
+    submit_results = await asyncio.gather(*(store.submit(job(f"t{i}")) for i in range(200)))
+    assert len({r.job_id for r in submit_results}) == 200
+    assert [r.type for r in submit_results] == [f"t{i}" for i in range(200)]
     assert [c.job.type for c in await take(store, 200)] == [f"t{i}" for i in range(200)]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.state import State
+from euterpe.model.submitting.changes import Changes
 from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import MINUTE, fail, job, state_of, submit, take, taken
@@ -45,6 +48,15 @@ async def test_every_job_of_a_turn_keeps_its_own_result(store: SqlStore) -> None
         verdicts, _ = await store.exchange(finished, None)
         assert [verdict.accepted for verdict in verdicts] == [True] * len(results)
         assert [(await store.get(report.claim.job.id)).result for report in finished] == results
+
+
+async def test_jobs_that_end_in_one_turn_leave_those_between_them_alone(store: SqlStore) -> None:
+    claims = [await taken(store) for _ in range(5)]
+    finished = [Report(claims[at], Success(b"1")) for at in (4, 0, 2)]
+    verdicts, _ = await store.exchange(finished, None)
+    assert [verdict.accepted for verdict in verdicts] == [True] * 3
+    states = [await state_of(store, claim.job.id) for claim in claims]
+    assert states == [State.COMPLETED, State.RUNNING] * 2 + [State.COMPLETED]
 
 
 async def test_a_turn_may_be_repeated_when_its_answer_was_lost(store: SqlStore) -> None:
@@ -119,3 +131,53 @@ async def test_a_job_that_a_turn_gives_out_is_the_job_that_is_stored(store: SqlS
     await store.settle([Report(second, Success())])
     (third,) = (await store.exchange([], ALL))[1]
     assert (third.job.id, third.job) == (dependent, await store.get(dependent))
+
+
+@needs(Capability.DEPENDENCIES)
+@pytest.mark.parametrize("request_", [ALL, None], ids=["and claims", "alone"])
+async def test_a_turn_of_chains_releases_the_next_of_each(store: SqlStore, request_: ClaimRequest | None) -> None:
+    heads = [await submit(store) for _ in range(4)]
+    nexts = [await submit(store, depends_on=(head,)) for head in heads[:3]]
+    finished = [Report(claim, Success(b"1")) for claim in await take(store, 10)]
+    assert len(finished) == 4
+    for _ in range(2):  # The second time, the answer was lost.
+        verdicts, _ = await store.exchange(finished, request_)
+        assert [(verdict.accepted, verdict.state) for verdict in verdicts] == [(True, State.COMPLETED)] * 4
+    state = State.SCHEDULED if request_ is None else State.RUNNING
+    assert [await state_of(store, job_id) for job_id in nexts] == [state] * 3
+
+
+@needs(Capability.DEPENDENCIES)
+async def test_a_stale_completion_in_a_turn_of_chains_releases_nothing(store: SqlStore, clock: FrozenClock) -> None:
+    heads = [await submit(store) for _ in range(3)]
+    nexts = [await submit(store, depends_on=(head,)) for head in heads]
+    claims = await take(store, 10)
+    clock.advance(us=MINUTE // 2)
+    await store.heartbeat([claim.lease for claim in claims[1:]])
+    clock.advance(us=MINUTE)
+    await store.sweeps.reclaim()
+    verdicts, _ = await store.exchange([Report(claim, Success()) for claim in claims], None)
+    assert [verdict.accepted for verdict in verdicts] == [False, True, True]
+    assert [await state_of(store, job_id) for job_id in nexts] == [State.PENDING, State.SCHEDULED, State.SCHEDULED]
+
+
+@needs(Capability.DEPENDENCIES)
+async def test_dependents_that_came_while_a_job_of_a_chain_ran_are_released(store: SqlStore) -> None:
+    heads = [await submit(store) for _ in range(2)]
+    nexts = [await submit(store, depends_on=(heads[0],))]
+    claims = await take(store, 10)
+    nexts.append(await submit(store, depends_on=(heads[1],)))
+    await store.exchange([Report(claim, Success()) for claim in claims], None)
+    assert [await state_of(store, job_id) for job_id in nexts] == [State.SCHEDULED] * 2
+
+
+@needs(Capability.DEPENDENCIES)
+@needs(Capability.OUTBOX)
+async def test_a_callback_that_came_while_a_job_of_a_chain_ran_is_told(store: SqlStore) -> None:
+    head = await submit(store)
+    after = await submit(store, depends_on=(head,))
+    claims = await take(store, 10)
+    await store.update(head, Changes(callback_url="https://receiver.example/hook"))
+    await store.exchange([Report(claim, Success()) for claim in claims], None)
+    assert await state_of(store, after) is State.SCHEDULED
+    assert [(e.job_id, e.type) for e in await store.outbox.claim("d1", 10)] == [(head, "job.completed")]

@@ -10,7 +10,7 @@ import pytest
 from euterpe.model.errors import IllegalTransition, InvalidInput
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
-from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.batch import SubmitResult
 from euterpe.model.submitting.submission import Submission
 from euterpe.model.submitting.unique import Unique
 from euterpe.ports import Capability
@@ -27,7 +27,7 @@ def unique(how: Unique = Unique.WAITING, payload: bytes = b"1", key: str = "k", 
     return job(unique_key=key, unique=how, payload=payload, **said)
 
 
-async def submit(store: SqlStore, *said: Any, **more: Any) -> Receipt:
+async def submit(store: SqlStore, *said: Any, **more: Any) -> SubmitResult:
     return await store.submit(unique(*said, **more))
 
 
@@ -81,8 +81,8 @@ async def test_a_debounced_job_runs_after_a_quiet_time_with_the_last_arguments(
 async def test_of_many_at_once_one_is_stored(subject: Opened) -> None:
     async with subject.another() as other:
         stores = (subject.store, other)
-        receipts = await asyncio.gather(*(stores[i % 2].submit(unique(payload=b"%d" % i)) for i in range(20)))
-    assert len({receipt.job_id for receipt in receipts}) == 1
+        submit_results = await asyncio.gather(*(stores[i % 2].submit(unique(payload=b"%d" % i)) for i in range(20)))
+    assert len({submitted.job_id for submitted in submit_results}) == 1
     assert len(await take(subject.store)) == 1
 
 

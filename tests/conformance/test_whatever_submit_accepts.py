@@ -21,7 +21,7 @@ from euterpe.model.job import Claim
 from euterpe.model.reading.document import job_document
 from euterpe.model.reading.views import Search
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.batch import SubmitResult
 from euterpe.model.submitting.submission import Submission
 from euterpe.server.routes.submissions import submission_of
 from euterpe.stores.remote.documents import JobReply as ReadDocument
@@ -80,9 +80,9 @@ async def survives(opened: Opened, clock: FrozenClock, said: Submission) -> None
     await opened.tables.run("DELETE FROM idempotency_keys")
     copies = [said, *repeat(msgspec.structs.replace(said, idempotency_key=None), COPIES - 1)]
     refusal: InvalidInput | None = None
-    receipts: list[Receipt] = []
+    submit_results: list[SubmitResult] = []
     try:
-        receipts = await opened.store.submit_many(copies)
+        submit_results = await opened.store.submit_many(copies)
     except InvalidInput as error:
         refusal = error
     if refusal is not None:
@@ -91,7 +91,7 @@ async def survives(opened: Opened, clock: FrozenClock, said: Submission) -> None
         return
     ACCEPTED.append(said)
     travels(said)
-    await lives_its_life(opened, clock, said, receipts)
+    await lives_its_life(opened, clock, said, submit_results)
 
 
 def travels(said: Submission) -> None:
@@ -103,11 +103,13 @@ def travels(said: Submission) -> None:
         assert getattr(read, field) == (expected or None if field == "tags" else expected), field
 
 
-async def lives_its_life(opened: Opened, clock: FrozenClock, said: Submission, receipts: list[Receipt]) -> None:
+async def lives_its_life(
+    opened: Opened, clock: FrozenClock, said: Submission, submit_results: list[SubmitResult]
+) -> None:
     store = opened.store
-    assert await store.cancel(receipts[0].job_id) is State.CANCELLED
-    if receipts[0].state == State.DELAYED:
-        clock.now_us = (await store.get(receipts[1].job_id)).run_at
+    assert await store.cancel(submit_results[0].job_id) is State.CANCELLED
+    if submit_results[0].state == State.DELAYED:
+        clock.now_us = (await store.get(submit_results[1].job_id)).run_at
         assert len(await store.sweeps.promote()) == COPIES - 1
     claims = await take_all(opened, said)
     assert claims
@@ -123,8 +125,8 @@ async def lives_its_life(opened: Opened, clock: FrozenClock, said: Submission, r
         claims = await take_all(opened, said)
     clock.advance(us=LONGEST_US)
     await store.sweeps.urgent()
-    for receipt in receipts:
-        assert (await looks_right(opened, receipt.job_id)) in TERMINAL
+    for submitted in submit_results:
+        assert (await looks_right(opened, submitted.job_id)) in TERMINAL
     await events_can_be_sent(opened, said)
     found = (await store.search(Search(type=said.type, queue=said.queue, requester_id=said.requester_id))).jobs
     assert len(found) == COPIES

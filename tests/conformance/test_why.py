@@ -19,7 +19,7 @@ from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import DAY, HOUR, MINUTE, complete, fail, job, submit, submit_in, take, take_one, taken
 from tests.conformance.clock import FrozenClock
-from tests.conformance.needs import needs
+from tests.conformance.needs import RUNNING_LISTS, needs
 
 
 async def why(store: SqlStore, job_id: str, reason: Reason) -> Explanation:
@@ -83,6 +83,7 @@ async def test_a_worker_that_does_not_answer_is_why_a_job_waits(store: SqlStore,
     await why(store, job_id, Reason.NEXT)
 
 
+@needs(RUNNING_LISTS)
 async def test_a_job_that_runs_speaks_for_a_worker_that_says_nothing_of_itself(
     store: SqlStore, clock: FrozenClock
 ) -> None:
@@ -168,25 +169,25 @@ async def test_a_pause_is_named_with_what_ends_it(store: SqlStore, kind: str, na
 @needs(Capability.CONCURRENCY_KEYS)
 async def test_a_full_concurrency_key_names_who_holds_it(store: SqlStore, clock: FrozenClock) -> None:
     await alive(store)
-    receipts = await store.submit_many([job(concurrency_key="acme", concurrency_limit=2) for _ in range(4)])
+    submit_results = await store.submit_many([job(concurrency_key="acme", concurrency_limit=2) for _ in range(4)])
     holders = await take(store, 2, worker_id="w7")
     for parked in (False, True):
         if parked:
             assert await take(store) == []
-        told = await why(store, receipts[3].job_id, Reason.CONCURRENCY_KEY)
+        told = await why(store, submit_results[3].job_id, Reason.CONCURRENCY_KEY)
         assert [b.job_id for b in told.blocked_by] == [claim.job.id for claim in holders]
         assert {b.worker_id for b in told.blocked_by} == {"w7"}
         assert told.sentence.startswith("Concurrency key 'acme' lets 2 run at once, and that many do: work ")
     await complete(store, holders[0])
-    await why(store, receipts[2].job_id, Reason.NEXT)
-    await why(store, receipts[3].job_id, Reason.PARKED)
+    await why(store, submit_results[2].job_id, Reason.NEXT)
+    await why(store, submit_results[3].job_id, Reason.PARKED)
 
 
 @needs(Capability.CONCURRENCY_KEYS)
 async def test_a_key_with_many_holders_counts_them_all_and_names_a_few(store: SqlStore) -> None:
-    receipts = await store.submit_many([job(concurrency_key="k", concurrency_limit=9) for _ in range(10)])
+    submit_results = await store.submit_many([job(concurrency_key="k", concurrency_limit=9) for _ in range(10)])
     await take(store)
-    told = await why(store, receipts[9].job_id, Reason.CONCURRENCY_KEY)
+    told = await why(store, submit_results[9].job_id, Reason.CONCURRENCY_KEY)
     assert len(told.blocked_by) == 3
     assert told.sentence.endswith(" and 6 more.")
 

@@ -38,7 +38,7 @@ async def claimer(line: Line, url: str, batch: int, number: int) -> None:
         taken = 0
         while claims := await take(line, store, f"claimer:{number}", batch):
             taken += len(claims)
-        line.report(taken)
+    line.report(taken)  # behind the end of its store, which puts what it holds onto its rows
 
 
 async def dispatcher(line: Line, url: str, batch: int, number: int) -> None:
@@ -156,9 +156,9 @@ async def submitter(line: Line, url: str, seed: int) -> None:
         while not line.ordered():
             number += 1
             request = some_submission(rng, recent, key=f"{seed}-{number}")
-            receipt = await patiently(lambda request=request: store.submit(request))  # type: ignore[misc]
-            line.note("submitted", job_id=receipt.job_id, key=request.idempotency_key)
-            recent = [*recent[-9:], receipt.job_id]
+            submitted = await patiently(lambda request=request: store.submit(request))  # type: ignore[misc]
+            line.note("submitted", job_id=submitted.job_id, key=request.idempotency_key)
+            recent = [*recent[-9:], submitted.job_id]
 
 
 def some_submission(rng: random.Random, recent: Sequence[str], key: str) -> Submission:
@@ -197,8 +197,8 @@ async def worker(line: Line, url: str, lease_ttl_us: int, seed: int) -> None:
 
 async def _spawn(line: Line, store: SqlStore, claim: Claim) -> None:
     try:
-        for receipt in await store.spawn(claim.lease, [Submission(type="mixed", max_attempts=1) for _ in range(2)]):
-            line.note("submitted", job_id=receipt.job_id)
+        for submitted in await store.spawn(claim.lease, [Submission(type="mixed", max_attempts=1) for _ in range(2)]):
+            line.note("submitted", job_id=submitted.job_id)
     except StaleLease:
         line.note("refused", job_id=claim.job.id, version=claim.lease.claim_version)
 
@@ -245,8 +245,8 @@ async def writer(line: Line, url: str, for_s: float, number: int) -> None:
         await line.order()
         ends_at = time.monotonic() + for_s
         while time.monotonic() < ends_at:
-            receipt = await timed(store.submit(Submission(type="mixed", callback_url="http://receiver.invalid/")))
-            line.note("submitted", job_id=receipt.job_id)
+            submitted = await timed(store.submit(Submission(type="mixed", callback_url="http://receiver.invalid/")))
+            line.note("submitted", job_id=submitted.job_id)
             claims = await timed(take(line, store, f"writer:{number}", 1))
             await timed(finish(line, store, [Report(claim, Success(b"1")) for claim in claims]))
         line.report(waits)

@@ -92,8 +92,8 @@ async def fills_the_disk(line: Line, url: str, limit: str) -> None:
 async def _submit_until_refused(line: Line, store: SqlStore) -> str:
     for _ in range(2000):
         try:
-            receipt = await store.submit(_big("filler"))
-            line.note("submitted", job_id=receipt.job_id)
+            submitted = await store.submit(_big("filler"))
+            line.note("submitted", job_id=submitted.job_id)
         except StoreUnavailable as full:
             return f"{type(full).__name__}: {full}"
     return "never refused"
@@ -137,8 +137,8 @@ async def skewed(line: Line, url: str, skew_s: float) -> None:
     time.time = lambda: true_time() + skew_s
     time.time_ns = lambda: true_time_ns() + int(skew_s * 1e9)
     async with opened(url) as store:
-        receipt = await store.submit(Submission(type="skewed"))
+        submitted = await store.submit(Submission(type="skewed"))
         later = await store.submit(Submission(type="skewed", delay_us=60_000_000))
         claims = await actors.take(line, store, "skewed:1", 10, 30_000_000)
         swept = await store.sweeps.urgent()
-        line.report((time.time(), receipt, later, claims, swept))
+        line.report((time.time(), submitted, later, claims, swept))

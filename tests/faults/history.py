@@ -36,6 +36,18 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
         return self.source is State.SCHEDULED and self.target is State.RUNNING
 
     @property
+    def is_plain_completion(self) -> bool:
+        """Of a job whose claim was on a receipt (ADR 017): its row tells of both in one write."""
+        is_first = (self.from_version, self.version) == (0, 1)
+        return is_first and (self.source, self.target) == (State.SCHEDULED, State.COMPLETED)
+
+    @property
+    def is_release_and_claim(self) -> bool:
+        """Of a job whose last dependency was completed by a worker that claimed it at once: the same."""
+        is_claimed = (self.from_version + 1, self.attempt_count) == (self.version, 1)
+        return is_claimed and (self.source, self.target) == (State.PENDING, State.RUNNING)
+
+    @property
     def leaves_running(self) -> bool:
         return self.source is State.RUNNING and self.target is not State.RUNNING
 
@@ -93,7 +105,7 @@ def read(url: str) -> History:
             # A claim undone in its own transaction, because its key was at its limit: nobody ever saw it.
             before.pop()
             continue
-        before.append(move)
+        before += _single_moves(move)
     edges: dict[str, list[str]] = defaultdict(list)
     for job_id, depends_on in rows(url, "SELECT CAST(job_id AS text), CAST(depends_on AS text) FROM job_dependencies"):
         edges[job_id].append(depends_on)
@@ -113,6 +125,18 @@ def read(url: str) -> History:
         events=_all(url, Told, "SELECT CAST(job_id AS text), sequence, type FROM job_outbox_events"),
         edges=dict(edges),
     )
+
+
+def _single_moves(move: Move) -> list[Move]:
+    """Two, if one write passed through a state in between."""
+    first = msgspec.structs.replace(move, transitions=move.transitions - 1)
+    if move.is_plain_completion:
+        claim = msgspec.structs.replace(first, target=State.RUNNING)
+        return [claim, msgspec.structs.replace(move, source=State.RUNNING, from_version=move.version)]
+    if move.is_release_and_claim:
+        release = msgspec.structs.replace(first, target=State.SCHEDULED, version=move.from_version, attempt_count=0)
+        return [release, msgspec.structs.replace(move, source=State.SCHEDULED)]
+    return [move]
 
 
 def _all(url: str, kind: type[Any], query: str) -> list[Any]:

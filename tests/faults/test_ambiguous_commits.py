@@ -62,9 +62,9 @@ async def test_the_answer_to_a_lost_commit_is_the_stored_one_even_if_the_job_ran
 async def test_a_plain_submit_is_stored_exactly_once(postgres_database: str, cut: Cut) -> None:
     async with proxied(postgres_database) as (proxy, url), opened(url) as store:
         trap = proxy.cut("INSERT INTO", cut)
-        receipt = await store.submit(Submission(type="t"))
+        submitted = await store.submit(Submission(type="t"))
         assert trap.sprung.is_set()
-        assert rows(postgres_database, "SELECT CAST(id AS text) FROM inbox_jobs") == [(receipt.job_id,)]
+        assert rows(postgres_database, "SELECT CAST(id AS text) FROM inbox_jobs") == [(submitted.job_id,)]
     check(postgres_database)
 
 
@@ -84,9 +84,9 @@ async def test_a_plain_submit_that_the_server_still_works_on_is_not_stored_a_sec
                 await trap.sprung.wait()
                 await until(lambda: _waiting_inserts(postgres_database, 2))
             await connection.close()
-        receipt = await submit
+        submitted = await submit
         assert rows(postgres_database, "SELECT CAST(id AS text) FROM inbox_jobs WHERE type = 't'") == [
-            (receipt.job_id,)
+            (submitted.job_id,)
         ]
     check(postgres_database)
 
@@ -121,8 +121,8 @@ async def test_a_settlement_whose_answer_was_lost_is_raised_and_can_be_repeated(
     postgres_database: str, cut: Cut
 ) -> None:
     async with proxied(postgres_database) as (proxy, url), opened(url) as store:
-        receipt = await store.submit(Submission(type="t", callback_url=CALLBACK))
-        child = await store.submit(Submission(type="t", depends_on=(receipt.job_id,)))
+        submitted = await store.submit(Submission(type="t", callback_url=CALLBACK))
+        child = await store.submit(Submission(type="t", depends_on=(submitted.job_id,)))
         [claim] = await store.claim(ClaimRequest(worker_id="w", limit=1))
         trap = proxy.cut("COMMIT", cut)
         with pytest.raises(CommitUnknown):
@@ -178,6 +178,26 @@ async def test_what_was_claimed_for_http_workers_is_given_back_when_the_answer_w
 
 
 @CUTS
+async def test_what_was_claimed_by_a_receipt_for_http_workers_is_given_back_when_the_answer_was_lost(
+    postgres_database: str, cut: Cut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lost_claims, "PAUSES_S", (0.0, 0.2, 0.2))
+    async with proxied(postgres_database) as (proxy, url), opened(url) as store:
+        request = ClaimRequest(worker_id="w", limit=16, by_receipt=True)
+        stored = await store.submit_many([Submission(type="t")] * 32)
+        runs = await store.control_plane.claim_for(request, ["w"] * 16)
+        trap = proxy.cut("token_hashes", cut)
+        with pytest.raises(CommitUnknown):
+            await store.control_plane.claim_for(request, ["w"] * 16)
+        assert trap.sprung.is_set()
+        again = await store.control_plane.claim_for(request, ["w"] * 16)
+        assert [(claim.job.id, claim.job.attempt_count) for claim in again] == [(s.job_id, 1) for s in stored[16:]]
+        assert [claim.job.id for claim in runs] == [s.job_id for s in stored[:16]]
+        assert {(await store.get(claim.job.id)).claim_version for claim in runs} == {1}
+    check(postgres_database)
+
+
+@CUTS
 async def test_a_heartbeat_whose_answer_was_lost_can_be_repeated(postgres_database: str, cut: Cut) -> None:
     async with proxied(postgres_database) as (proxy, url), opened(url) as store:
         await store.submit(Submission(type="t"))
@@ -193,8 +213,10 @@ async def test_many_submits_at_once_survive_a_cut_in_their_common_commit(postgre
         for cut in Cut:
             proxy.cut("COMMIT", cut)
             requests = [Submission(type="t", idempotency_key=f"{cut.value}-{i % 20}") for i in range(40)]
-            receipts = await asyncio.gather(*(store.submit(request) for request in requests))
-            answers = {(r.idempotency_key, receipt.response) for r, receipt in zip(requests, receipts, strict=True)}
+            submit_results = await asyncio.gather(*(store.submit(request) for request in requests))
+            answers = {
+                (r.idempotency_key, submitted.response) for r, submitted in zip(requests, submit_results, strict=True)
+            }
             assert len(answers) == 20, "two answers for one key"
     assert rows(postgres_database, "SELECT count(*) FROM inbox_jobs") == [(60,)]
     check(postgres_database)
@@ -206,7 +228,7 @@ async def test_a_transaction_that_is_cut_in_its_middle_leaves_nothing_and_is_run
 ) -> None:
     async with proxied(postgres_database) as (proxy, url), opened(url) as store:
         trap = proxy.cut("idempotency_keys", cut)
-        receipt = await store.submit(Submission(type="t", idempotency_key="k"))
+        submitted = await store.submit(Submission(type="t", idempotency_key="k"))
         assert trap.sprung.is_set()
-        assert rows(postgres_database, "SELECT CAST(id AS text) FROM inbox_jobs") == [(receipt.job_id,)]
+        assert rows(postgres_database, "SELECT CAST(id AS text) FROM inbox_jobs") == [(submitted.job_id,)]
     check(postgres_database)

@@ -28,11 +28,11 @@ async def test_a_process_ten_minutes_off_leases_promotes_and_reclaims_by_the_clo
         await store.claim(ClaimRequest(worker_id="w", limit=1, lease_ttl_us=60_000_000))
         [(before_us,)] = rows(postgres_database, CLOCK)
         actor = crew.start(breakers.skewed, postgres_database, skew_s)
-        its_time_s, receipt, later, claims, swept = await actor.report()
+        its_time_s, submitted, later, claims, swept = await actor.report()
         [(after_us,)] = rows(postgres_database, CLOCK)
         assert abs(its_time_s - time.time()) > 500, "its clock was not wrong: this run proved nothing"
         [claim] = claims
-        assert (claim.job.id, receipt.state) == (receipt.job_id, "scheduled")
+        assert (claim.job.id, submitted.state) == (submitted.job_id, "scheduled")
         assert before_us <= claim.job.created_at <= after_us, "stamped by the clock of the process"
         assert before_us <= claim.lease.expires_at - 30_000_000 <= after_us
         assert later.state == "delayed"

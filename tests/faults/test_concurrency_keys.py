@@ -49,7 +49,7 @@ async def test_a_key_at_its_limit_does_not_hide_the_jobs_behind_it(database: str
         free = await store.submit_many([Submission(type="t") for _ in range(5)])
         claims = await store.claim(ClaimRequest(worker_id="w", limit=6))
         assert [claim.job.concurrency_key for claim in claims] == ["tenant", *[None] * 5]
-        assert [claim.job.id for claim in claims[1:]] == [receipt.job_id for receipt in free]
+        assert [claim.job.id for claim in claims[1:]] == [submitted.job_id for submitted in free]
         assert await store.claim(ClaimRequest(worker_id="w", limit=6)) == []
         await store.settle([Report(claims[0], Success())])
         assert len(await store.claim(ClaimRequest(worker_id="w", limit=6))) == 1, "nobody took the free place"

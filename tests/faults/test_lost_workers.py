@@ -97,7 +97,7 @@ async def test_a_payload_that_kills_its_worker_is_dead_lettered_after_exactly_it
     database: str, crew: Crew
 ) -> None:
     async with opened(database) as store:
-        receipt = await store.submit(Submission(type="poison", max_attempts=3, retry=actors.AT_ONCE))
+        submitted = await store.submit(Submission(type="poison", max_attempts=3, retry=actors.AT_ONCE))
         for _ in range(3):
             victim = crew.start(actors.holder, database, 1, 50_000)
             assert len(await victim.report()) == 1
@@ -105,10 +105,10 @@ async def test_a_payload_that_kills_its_worker_is_dead_lettered_after_exactly_it
 
             async def given_up() -> bool:
                 await store.sweeps.urgent()
-                return (await store.get(receipt.job_id)).state in (State.SCHEDULED, State.DEAD_LETTER)
+                return (await store.get(submitted.job_id)).state in (State.SCHEDULED, State.DEAD_LETTER)
 
             await until(given_up)
-        job = await store.get(receipt.job_id)
+        job = await store.get(submitted.job_id)
         assert (job.state, job.attempt_count) == (State.DEAD_LETTER, 3)
         assert [a.outcome for a in await store.attempts(job.id)] == ["system"] * 3
     check(database, crew)

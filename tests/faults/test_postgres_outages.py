@@ -102,8 +102,8 @@ async def test_a_submit_outlasts_a_short_outage(server: PostgresServer, url: str
             for key in (None, "a", "b", "b")
         ]
         await asyncio.to_thread(server.start)
-        receipts = await asyncio.gather(*submits)
-        assert len({receipt.job_id for receipt in receipts}) == 3
+        submit_results = await asyncio.gather(*submits)
+        assert len({submitted.job_id for submitted in submit_results}) == 3
     check(url)
 
 
@@ -124,6 +124,19 @@ async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypa
         assert max(waits_s) < 15.0
         proxy.thaw()
         assert (await store.settle([Report(claim, Success())]))[0].accepted
+    check(url)
+
+
+async def test_a_lone_submit_is_told_when_its_own_time_is_over_and_not_the_drivers(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_commits, "OUTAGE_WAIT_S", 0.5)
+    monkeypatch.setattr(engine, "ANSWER_TIMEOUT_S", 20.0)
+    async with proxied(url) as (proxy, through), opened(through) as store:
+        await store.submit(Submission(type="t"))
+        proxy.freeze()
+        assert await _refused_after_s(store.submit(Submission(type="t"))) < 15.0
+        proxy.thaw()
     check(url)
 
 

@@ -65,12 +65,12 @@ async def test_a_writer_that_is_frozen_with_the_lock_is_told_as_such_and_waited_
 ) -> None:
     monkeypatch.setattr("euterpe.stores.sql.sqlite.engine.LOCK_PATIENCE_S", 0.3)
     async with opened(sqlite_database) as store:
-        receipt = await store.submit(Submission(type="t"))
+        submitted = await store.submit(Submission(type="t"))
         frozen = crew.start(breakers.holds_the_write_lock, sqlite_database)
         assert await frozen.report() == "holding"
         with pytest.raises(StoreUnavailable, match="held the write lock"):
             await store.claim(ClaimRequest(worker_id="w", limit=1))
-        assert (await store.get(receipt.job_id)).state == "scheduled", "readers never wait for the writer"
+        assert (await store.get(submitted.job_id)).state == "scheduled", "readers never wait for the writer"
         frozen.kill()
         assert len(await store.claim(ClaimRequest(worker_id="w", limit=1))) == 1
     check(sqlite_database, crew)

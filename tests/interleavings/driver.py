@@ -11,6 +11,7 @@ from typing import Any, Final
 import asyncpg
 
 from euterpe.model.errors import EuterpeError
+from euterpe.stores.sql.postgres.conversions import converted
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import MakeProgram, Program, Statement
 
@@ -39,10 +40,11 @@ class Actor:
         self.answer: Any = None
         """What the program returned, once it is committed."""
         self.error: EuterpeError | None = None
+        self.conflicts: list[Exception] = []
         self._start()
 
     def _start(self) -> None:
-        self._program: Program[Any] = self._make()
+        self._program: Program[Any] = converted(self._make())
         self._statement: Statement | None = None
         self._begun = False
         self._returned: Any = None
@@ -69,8 +71,9 @@ class Actor:
         except EuterpeError as refused:
             await self._connection.execute("ROLLBACK")
             self.error, self.is_over = refused, True
-        except TRY_AGAIN:
+        except TRY_AGAIN as conflict:
             await self._connection.execute("ROLLBACK")
+            self.conflicts.append(conflict)
             self._retries += 1
             assert self._retries <= RETRIES, "it is refused again and again"
             self._start()

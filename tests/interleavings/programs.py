@@ -16,7 +16,7 @@ from euterpe.model.submitting.batch import Parent, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.submission import DAY_US, Submission
 from euterpe.stores.sql.jobs import claim as jobs_claim
-from euterpe.stores.sql.jobs import exchange, heartbeat, settle
+from euterpe.stores.sql.jobs import heartbeat, one_statement, settle
 from euterpe.stores.sql.jobs.simple_jobs import simple_completions
 from euterpe.stores.sql.maintenance import operator, sweep
 from euterpe.stores.sql.outbox import events
@@ -50,7 +50,13 @@ def _advance(world: World) -> Program[Any]:
 def _turn(world: World) -> Program[Any]:
     completions = simple_completions([Report(world.claims["plain"], SUCCESS)])
     assert completions is not None
-    return exchange.fast_exchange(completions, CLAIM)
+    return one_statement.fast_exchange(completions, CLAIM)
+
+
+def _releasing_turn(world: World) -> Program[Any]:
+    completions = simple_completions([Report(claim, SUCCESS) for claim in world.claim("plain", "spawner")])
+    assert completions is not None
+    return one_statement.releasing_exchange(completions, CLAIM)
 
 
 def _spawn(world: World) -> Program[Any]:
@@ -68,13 +74,13 @@ def _cancel(world: World, name: str, *, force: bool = False) -> Program[Any]:
 
 
 APART: Final = (
-    frozenset({"submit", "claim", "turn"}),
+    frozenset({"submit", "claim", "turn", "releasing_turn"}),
     frozenset({"submit_with_key", "submit_with_old_key", "expire_keys", "prune"}),
     frozenset({"prune", "prune_events", "redeliver"}),
-    frozenset({"promote", "claim", "turn", "end_lifetimes"}),
+    frozenset({"promote", "claim", "turn", "releasing_turn", "end_lifetimes"}),
     frozenset({"retry", "dead_letter", "claim", "end_lifetimes"}),
-    frozenset({"update_waiting", "claim", "turn", "promote", "end_lifetimes", "unpark"}),
-    frozenset({"update_retrying", "claim", "turn", "promote"}),
+    frozenset({"update_waiting", "claim", "turn", "releasing_turn", "promote", "end_lifetimes", "unpark"}),
+    frozenset({"update_retrying", "claim", "turn", "releasing_turn", "promote"}),
     frozenset(
         {
             "update_running",
@@ -119,6 +125,7 @@ PROGRAMS: Final[dict[str, Make]] = {
     "spawn": _spawn,
     "claim": lambda _: jobs_claim.claim(CLAIM, "postgres"),
     "turn": _turn,
+    "releasing_turn": _releasing_turn,
     "heartbeat": lambda w: heartbeat.heartbeat(
         [c.lease for c in w.claim("parent", "lost", "ageing", "keyed", "plain")], LEASE_TTL_US
     ),

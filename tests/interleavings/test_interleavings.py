@@ -55,7 +55,7 @@ class Stage:
 @pytest.fixture
 async def stage(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     # Who waits here waits for the other's next step, however busy the machine is.
-    monkeypatch.setattr("euterpe.stores.sql.jobs.exchange.LOCK_WAIT_MS", 20_000)
+    monkeypatch.setattr("euterpe.stores.sql.jobs.one_statement.LOCK_WAIT_MS", 20_000)
     schema = f"interleavings_{secrets.token_hex(6)}"
     engine = PostgresEngine(f"{postgres_url}{'&' if '?' in postgres_url else '?'}schema={schema}", FrozenClock())
     clock = engine.clock

@@ -50,8 +50,8 @@ async def test_a_local_file_is_durable_at_every_commit(store: SqlStore) -> None:
 
 async def test_integers_keep_every_digit(store: SqlStore) -> None:
     run_at = time.time_ns() // 1000 + 1_234_567
-    receipt = await store.submit(Submission(type="a", run_at=run_at))
-    assert (await store.get(receipt.job_id)).run_at == run_at
+    submitted = await store.submit(Submission(type="a", run_at=run_at))
+    assert (await store.get(submitted.job_id)).run_at == run_at
     for number in (2**31 - 1, 2**31, -(2**31) - 1, 2**53 + 1, 2**63 - 1, -(2**63)):
         assert fetch(writer(store)._connection, "SELECT ?1, ?2, ?1", (number, "x")) == [(number, "x", number)]
 
@@ -238,12 +238,12 @@ def test_a_url_that_names_nothing_or_asks_for_a_replica_is_refused(url: str) -> 
 
 
 async def test_work_goes_on_after_the_store_was_closed_and_opened_again(store: SqlStore) -> None:
-    receipt = await store.submit(Submission(type="a"))
+    submitted = await store.submit(Submission(type="a"))
     await store.close()
     with pytest.raises(StoreUnavailable, match="not open"):
-        await store.get(receipt.job_id)
+        await store.get(submitted.job_id)
     await store.open()
-    assert [c.job.id for c in await store.claim(ClaimRequest(worker_id="w", limit=5))] == [receipt.job_id]
+    assert [c.job.id for c in await store.claim(ClaimRequest(worker_id="w", limit=5))] == [submitted.job_id]
 
 
 def test_what_we_work_around_is_still_there(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from euterpe.config import rules
 from euterpe.model.failures.circuit_breaker import BreakerCode
 from euterpe.model.failures.failure import Category
+from euterpe.observe import families
 from euterpe.observe import metrics as metrics_module
 from euterpe.observe.metrics import BUCKETS_S, MAX_QUEUE_LABELS, OTHER, REASONS, Metrics
 from tests.observe.promtool import complaints_about
@@ -307,7 +308,7 @@ def test_promtool_finds_nothing_to_complain_about() -> None:
     assert complaints_about(lived_in().render()[1].decode()) == ""
 
 
-def test_recording_a_batch_costs_two_lookups_in_c_a_job_and_no_call_of_python() -> None:
+def test_recording_a_batch_costs_a_lookup_in_c_a_bucket_and_no_call_a_job() -> None:
     """That is less than a microsecond a job on any machine of these years, and how fast this one is does not matter."""
 
     def calls(jobs: int) -> Counter[str]:
@@ -321,8 +322,8 @@ def test_recording_a_batch_costs_two_lookups_in_c_a_job_and_no_call_of_python() 
 
     few, many = calls(10), calls(510)
     assert many["call"] == few["call"]
-    assert many["c_call"] - few["c_call"] == 2 * 500
+    assert many["c_call"] <= few["c_call"] + 2 * 2 * len(BUCKETS_S)
 
 
 def test_nothing_of_prometheus_clients_locked_counters_is_used() -> None:
-    assert not {"Counter", "Gauge", "Histogram"} & set(vars(metrics_module))
+    assert not {"Counter", "Gauge", "Histogram"} & (set(vars(metrics_module)) | set(vars(families)))

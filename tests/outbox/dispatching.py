@@ -32,10 +32,10 @@ async def secrets_of(_requester_id: str) -> Sequence[str]:
 
 async def make_ended_job(backend: Backend, url: str, outcome: Outcome | None = None, **said: Any) -> str:
     """A job with a callback, run and ended; returns its id. Two events: running, and its end."""
-    receipt = await backend.store.submit(Submission(type="work", callback_url=url, **said))
+    submitted = await backend.store.submit(Submission(type="work", callback_url=url, **said))
     (claim,) = await backend.store.claim(ClaimRequest(worker_id="w", limit=1))
     await backend.store.settle([Report(claim, outcome or Success(b'{"out": 1}'))])
-    return receipt.job_id
+    return submitted.job_id
 
 
 async def make_ended_jobs(backend: Backend, url: str, count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from euterpe.backends.dashboard import dashboard_reads
 from euterpe.model.bulk import Action, BulkOrder
 from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Failed, Outcome, Released, Success
@@ -16,6 +17,9 @@ from euterpe.model.reading.views import Search
 from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import Submission
+from euterpe.stores.sql.reads.changes import changes
+from euterpe.stores.sql.reads.job_states import WaitingJobs
+from euterpe.stores.sql.reads.usage import usage
 from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.worker_protocol.store import WorkerProtocolStore
 
@@ -31,6 +35,7 @@ async def live_a_day(store: SqlStore) -> None:
 async def work_a_day(store: SqlStore) -> None:
     await _submit(store)
     await _work(store)
+    await _work_on_a_chain(store)
     await _work_over_http(store)
     await _sweep(store)
     await _deliver(store)
@@ -41,6 +46,42 @@ async def tidy_up(store: SqlStore) -> None:
     await _act_on_many(store)
     await store.sweeps.prune(Retention(failed_us=1_800_000_000))
     await store.sweeps.expire_keys()
+
+
+async def work_in_bulk(store: SqlStore) -> None:
+    """Plain jobs of chunks, in a queue of their own: some are completed, some run under a receipt, some wait."""
+    await store.submit_many([Submission(type="t", queue="bulk")] * 100)
+    _, claims = await store.exchange([], ClaimRequest(worker_id="w", limit=50, queues=("bulk",)))
+    reports = [Report(claim, Success(b"1")) for claim in claims]
+    await store.exchange(reports, ClaimRequest(worker_id="w", limit=10, queues=("bulk",)))
+    await _work_in_bulk_over_http(store)
+
+
+async def _work_in_bulk_over_http(store: SqlStore) -> None:
+    wire = store.control_plane
+    claims = await wire.claim_for(ClaimRequest(worker_id="v", limit=30, queues=("bulk",), by_receipt=True), ["v"] * 30)
+    tokens = [hash_token(claim.lease.token or "") for claim in claims]
+    told = [
+        TokenReport(claim.job.id, claim.lease.claim_version, token, Success(), b"h" * 32)
+        for claim, token in zip(claims, tokens, strict=True)
+    ]
+    await wire.finish(told[:20])
+    await wire.renew_leases([TokenHeartbeat(claims[20].job.id, tokens[20])], 60_000_000)
+    other = WorkerProtocolStore(store.engine, store.rng)
+    await other.finish(told[21:23])
+
+
+async def look_around(store: SqlStore) -> None:
+    """What pages, metrics and the doctor look at."""
+    reads = dashboard_reads(store)
+    for requester in (None, "local"):
+        await reads.overview(requester)
+        await reads.workers(requester)
+        await store.stats(requester)
+    await store.depths()
+    await store.engine.read(lambda: usage(of_jobs=True, of_keys=False))
+    await store.engine.read(lambda: changes(["local"], 0, []))
+    await WaitingJobs(store.engine).waiting_since(["elsewhere"], 0, 20)
 
 
 async def _search(store: SqlStore) -> None:
@@ -113,6 +154,23 @@ async def _work(store: SqlStore) -> None:
     await store.settle(finished)
     keyed = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("keyed",)))
     await store.settle([Report(claim, Success()) for claim in keyed])
+    await store.submit_many([Submission(type="told", callback_url=CALLBACK, callback_events="terminal")] * 5)
+    told = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("told",)))
+    await store.settle([Report(claim, Success()) for claim in told])
+    await store.submit_many([Submission(type="far")] * 12)
+    far = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("far",)))
+    await store.settle([Report(claim, Success()) for claim in (far[0], far[-1])])
+    await store.settle([Report(claim, Success()) for claim in far[1:-1]])
+
+
+async def _work_on_a_chain(store: SqlStore) -> None:
+    """In a queue of its own: what a turn releases it claims."""
+    asking = ClaimRequest(worker_id="w", limit=2, prefetch=2, queues=("chain",))
+    first = await store.submit(Submission(type="t", queue="chain"))
+    await store.submit(Submission(type="t", queue="chain", depends_on=(first.job_id,)))
+    claims = await store.claim(asking)
+    for _ in range(2):
+        _, claims = await store.exchange([Report(claim, Success()) for claim in claims], asking)
 
 
 async def _work_over_http(store: SqlStore) -> None:

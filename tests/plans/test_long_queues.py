@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import apsw
+import pytest
 
 from euterpe.model.reading.why import AHEAD_LIMIT
 from euterpe.model.submitting.submission import Submission
@@ -17,16 +18,21 @@ AHEAD = 5_000
 STEPS_LIMIT = 40_000
 """Of SQLite's virtual machine; to look at all that are ahead takes twice that."""
 PAUSED = Submission(type="paused")
+TOLD = Submission(type="paused", callback_url="https://receiver.example/hook")
+"""With a callback a job waits in no chunk."""
 
 
-async def test_the_jobs_ahead_on_postgres_are_looked_at_up_to_the_bound(fresh_postgres_url: str) -> None:
+@pytest.mark.parametrize("ahead", [PAUSED, TOLD], ids=["in chunks", "on rows"])
+async def test_the_jobs_ahead_on_postgres_are_looked_at_up_to_the_bound(
+    fresh_postgres_url: str, ahead: Submission
+) -> None:
     engine = WatchingPostgres(fresh_postgres_url)
     await engine.migrate()
     store = SqlStore(engine)
     await store.open()
     connection = await engine.connect()
     try:
-        await store.submit_many([PAUSED] * AHEAD)
+        await store.submit_many([ahead] * AHEAD)
         await store.pause("type", "paused")
         last = await store.submit(Submission(type="t", priority=4))
         assert (await store.why(last.job_id)).ahead == AHEAD_LIMIT + 1

@@ -17,12 +17,13 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
-from euterpe.model.claims.exchange import ClaimRequest
+from euterpe.model.claims.exchange import ClaimRequest, Report
+from euterpe.model.claims.outcome import Success
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.plans.history import add_history, analyze
-from tests.plans.scenario import live_a_day, tidy_up, work_a_day
+from tests.plans.scenario import live_a_day, look_around, tidy_up, work_a_day, work_in_bulk
 from tests.plans.watching import TABLES, Reach, WatchingPostgres, explain, explain_generic
 
 MANY = 30_000
@@ -37,21 +38,30 @@ BOUNDED = 100
 
 BY_PRIMARY_KEY = {
     "settle", "settle_completed", "heartbeat", "advance", "park", "resolve_dependent", "hold_claim", "get_jobs",
-    "callback_jobs", "situation", "heartbeat_by_token", "complete_by_token",
+    "release_dependents", "settle_plain", "callback_jobs", "situation", "heartbeat_by_token", "complete_by_token",
 }  # fmt: skip
+BY_IF_CHUNKED = {
+    "exchange_chunks", "claim_for_receipt", "complete_by_receipt", "receipt_by_token", "claim_by_token",
+    "stats/live_groups", "stats/ended_groups", "dashboard/count_states", "dashboard/count_states_of",
+    "dashboard/recent_times", "dashboard/ends_by_second", "dashboard/last_seen", "dashboard/queue_backlog_of",
+    "recent_ends", "recent_ends_of", "newest_changes", "waiting_now", "waiting_by_requester", "waiting_since",
+}  # fmt: skip
+CLAIMED = ("inbox_jobs_claim", "inbox_jobs_pkey")
 BY = {
-    "claim": {"inbox_jobs_claim", "inbox_jobs_pkey"},
+    "claim": {"inbox_jobs_claim", "inbox_jobs_pkey", "inbox_jobs_concurrency"},
     "claim_for": {"inbox_jobs_claim"},
     "promote_due": {"inbox_jobs_due", "inbox_jobs_pkey"},
     "spent_retries": {"inbox_jobs_due"},
     "next_due": {"inbox_jobs_due", "inbox_jobs_parked", "euterpe_key_rates_pkey"},
-    "over_lifetime": {"inbox_jobs_lifetime"},
+    "over_lifetime": {"inbox_jobs_lifetime", "inbox_jobs_state", "inbox_jobs_pkey"},
     "expired_leases": {"inbox_jobs_state"},
     "running_over_lifetime": {"inbox_jobs_state"},
     "prunable": {"inbox_jobs_state", "inbox_jobs_pkey"},
     "search": {"inbox_jobs_state"},
     "unpark": {"inbox_jobs_parked", "inbox_jobs_pkey"},
+    "parked_keys": {"inbox_jobs_parked"},
     "waiting_dependents": {"job_dependencies_depends_on", "job_dependencies_pkey", "inbox_jobs_pkey"},
+    "release_and_claim": {"job_dependencies_depends_on", "job_dependencies_pkey", *CLAIMED},
     "next_event_due": {"job_outbox_events_due"},
     "claim_events": {"job_outbox_events_due", "job_outbox_events_order", "job_outbox_events_pkey"},
     "settle_event": {"job_outbox_events_pkey"},
@@ -74,23 +84,31 @@ BY = {
     "insert_uniform": set(),
     "insert_one": set(),
     "insert_event": set(),
+    "insert_events_alike": set(),
     **{name: {"inbox_jobs_pkey"} for name in BY_PRIMARY_KEY},
 }
 
 
-@pytest.mark.parametrize("size", ["empty", "small", "fresh", "large", "busy"])
+@pytest.mark.parametrize("size", ["empty", "small", "fresh", "large", "busy", "chunked"])
 async def test_every_hot_statement_goes_by_its_index(fresh_postgres_url: str, size: str) -> None:
     """Statistics of all ages: never analysed (`empty`, and `fresh` after a bulk load), analysed while nothing was live
-    (`large`), and analysed with live jobs of every kind (`small`, `busy`)."""
+    (`large`), and analysed with live jobs of every kind (`small`, `busy`). Where they are `chunked`, plain jobs by the
+    thousand lie behind and wait: indexes file both as completed."""
     async with _watched(fresh_postgres_url) as (engine, store):
         _switch_autovacuum_off(engine)
-        if size in ("fresh", "large", "busy"):
+        if size in ("fresh", "large", "busy", "chunked"):
             await _grow(fresh_postgres_url, analyze=size == "large")
+        if size == "chunked":
+            await _make_plain(engine, store)
+            await analyze(fresh_postgres_url)
+            await work_in_bulk(store)
+            await look_around(store)
         await live_a_day(store)
         if size in ("small", "busy"):
             await analyze(fresh_postgres_url)
             await live_a_day(store)
-        assert BY.keys() <= engine.seen.keys(), "the scenario no longer runs all hot statements"
+        expected = BY.keys() | (BY_IF_CHUNKED if size == "chunked" else set())
+        assert expected <= engine.seen.keys(), "the scenario no longer runs all hot statements"
         faults = []
         async for name, kind, reaches in _plans(engine):
             faults += [f"{name} ({kind}): {fault}" for fault in _faults(name, reaches, kind)]
@@ -123,6 +141,37 @@ async def test_no_plan_is_made_for_the_values_of_one_execution(fresh_postgres_ur
         assert sum(custom for _, custom in kept) == 0, "plans were made for the values of one execution"
 
 
+async def test_a_claim_ahead_counts_what_runs_of_a_key_and_reads_none_of_its_history(fresh_postgres_url: str) -> None:
+    keyed = Submission(type="t", concurrency_key="tenant", concurrency_limit=1000)
+    async with _watched(fresh_postgres_url) as (engine, store):
+        await store.submit_many([keyed] * 10 * WASTE_LIMIT)
+        ended = await store.claim(ClaimRequest(worker_id="w", limit=10 * WASTE_LIMIT))
+        await store.settle([Report(claim, Success()) for claim in ended])
+        await store.submit_many([keyed] * 3)
+        ahead = ClaimRequest(worker_id="w", limit=1, prefetch=1, prefetch_types=("t",))
+        assert len(await store.claim(ahead)) == 2
+        (run,) = (run for run in engine.seen["claim"].values() if run.values["prefetch"])
+        connection = await engine.connect()
+        try:
+            reaches = await explain(connection, run.sql, run.bound)
+        finally:
+            await connection.close()
+        assert any(reach.by == "inbox_jobs_concurrency" for reach in reaches)
+        assert _faults("claim", reaches, "") == []
+
+
+async def test_what_has_ended_of_a_key_is_not_in_the_index_by_key(fresh_postgres_url: str) -> None:
+    keyed = Submission(type="t", concurrency_key="tenant", concurrency_limit=1000)
+    async with _watched(fresh_postgres_url) as (engine, store):
+        await store.submit_many([keyed] * 1000)
+        running = await store.claim(ClaimRequest(worker_id="w", limit=1000))
+        of_key = "pg_get_expr(indpred, indrelid) FROM pg_index WHERE indexrelid = 'inbox_jobs_concurrency'::regclass"
+        [(condition,)] = await _ask(engine, f"SELECT {of_key}")
+        for reports, entries in (([], 1000), ([Report(claim, Success()) for claim in running], 0)):
+            await store.settle(reports)
+            assert await _ask(engine, f"SELECT COUNT(*) FROM inbox_jobs WHERE {condition}") == [(entries,)]
+
+
 @pytest.fixture
 def own_database(postgres_url: str) -> Iterator[str]:
     """A database apart, whose tables VACUUM may clear whatever the other tests have open."""
@@ -133,6 +182,14 @@ def own_database(postgres_url: str) -> Iterator[str]:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
+@pytest.fixture
+def _nothing_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store puts claims that last onto their rows. Another of its connections may do meanwhile what a test counts,
+    and tell of it later."""
+    monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600)
+
+
+@pytest.mark.usefixtures("_nothing_beside")
 async def test_heartbeats_are_hot_updates(own_database: str) -> None:
     """With an index in the way none is HOT.
 
@@ -163,6 +220,21 @@ async def test_heartbeats_are_hot_updates(own_database: str) -> None:
         assert hot >= 0.95 * updates, "an index mentions what heartbeats change, or a page has no room"
 
 
+@pytest.mark.usefixtures("_nothing_beside")
+async def test_settles_of_plain_jobs_are_hot_updates(fresh_postgres_url: str) -> None:
+    """With `state` in an index none is HOT. The first version of a row needs no clearing: half of its page is free."""
+    async with _watched(fresh_postgres_url) as (engine, store):
+        await store.submit_many([Submission(type="t", payload=b'"%s"' % (b"x" * 300))] * 200)
+        before = await _updates(engine)
+        _, claims = await store.exchange([], ClaimRequest(worker_id="w", limit=200))
+        _, none = await store.exchange(
+            [Report(claim, Success(b'"%s"' % (b"y" * 100))) for claim in claims], ClaimRequest(worker_id="w", limit=1)
+        )
+        assert (len(claims), none) == (200, [])
+        updates, hot = (after - b for after, b in zip(await _updates(engine), before, strict=True))
+        assert (updates, hot) == (200, 200), "an index mentions what a settle changes, or a page has no room"
+
+
 @asynccontextmanager
 async def _watched(url: str) -> AsyncIterator[tuple[WatchingPostgres, SqlStore]]:
     engine = WatchingPostgres(url)
@@ -178,6 +250,16 @@ async def _watched(url: str) -> AsyncIterator[tuple[WatchingPostgres, SqlStore]]
 async def _grow(url: str, *, analyze: bool, keep_indexes: bool = False) -> None:
     now_us = time.time_ns() // 1000
     await add_history(url, MANY, now_us, every_table=True, analyzed=analyze, keep_indexes=keep_indexes)
+
+
+async def _make_plain(engine: WatchingPostgres, store: SqlStore) -> None:
+    """The history was completed plainly, and jobs that are older and younger wait in chunks."""
+    with psycopg.connect(engine.dsn, autocommit=True) as connection:
+        connection.execute(f"SET search_path = {engine.schema}".encode())
+        connection.execute("UPDATE inbox_jobs SET chunk = id WHERE state = 'completed'")
+        connection.execute("VACUUM inbox_jobs")
+    for _ in range(4):
+        await store.submit_many([Submission(type="waits", queue="elsewhere")] * 1000)
 
 
 async def _plans(engine: WatchingPostgres) -> AsyncIterator[tuple[str, str, list[Reach]]]:

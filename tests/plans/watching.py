@@ -66,14 +66,14 @@ class WatchingPostgres(PostgresEngine):
         self.pool_size = 1
         self.seen: dict[str, dict[tuple[object, ...], Run]] = {}
 
-    async def execute(self, connection: Any, statement: Statement) -> list[Row]:
+    async def execute(self, connection: Any, statement: Statement, timeout_s: float | None = None) -> list[Row]:
         text = numbered("postgres", statement.name, self.schema, "$")
         values: Any = statement.columns if isinstance(statement, Each) else statement.params
         if isinstance(statement, Each) and not text.batched:
             values = {name: column[0] for name, column in statement.columns.items()}
-        sql, *bound = self._bind(text.sql, text.names, values)
+        sql, *bound = self._bind(text, values)
         self.seen.setdefault(statement.name, {})[shape_of(dict(values))] = Run(sql, bound, dict(values))
-        return await super().execute(connection, statement)
+        return await super().execute(connection, statement, timeout_s)
 
 
 async def explain(connection: asyncpg.Connection[Any], sql: str, bound: list[Any]) -> list[Reach]:

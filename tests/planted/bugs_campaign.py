@@ -16,6 +16,12 @@ CAMPAIGN_BUGS = (
         "ran at once after the commit at",
     ),
     Bug(
+        "a_campaign_in_which_the_free_slot_of_a_key_is_given_to_nobody",
+        (Edit("stores/sql/queries/unpark.sql", "LIMIT :limit {{skip_locked}}", "LIMIT 0 * :limit {{skip_locked}}"),),
+        f"{_SHORT}[sqlite]",
+        "has parked jobs and a free slot for",
+    ),
+    Bug(
         "a_role_does_not_wait_for_a_database_that_is_starting",
         (Edit("service/readiness.py", "+ pause_s > patience_s", "+ pause_s > 0"),),
         f"{_NOT_READY}::test_a_role_waits_for_a_server_that_does_not_listen_yet[--role=outbox]",

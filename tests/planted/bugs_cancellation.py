@@ -11,7 +11,13 @@ CUT_OFF = f"{STORE}::test_an_operation_that_is_cut_off_takes_nothing_else_along[
 CANCELLATION_BUGS = (
     Bug(
         "a_connection_is_used_again_while_its_begin_is_on_its_way",
-        (Edit("stores/sql/postgres/engine.py", "connections.recover(connection)", "connections.release(connection)"),),
+        (
+            Edit(
+                "stores/sql/postgres/connections.py",
+                "no longer counts.\n            self._connections.recover(self._connection)",
+                "no longer counts.\n            self._connections.release(self._connection)",
+            ),
+        ),
         # Several transactions: in any one of them the server may cancel BEGIN in time.
         f"{STORE}::test_an_operation_that_is_cut_off_takes_nothing_else_along[postgres-waiting-tidy]",
         "acknowledged jobs are lost",
@@ -19,7 +25,11 @@ CANCELLATION_BUGS = (
     Bug(
         "a_connection_that_was_cut_off_is_not_rolled_back",
         (
-            Edit("stores/sql/postgres/connections.py", 'await connection.execute("ROLLBACK")', "pass"),
+            Edit(
+                "stores/sql/postgres/connections.py",
+                'if connection.is_in_transaction():\n            await connection.execute("ROLLBACK")',
+                "if connection.is_in_transaction():\n            pass",
+            ),
             Edit(
                 "stores/sql/postgres/connections.py",
                 "if not connection.is_closed() and (self._is_closed or connection.is_in_transaction()):",

@@ -11,7 +11,7 @@ DECLARED_BUGS = (
         "the_server_forgets_the_types_of_its_app",
         (Edit("service/components/api.py", "job_types=core.definitions", "job_types={}"),),
         f"{OVER_HTTP}::test_what_a_type_declares_applies_to_jobs_batches_and_children",
-        "'queue': 'default'",
+        "assert {'queue': 'de",
     ),
     Bug(
         "arguments_of_a_known_type_are_not_checked_over_http",

@@ -9,11 +9,16 @@ CONNECTIONS = "server/http/connections.py"
 EVENTS = "tests/server/test_events.py"
 AUTHORIZATION = "tests/server/test_authorization.py"
 TURNS = "tests/outbox/test_fair_turns.py"
+PROTOCOL = "tests/server/test_worker_protocol.py"
+LEFT = (
+    "tests/server/test_leaving_clients.py"
+    "::test_nothing_is_claimed_for_a_worker_that_left_while_its_turn_was_at_something_else[sqlite]"
+)
 
 EDGE_BUGS = (
     Bug(
         "a_head_is_counted_after_the_parser",
-        (Edit(CONNECTIONS, "                self._head_bytes += len(piece)\n", "                pass\n"),),
+        (Edit(CONNECTIONS, "                self._head_bytes += size\n", "                pass\n"),),
         f"{CLIENTS}::test_a_head_without_end_is_refused_with_431",
         ("== [431]", "TimeoutError"),
     ),
@@ -34,6 +39,36 @@ EDGE_BUGS = (
         (Edit(CONNECTIONS, "waiting = self._silent or self._idle", "waiting: dict[Connection, None] = {}"),),
         f"{CLIENTS}::test_silent_connections_give_way_to_those_who_ask",
         ("the oldest goes first", "TimeoutError"),
+    ),
+    Bug(
+        "who_was_let_in_once_lets_in_all_others",
+        (Edit("server/http/uvicorn_server.py", "if hosts[0] != self._last:", "if self._last is None:"),),
+        f"{CLIENTS}::test_configured_names_are_answered_too",
+        "assert 200 == 421",
+    ),
+    Bug(
+        "a_job_is_claimed_for_who_left_before_anybody_looked",
+        (Edit("server/http/asgi.py", "        if self._is_gone:\n", "        if False:\n"),),
+        LEFT,
+        "<State.RUNNING: 'running'> != <State.SCHEDULED",
+    ),
+    Bug(
+        "nobody_hears_that_a_client_leaves",
+        (Edit(CONNECTIONS, "        self._presence.ends()\n", ""),),
+        f"{PROTOCOL}::test_a_worker_that_left_while_waiting_gets_no_job",
+        "TimeoutError",
+    ),
+    Bug(
+        "no_clock_is_kept_for_a_body_that_is_not_there",
+        (Edit("server/http/asgi.py", "if WHOLE_BODY in self._scope:", "if True:"),),
+        f"{CLIENTS}::test_a_body_that_does_not_come_is_answered_in_time",
+        ("== [408]", "TimeoutError"),
+    ),
+    Bug(
+        "a_trailer_is_taken_for_a_header",
+        (Edit(CONNECTIONS, "        self.headers = []  # A trailer", "        # A trailer"),),
+        f"{CLIENTS}::test_a_trailer_is_not_taken_for_a_header",
+        "idempotency-replayed",
     ),
     Bug(
         "any_host_is_served_on_loopback",

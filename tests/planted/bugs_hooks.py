@@ -8,7 +8,39 @@ HOOKS = "tests/queue/test_hooks.py"
 
 REPLAYING = "tests/conformance/test_replaying.py"
 
+BATCHES = "tests/queue/test_batches.py"
+
 HOOK_BUGS = (
+    Bug(
+        "what_a_middleware_changed_is_stored_as_it_was",
+        (Edit("queue/submitting/submitter.py", "drafts=drafts, kind=None)", "drafts=drafts)"),),
+        "tests/queue/test_batches.py::test_a_middleware_may_change_one_job_of_a_batch",
+        "== [{}, {}, {",
+    ),
+    Bug(
+        "a_batch_is_all_of_the_kind_of_its_first_job",
+        (
+            Edit(
+                "queue/definition/job_type.py",
+                "            or call._definition is not definition\n",
+                "",
+            ),
+        ),
+        f"{BATCHES}::test_jobs_of_one_batch_may_differ_in_one_thing_alone",
+        "('print', 'NORMAL')",
+    ),
+    Bug(
+        "a_batch_has_the_options_of_its_first_job",
+        (
+            Edit(
+                "queue/definition/job_type.py",
+                "            or (call._options is not options and call._options != options)\n",
+                "",
+            ),
+        ),
+        f"{BATCHES}::test_jobs_of_one_batch_may_differ_in_one_thing_alone",
+        "('mail', 'HIGH')",
+    ),
     Bug(
         "a_job_that_does_not_fit_this_worker_is_charged",
         (

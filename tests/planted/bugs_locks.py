@@ -53,7 +53,7 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_turn_waits_for_every_row",
-        (Edit("stores/sql/jobs/exchange.py", "wait_ms=LOCK_WAIT_MS,", "wait_ms=60_000,"),),
+        (Edit("stores/sql/jobs/one_statement.py", '"wait_ms": LOCK_WAIT_MS,', '"wait_ms": 60_000,'),),
         f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[plain]",
         ("TimeoutError", "due to lock timeout"),
     ),
@@ -144,6 +144,18 @@ LOCK_BUGS = (
         ),
         f"{_KEYS}::test_a_free_slot_goes_to_a_job_that_is_not_paused[sqlite]",
         "assert [] == [",
+    ),
+    Bug(
+        "a_turn_frees_one_place_of_each_key",
+        (Edit(f"{_QUERIES}/postgres/unpark.sql", "LIMIT k.most", "LIMIT 1"),),
+        f"{_KEYS}::test_a_turn_that_ends_jobs_of_many_keys_frees_as_many_places_of_each[postgres]",
+        "assert Counter(",
+    ),
+    Bug(
+        "a_claim_that_brought_nothing_is_taken_for_simple_jobs",
+        (Edit("stores/sql/jobs/simple_jobs.py", "if claims and all(", "if all("),),
+        "tests/worker_units/test_fast_path_queues.py::test_a_claim_that_brought_nothing_tells_nothing",
+        "assert not True",
     ),
     Bug(
         "a_submission_may_have_any_number_of_edges",

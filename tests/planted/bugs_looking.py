@@ -52,6 +52,12 @@ LOOKING_BUGS = (
         "Error",
     ),
     Bug(
+        "a_page_without_a_query_looks_at_everything",
+        (Edit("server/routes/jobs.py", "            scan_limit=SCAN_LIMIT,\n", ""),),
+        "tests/server/test_queries.py::test_a_page_looks_at_so_many_jobs_whichever_way_it_is_asked_for[sqlite-type=rare]",
+        "the first page looked at everything",
+    ),
+    Bug(
         "the_job_at_the_edge_of_a_page_is_looked_at_by_nobody",
         (
             Edit(

@@ -33,6 +33,19 @@ REFUSAL_BUGS = (
         ("it is known that nothing was stored", "PATIENCE_S + SLACK_S"),
     ),
     Bug(
+        "a_lone_submit_waits_as_long_as_the_driver_may",
+        (
+            Edit(
+                "stores/sql/postgres/engine.py",
+                "partial(self._single, make, patience_s)",
+                "partial(self._single, make)",
+            ),
+        ),
+        "tests/faults/test_postgres_outages.py"
+        "::test_a_lone_submit_is_told_when_its_own_time_is_over_and_not_the_drivers",
+        "< 15.0",
+    ),
+    Bug(
         "a_lone_rejection_begins_anew_as_a_reader",
         (
             Edit(

@@ -116,8 +116,64 @@ ROW_BUGS = (
         "assert",
     ),
     Bug(
+        "a_callback_that_came_while_a_job_of_a_chain_ran_is_not_told",
+        (Edit("stores/sql/jobs/claimed_completions.py", "linked, Follows.RELEASES", "linked, Follows.ANYTHING"),),
+        "tests/conformance/test_turns.py::test_a_callback_that_came_while_a_job_of_a_chain_ran_is_told[sqlite]",
+        "assert [] ==",
+    ),
+    Bug(
+        "a_stale_completion_in_a_turn_of_chains_releases_its_dependents",
+        (
+            Edit(
+                "stores/sql/jobs/claimed_completions.py",
+                "    if not (yield from _complete(completions.linked, Follows.RELEASES)):\n        raise RowsSayMore\n",
+                "    yield from _complete(completions.linked, Follows.RELEASES)\n",
+            ),
+        ),
+        "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_of_chains_releases_nothing[sqlite]",
+        "assert [True",
+    ),
+    Bug(
+        "dependents_that_came_while_a_job_of_a_chain_ran_are_stranded",
+        (
+            Edit(
+                "stores/sql/jobs/claimed_completions.py",
+                "complete_simple(completions.plain)",
+                "_complete(completions.plain, Follows.RELEASES)",
+            ),
+        ),
+        "tests/conformance/test_turns.py::test_dependents_that_came_while_a_job_of_a_chain_ran_are_released[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "what_a_claim_brings_lacks_one_of_the_jobs_it_waited_for",
+        (Edit("stores/sql/queries/sqlite/kind_columns.sql", "COUNT(*) = 1", "COUNT(*) > 0"),),
+        "tests/conformance/test_claiming.py"
+        "::test_a_claim_brings_a_dependent_as_it_is_stored_with_what_it_waited_for[sqlite-3]",
+        "AssertionError",
+    ),
+    Bug(
+        "jobs_far_from_each_other_are_ended_by_a_number_that_is_given_again",
+        (
+            Edit(
+                "stores/sql/queries/sqlite/complete_scattered.sql",
+                " AND +j.id IN (SELECT value FROM json_each(:ids))",
+                " AND :ids IS NOT NULL",
+            ),
+        ),
+        "tests/conformance/test_stale_writes.py"
+        "::test_a_claim_of_a_pruned_job_ends_none_that_was_given_its_number[sqlite]",
+        "assert [True, True] ==",
+    ),
+    Bug(
         "ids_begin_with_what_they_have_in_common",
-        (Edit("model/submitting/batch.py", '        f"{noise[i : i + 8]}-', '        f"{noise[:8]}-'),),
+        (
+            Edit(
+                "model/submitting/batch.py",
+                "ids[place::37] = digits_of_all[digit::32]",
+                "ids[place::37] = digits_of_all[digit::32] if digit > 7 else digits_of_all[:1] * count",
+            ),
+        ),
         "tests/conformance/test_submitting.py::test_the_system_gives_every_job_a_version_4_uuid",
         "the first bits are no clock",
     ),

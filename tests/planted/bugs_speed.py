@@ -8,13 +8,88 @@ _ORDER = (
     "tests/conformance/test_prefetching.py::test_the_front_of_the_line_comes_in_order_up_to_the_first_that_cannot_wait"
 )
 _CANNOT_WAIT = "tests/conformance/test_prefetching.py::test_what_cannot_wait_is_claimed_for_a_free_slot_only"
+_KEYS_AHEAD = (
+    "tests/conformance/test_prefetching.py::"
+    "test_jobs_with_keys_come_ahead_within_their_limits_and_none_is_parked_for_it"
+)
+_LET_GO = (
+    "tests/conformance/test_outbox_events.py::test_a_dependent_that_is_let_go_is_told_where_its_callback_hears_of_that"
+)
 _GIVEN_BACK = (
     "tests/conformance/test_prefetching.py::test_what_a_lost_worker_had_not_begun_is_given_back_with_its_attempt"
 )
+_OVER_HTTP = "tests/conformance/test_prefetching.py::test_workers_over_http_get_the_same_front_of_the_line"
+_NO_PAUSE = "tests/receipts/test_chunks.py::test_a_claim_of_what_can_wait_alone_waits_for_no_chunk"
+_AHEAD = "tests/server/test_claiming_ahead.py"
+_AT_EVERYBODY = f"{_AHEAD}::test_nothing_comes_ahead_that_cannot_wait_at_everybody_who_asks"
+_FREE_SLOTS_FIRST = f"{_AHEAD}::test_who_has_a_free_slot_is_served_before_who_could_have_more_ahead"
+_OLDER = "tests/remote/test_ahead.py::test_an_older_control_plane_is_asked_for_free_slots_alone"
+_PRUNED = "tests/conformance/test_stale_writes.py::test_a_claim_of_a_pruned_job_ends_none_that_was_given_its_number"
+_AS_STORED = "tests/conformance/test_claiming.py::test_a_claim_brings_a_job_as_it_is_stored_alone_and_among_others"
+_NEIGHBOURS = "tests/conformance/test_claiming.py::test_a_claim_brings_neighbours_of_several_kinds_as_they_are_stored"
 _BUFFER = "tests/worker/test_ready_buffer.py"
+_LANES = "tests/worker_units/test_lanes.py"
 _LOOP = "tests/worker_units/test_loop_commits.py"
 
 SPEED_BUGS = (
+    Bug(
+        "a_completion_goes_by_a_number_that_is_given_again",
+        (
+            Edit(
+                "stores/sql/queries/sqlite/complete_alike.sql",
+                " AND +j.id = CAST(substr(:ids, (j.seq - :first) * 36 + 1, 36) AS TEXT)",
+                " AND :ids IS NOT NULL",
+            ),
+        ),
+        f"{_PRUNED}[sqlite]",
+        "assert not True",
+    ),
+    Bug(
+        "a_claim_is_told_another_time_than_is_stored",
+        (Edit("stores/sql/queries/sqlite/take.sql", "started_at = :picked_at", "started_at = :now"),),
+        "tests/worker_units/test_sqlite_steps.py::test_a_claim_has_the_times_that_are_stored[0]",
+        "assert JobRow(",
+    ),
+    Bug(
+        "what_was_picked_and_not_taken_is_handed_out",
+        (
+            Edit(
+                "stores/sql/jobs/picking.py", "self.fresh.rows(self.seqs)", "self.fresh.rows(str(list(range(1, 100))))"
+            ),
+        ),
+        f"{_ORDER}[sqlite-plain]",
+        "assert [",
+    ),
+    Bug(
+        "a_job_is_a_copy_of_a_neighbour_of_another_kind",
+        (Edit("stores/sql/jobs/picking.py", "if kind is last or kind == last:", "if last is not None:"),),
+        f"{_NEIGHBOURS}[sqlite]",
+        "assert [JobRow(",
+    ),
+    Bug(
+        "a_claim_in_steps_forgets_the_events_of_its_jobs",
+        (Edit("stores/sql/jobs/picking.py", "self.fresh is not None and self.is_simple", "self.fresh is not None"),),
+        "tests/conformance/test_turns.py::test_a_turn_that_takes_jobs_with_callbacks_tells_of_them[sqlite]",
+        "assert [] ==",
+    ),
+    Bug(
+        "sqlite_plans_every_claim_anew",
+        (
+            Edit(
+                "stores/sql/sqlite/engine.py",
+                "apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1",
+                "apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 0",
+            ),
+        ),
+        "tests/worker_units/test_sqlite_steps.py::test_no_statement_of_an_exchange_is_planned_anew",
+        "== []",
+    ),
+    Bug(
+        "what_a_claim_brings_lacks_what_was_said_of_a_job",
+        (Edit("stores/sql/queries/sqlite/fresh.sql", "tags, correlation_id", "correlation_id"),),
+        f"{_AS_STORED}[sqlite-tags]",
+        "assert JobRow(",
+    ),
     Bug(
         "what_is_claimed_ahead_overtakes_a_job_that_cannot_wait",
         (
@@ -28,10 +103,94 @@ SPEED_BUGS = (
         ("what is behind it does not overtake it", "assert ["),
     ),
     Bug(
+        "what_is_claimed_ahead_over_http_overtakes_a_job_that_cannot_wait",
+        (
+            Edit(
+                "stores/sql/queries/postgres/claim_for.sql",
+                "place > :limit AND NOT can_wait",
+                "place < 0 AND NOT can_wait",
+            ),
+        ),
+        f"{_OVER_HTTP}[postgres-plain]",
+        "assert [(",
+    ),
+    Bug(
+        "a_claim_ahead_pauses_for_chunks_that_nobody_holds",
+        (Edit("stores/sql/worker_protocol/fast_path.py", " and request.limit > 0", ""),),
+        f"{_NO_PAUSE}[fast path]",
+        "paused for",
+    ),
+    Bug(
+        "a_claim_ahead_in_full_pauses_for_chunks_that_nobody_holds",
+        (Edit("stores/sql/jobs/claim.py", " and request.limit > 0)", ")"),),
+        f"{_NO_PAUSE}[full path]",
+        "paused for",
+    ),
+    Bug(
+        "a_job_comes_ahead_that_cannot_wait_at_one_of_those_who_ask",
+        (Edit("server/long_poll.py", "frozenset.intersection(", "frozenset().union("),),
+        f"{_AT_EVERYBODY}[other0]",
+        "assert [[",
+    ),
+    Bug(
+        "who_has_a_free_slot_waits_while_another_gets_jobs_ahead",
+        (Edit("server/long_poll.py", "return self.at_once + self.ahead", "return self.ahead + self.at_once"),),
+        _FREE_SLOTS_FIRST,
+        "assert [[",
+    ),
+    Bug(
+        "an_older_control_plane_is_asked_for_no_free_slot",
+        (Edit("stores/remote/exchange.py", "(request.limit > 0 or self._gives_ahead)", "request.total > 0"),),
+        _OLDER,
+        "InvalidInput",
+    ),
+    Bug(
         "a_job_is_claimed_ahead_again_and_again",
-        (Edit("stores/sql/queries/prefetchable.sql", "claim_version = 0", "claim_version >= 0"),),
+        (Edit("stores/sql/queries/may_wait.sql", "claim_version = 0", "claim_version >= 0"),),
         f"{_CANNOT_WAIT}[sqlite-released]",
         "== []",
+    ),
+    Bug(
+        "a_claim_ahead_parks_jobs_for_places_that_it_takes_itself",
+        (Edit("stores/sql/queries/postgres/claim.sql", "<= concurrency_limit, false)", "> 0, false)"),),
+        f"{_KEYS_AHEAD}[postgres]",
+        "the third of its key cannot wait",
+    ),
+    Bug(
+        "a_claim_ahead_takes_more_of_a_key_than_its_limit_on_sqlite",
+        (Edit("stores/sql/queries/sqlite/may_wait_by_key.sql", "k.running + n.place <=", "0 * n.place <="),),
+        f"{_KEYS_AHEAD}[sqlite]",
+        "the third of its key cannot wait",
+    ),
+    Bug(
+        "a_job_whose_key_has_a_rate_spends_its_token_before_it_begins",
+        (
+            Edit(
+                "stores/sql/queries/postgres/claim.sql",
+                "AS r WHERE r.name = k.name)",
+                "AS r WHERE r.name = k.name || '-')",
+            ),
+        ),
+        f"{_CANNOT_WAIT}[postgres-rated]",
+        "== []",
+    ),
+    Bug(
+        "a_dependent_is_released_while_it_still_waits_for_another_job",
+        (Edit("stores/sql/jobs/effects.py", "if pending == len(ends[job_id])", "if pending >= len(ends[job_id])"),),
+        "tests/conformance/test_dependencies.py::test_a_job_waits_until_all_it_depends_on_is_completed[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_dependent_is_released_by_a_job_that_failed",
+        (Edit("stores/sql/jobs/effects.py", " and completed.issuperset(ends[job_id])", ""),),
+        "tests/conformance/test_dependencies.py::test_a_diamond_that_fails_at_the_top_ends_its_last_job_once[postgres]",
+        "AssertionError",
+    ),
+    Bug(
+        "the_release_of_a_dependent_is_not_told",
+        (Edit("stores/sql/jobs/effects.py", " and job_id not in told", ""),),
+        f"{_LET_GO}[postgres]",
+        "media.queued",
     ),
     Bug(
         "what_a_lost_worker_had_begun_is_refunded",
@@ -41,9 +200,45 @@ SPEED_BUGS = (
     ),
     Bug(
         "what_waits_begins_in_the_order_of_its_claims",
-        (Edit("worker/claiming/prefetch.py", "heappush(self.line, ready)", "self.line.append(ready)"),),
+        (Edit("worker/claiming/prefetch.py", "self.line.sort(key=_PRIORITY, reverse=True)", "pass"),),
         "tests/worker_units/test_pace.py::test_the_most_urgent_is_next_and_the_oldest_among_those",
-        "assert 5 == 9",
+        "assert 3 == 9",
+    ),
+    Bug(
+        "small_exchanges_of_two_lanes_are_not_joined",
+        (Edit("worker/loop.py", "return len(since) >= self._plan.lanes", "return False"),),
+        f"{_LANES}::test_where_two_would_be_small_what_ended_waits_for_the_exchange_under_way",
+        "it waits for the other lane",
+    ),
+    Bug(
+        "a_lane_asks_for_more_before_what_it_brought_has_begun",
+        (Edit("worker/loop.py", "slots = min(SLICE, -(-self._settings.concurrency // LANES))", "slots = SLICE"),),
+        f"{_LANES}::test_a_lane_settles_all_that_it_brought_before_it_asks_for_more[24]",
+        "a lane left jobs to the other",
+    ),
+    Bug(
+        "an_exchange_that_is_held_up_holds_up_the_other_lane",
+        (Edit("worker/loop.py", " or self._loop.time() - since[0] >= OTHER_LANE_S", ""),),
+        f"{_LANES}::test_an_exchange_that_is_held_up_holds_up_no_other",
+        "in vain: an exchange",
+    ),
+    Bug(
+        "a_handler_inherits_the_context_of_the_one_before",
+        (Edit("worker/attempts.py", "call_soon(self._refill, context=self._context)", "call_soon(self._refill)"),),
+        f"{_BUFFER}::test_what_begins_when_another_ends_has_a_task_and_a_context_of_its_own[sqlite]",
+        "assert [None, 0",
+    ),
+    Bug(
+        "the_keeper_of_a_killed_worker_keeps_what_had_not_begun",
+        (
+            Edit(
+                "lease_keeper/service.py",
+                "                await give_back_unbegun(config, table)\n",
+                "                pass\n",
+            ),
+        ),
+        f"{_BUFFER}::test_a_job_that_kills_its_worker_pays_for_each_attempt_and_those_that_wait_behind_it_for_none[sqlite]",
+        "waited",
     ),
     Bug(
         "what_waits_is_kept_at_the_order_to_stop",
@@ -59,7 +254,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "every_job_of_a_turn_gets_the_result_of_the_first",
-        (Edit("stores/sql/jobs/exchange.py", "results.count(results[0]) == len(results)", "True"),),
+        (Edit("stores/sql/jobs/one_statement.py", "results.count(results[0]) == len(results)", "True"),),
         "tests/conformance/test_turns.py::test_every_job_of_a_turn_keeps_its_own_result[postgres]",
         "assert [b'",
     ),
@@ -83,8 +278,20 @@ SPEED_BUGS = (
     ),
     Bug(
         "the_loop_never_leaves_a_checkpoint_to_the_writer",
-        (Edit("stores/sql/sqlite/engine.py", "self._written() - self._written_before >= CHECKPOINT_PAGES", "False"),),
+        (
+            Edit(
+                "stores/sql/sqlite/engine.py",
+                "self._written() - self._written_before >= SMALL_CHECKPOINT_PAGES",
+                "False",
+            ),
+        ),
         f"{_LOOP}::test_a_checkpoint_is_the_writer_threads",
         "when so many pages wait for a checkpoint",
+    ),
+    Bug(
+        "the_writer_thread_waits_long_for_its_first_step",
+        (Edit("stores/sql/sqlite/writer.py", "with short_switch_interval:  # The", "with suppress():  # The"),),
+        "tests/worker_units/test_handover.py::test_it_is_short_already_while_the_writer_thread_is_waited_for",
+        "the thread waits for the loop",
     ),
 )

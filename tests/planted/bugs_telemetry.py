@@ -119,4 +119,10 @@ TELEMETRY_BUGS = (
         f"{WIRING}::test_every_log_key_is_used_by_some_call",
         "colour",
     ),
+    Bug(
+        "a_control_plane_does_not_count_by_type",
+        (Edit("server/routes/worker.py", "    record_ends(telemetry, ended)\n", ""),),
+        "tests/server/test_worker_metrics.py::test_attempts_of_foreign_workers_are_counted_by_type_and_outcome[sqlite]",
+        "assert {",
+    ),
 )

@@ -39,13 +39,13 @@ TRANSCODE_SERVICE_BUGS = (
     ),
     Bug(
         "credentials_of_a_replayed_request_are_kept",
-        (Edit("transcode/api/routes.py", "        if receipt.job_id != job_id:\n", "        if False:\n"),),
+        (Edit("transcode/api/routes.py", "        if submitted.job_id != job_id:\n", "        if False:\n"),),
         f"{_TESTS}/test_http.py::test_a_repeated_request_gets_the_same_answer_byte_for_byte",
         "AssertionError",
     ),
     Bug(
         "a_replay_does_not_say_so",
-        (Edit("transcode/api/routes.py", "(*headers, REPLAYED) if receipt.replayed else headers", "headers"),),
+        (Edit("transcode/api/routes.py", "(*headers, REPLAYED) if submitted.replayed else headers", "headers"),),
         f"{_TESTS}/test_http.py::test_a_repeated_request_gets_the_same_answer_byte_for_byte",
         "KeyError",
     ),

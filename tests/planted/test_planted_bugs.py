@@ -26,6 +26,7 @@ from tests.planted.bugs_declared import DECLARED_BUGS
 from tests.planted.bugs_demo import DEMO_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_hooks import HOOK_BUGS
+from tests.planted.bugs_http_receipts import HTTP_RECEIPT_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_looking import LOOKING_BUGS
 from tests.planted.bugs_media import MEDIA_BUGS
@@ -34,9 +35,11 @@ from tests.planted.bugs_outbox import OUTBOX_BUGS
 from tests.planted.bugs_place import PLACE_BUGS
 from tests.planted.bugs_plans import PLAN_BUGS
 from tests.planted.bugs_producer import PRODUCER_BUGS
+from tests.planted.bugs_receipts import RECEIPT_BUGS
 from tests.planted.bugs_redis_lists import REDIS_LIST_BUGS
 from tests.planted.bugs_refused import REFUSAL_BUGS
 from tests.planted.bugs_registry import REGISTRY_BUGS
+from tests.planted.bugs_released import RELEASED_BUGS
 from tests.planted.bugs_rows import ROW_BUGS
 from tests.planted.bugs_shipping import SHIPPING_BUGS
 from tests.planted.bugs_shutdown import SHUTDOWN_BUGS
@@ -62,6 +65,8 @@ BUGS = (
     *DEMO_BUGS,
     *EDGE_BUGS,
     *HOOK_BUGS,
+    *RECEIPT_BUGS,
+    *HTTP_RECEIPT_BUGS,
     *LOCK_BUGS,
     *LOOKING_BUGS,
     *ATTEMPT_LOG_BUGS,
@@ -78,6 +83,7 @@ BUGS = (
     *ROW_BUGS,
     *SHIPPING_BUGS,
     *SHUTDOWN_BUGS,
+    *RELEASED_BUGS,
     *SPEED_BUGS,
     *STORAGE_BUGS,
     *SURFACE_BUGS,

@@ -412,7 +412,7 @@ async def test_the_sentry_recipe_of_the_documentation_reports_a_failed_attempt_o
         assert event["tags"]["job_type"] == "charge"
         assert event["contexts"]["job"] == {"id": job.id, "attempt": 1, "of": 1}
     finally:
-        sentry_sdk.init()
+        sentry_sdk.init(default_integrations=False)  # The default ones change `subprocess` for all later tests.
 
 
 # --- submit middleware ---

@@ -87,12 +87,14 @@ class Refusals:
         self._left = -1
         of_postgres, of_sqlite = PostgresEngine.execute, ApswSession.execute
 
-        async def execute(engine: PostgresEngine, connection: Any, statement: Statement) -> list[Row]:
+        async def execute(
+            engine: PostgresEngine, connection: Any, statement: Statement, timeout_s: float | None = None
+        ) -> list[Row]:
             if self._is_due():
                 await connection.execute(
                     f"DO $$ BEGIN RAISE EXCEPTION 'refused by the test' USING ERRCODE = '{self.code}'; END $$"
                 )
-            return await of_postgres(engine, connection, statement)
+            return await of_postgres(engine, connection, statement, timeout_s)
 
         def execute_in_thread(session: ApswSession, statement: Statement, now: Clock) -> list[Row]:
             if self._is_due():

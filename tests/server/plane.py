@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from euterpe.backends.engines import connect
-from euterpe.ports import Clock, Trace
+from euterpe.ports import Clock, Telemetry, Trace
 from euterpe.server.app import ControlPlane, create_app
 from euterpe.server.http.connections import ConnectionLimits, OpenConnections
 from euterpe.server.http.limits import Limits
@@ -70,6 +70,7 @@ async def running_plane(
     transport: str | None = None,
     connections: ConnectionLimits | None = None,
     trace: Trace | None = None,
+    telemetry: Telemetry | None = None,
     **serving_options: Any,
 ) -> AsyncIterator[Plane]:
     backend = connect(url, clock=clock, wakeups_url=transport)
@@ -82,6 +83,7 @@ async def running_plane(
         readiness=readiness,
         metrics_render=lambda: ("text/plain; version=0.0.4; charset=utf-8", METRICS),
         trace=trace,
+        telemetry=telemetry,
     )
     loop = asyncio.get_running_loop()
     port: asyncio.Future[int] = loop.create_future()

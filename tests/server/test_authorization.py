@@ -141,11 +141,11 @@ async def make_things(plane: Plane, requester: str) -> Things:
     gone = Delivery(event_id=event.id, claim_version=claimed.claim_version, state="dead_letter", outcome="gone")
     assert await plane.store.outbox.settle([gone]) == {event.id}
     secret = b'"secret of %s"' % requester.encode()
-    receipt = await plane.store.submit(Submission(type="t", requester_id=requester, payload=secret))
+    submitted = await plane.store.submit(Submission(type="t", requester_id=requester, payload=secret))
     search = Search(type="t", requester_id=requester)
     order = BulkOrder(action=Action.CANCEL, query="type:t", search=search, ordered_by=requester)
     operation, _ = await plane.store.operations.order(order)
-    return Things(receipt.job_id, event.id, operation.id)
+    return Things(submitted.job_id, event.id, operation.id)
 
 
 async def test_the_table_has_every_route(ground: Ground) -> None:

@@ -23,10 +23,10 @@ TEMPORARY = Failed(Failure(Category.TEMPORARY, "no answer", "upstream"))
 
 
 async def dead_letter(plane: Plane) -> str:
-    receipt = await plane.store.submit(Submission(type="t", max_attempts=1, requester_id="vesta"))
+    submitted = await plane.store.submit(Submission(type="t", max_attempts=1, requester_id="vesta"))
     (claim,) = await plane.store.claim(ClaimRequest(worker_id="w", limit=1))
     await plane.store.settle([Report(claim, TEMPORARY)])
-    return receipt.job_id
+    return submitted.job_id
 
 
 async def test_a_pause_over_http_holds_for_every_worker_and_needs_an_admin(plane: Plane) -> None:

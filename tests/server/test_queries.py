@@ -1,9 +1,13 @@
-"""`GET /jobs?q=`."""
+"""`GET /jobs?q=`, and how far a page looks."""
 
 from __future__ import annotations
 
 import httpx
+import pytest
 
+import euterpe
+from euterpe.model.reading.job_query import SCAN_LIMIT
+from tests.conformance.acts import job
 from tests.server.plane import Plane
 from tests.server.test_jobs_api import submit
 
@@ -27,3 +31,27 @@ async def test_a_wrong_query_is_refused_with_its_word(client: httpx.AsyncClient)
     assert problem["errors"][0]["pointer"] == "/q" if "errors" in problem else True
     both = await client.get("/jobs", params={"q": "state:failed", "state": "running"})
     assert both.status_code == 422
+
+
+@pytest.mark.parametrize("asked", ["type=rare", "q=type:rare", "type=rare&state=scheduled"])
+async def test_a_page_looks_at_so_many_jobs_whichever_way_it_is_asked_for(
+    client: httpx.AsyncClient, plane: Plane, asked: str
+) -> None:
+    """A search that finds nothing would otherwise read the whole history."""
+    rare = await submit(client, type="rare")
+    await plane.store.submit_many([job() for _ in range(SCAN_LIMIT)])
+    first = (await client.get(f"/jobs?{asked}")).json()
+    assert first["cursor"] is not None, "the first page looked at everything"
+    assert first["jobs"] == []
+    last = (await client.get(f"/jobs?{asked}&cursor={first['cursor']}")).json()
+    assert [found["job_id"] for found in last["jobs"]] == [rare["job_id"]]
+    assert last["cursor"] is None
+
+
+async def test_a_queue_over_http_puts_the_pages_together(client: httpx.AsyncClient, plane: Plane) -> None:
+    rare = await submit(client, type="rare")
+    await plane.store.submit_many([job() for _ in range(SCAN_LIMIT)])
+    async with euterpe.Queue(plane.base_url, token=await plane.key("read")) as queue:
+        page = await queue.search(type="rare")
+    assert [found.id for found in page.jobs] == [rare["job_id"]]
+    assert page.cursor is None

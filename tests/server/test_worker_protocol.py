@@ -33,8 +33,8 @@ async def patient(url: str) -> AsyncIterator[Plane]:
 
 
 async def submit(plane: Plane, count: int = 1, **said: Any) -> list[str]:
-    receipts = await plane.store.submit_many([Submission(type="t", requester_id="vesta", **said)] * count)
-    return [receipt.job_id for receipt in receipts]
+    submit_results = await plane.store.submit_many([Submission(type="t", requester_id="vesta", **said)] * count)
+    return [submitted.job_id for submitted in submit_results]
 
 
 async def eventually(true: Callable[[], Any], timeout_s: float = 30) -> None:

@@ -228,3 +228,100 @@ async def test_the_tokens_of_one_claim_are_each_others_strangers(plane: Plane, c
     later = entry(one) | {"attempt_id": f"{one['job_id']}:2"}
     assert [said["ok"] for said in (await turn(client, complete=[later]))["complete"]] == [False]
     assert await state_of(plane, one) is State.RUNNING
+
+
+async def test_what_a_worker_does_not_hold_goes_back_uncharged(plane: Plane, client: httpx.AsyncClient) -> None:
+    kept, lost = await claimed(plane, client, 2)
+    await plane.store.submit(Submission(type="t", requester_id="vesta"))
+    (theirs,) = (await turn(client, worker_id="w-2", claim=CLAIM))["jobs"]
+    answer = await turn(client, held=[kept["attempt_id"]], claim=CLAIM)
+    assert [(job["job_id"], job["attempt"]) for job in answer["jobs"]] == [(lost["job_id"], 1)]
+    assert (await plane.store.get(lost["job_id"])).release_count == 1
+    assert [await state_of(plane, job) for job in (kept, theirs)] == [State.RUNNING, State.RUNNING]
+    answer = await turn(client, complete=[entry(kept), entry(lost)], held=[])
+    assert [done["ok"] for done in answer["complete"]] == [True, False], "the claim that was lost is nobody's"
+    assert await state_of(plane, lost) is State.SCHEDULED
+
+
+async def test_an_attempt_that_cannot_be_read_gives_nothing_back(plane: Plane, client: httpx.AsyncClient) -> None:
+    job, other = await claimed(plane, client, 2)
+    for wrong in ("", "x", job["job_id"], f"{job['job_id']}:x"):
+        said = {"worker_id": "w-1", "complete": [entry(other)], "held": [job["attempt_id"], wrong]}
+        answer = await client.post(TURN, json=said)
+        assert answer.status_code == 422
+        assert answer.json()["pointer"].startswith("/held")
+    assert [await state_of(plane, one) for one in (job, other)] == [State.RUNNING, State.RUNNING]
+
+
+async def test_jobs_that_were_submitted_alike_are_told_together_to_whoever_reads_that(
+    plane: Plane, client: httpx.AsyncClient
+) -> None:
+    """In their order. An older worker does not say so, and gets each job in full."""
+    said: list[dict[str, Any]] = [
+        {"payload": b"0", "priority": 0},
+        {"payload": b"1"},
+        {"payload": b"2"},
+        {"payload": b"\x00\xff", "payload_format": "bytes"},
+        {"payload": b"\x01", "payload_format": "bytes"},
+        {"payload": b"5", "tags": {"a": "b"}},
+    ]
+    ids = [(await plane.store.submit(Submission(type="t", requester_id="vesta", **job))).job_id for job in said]
+    answer = await turn(client, claim=CLAIM | {"alike": True})
+    assert (answer["claimed"], answer["jobs"]) == (True, [])
+    told: list[Json] = []
+    for group in answer["alike"]:
+        told.append(group["first"])
+        for job_id, token, payload in group["others"]:
+            own = {"job_id": job_id, "attempt_id": f"{job_id}:1", "lease_token": token, "payload": payload}
+            told.append(group["first"] | own)
+    assert [job["job_id"] for job in told] == ids
+    assert [job["payload"] for job in told] == [0, 1, 2, {"base64": "AP8="}, {"base64": "AQ=="}, 5]
+    assert [job.get("tags") for job in told] == [None] * 5 + [{"a": "b"}]
+    assert len({job["lease_token"] for job in told}) == len(ids)
+    done = await turn(client, complete=[entry(job) for job in told])
+    assert done["complete"] == [DONE] * len(ids)
+    (job,) = await claimed(plane, client, 1)
+    assert job["payload"] is not None
+
+
+async def test_jobs_of_a_batch_are_one_group(plane: Plane, client: httpx.AsyncClient) -> None:
+    await plane.store.submit_many([Submission(type="t", requester_id="vesta", payload=b"%d" % n) for n in range(20)])
+    answer = await turn(client, claim=CLAIM | {"alike": True})
+    (group,) = answer["alike"]
+    assert [group["first"]["payload"], *(payload for _, _, payload in group["others"])] == list(range(20))
+
+
+async def test_completions_in_their_shorter_form_are_answered_by_what_was_refused(
+    plane: Plane, client: httpx.AsyncClient
+) -> None:
+    one, two, three, four = await claimed(plane, client, 4)
+
+    def short(job: Json, result: Any = None, **change: Any) -> list[Any]:
+        said = job | change
+        return [said["attempt_id"], said["lease_token"], result]
+
+    before = await plane.store.get(three["job_id"])
+    wrong = [
+        short(three, lease_token=four["lease_token"]),
+        short(three, attempt_id="nonsense"),
+        short(three, attempt_id="nonsense:1"),
+        short(three, attempt_id=f"{three['job_id']}:2"),
+        short(three, attempt_id=f"{three['job_id']}:{2**63}"),
+        short(three, attempt_id=f"{three['job_id'].upper()}x:1"),
+    ]
+    answer = await turn(client, done=[short(one, {"a": 1}), *wrong, short(two)], complete=[entry(four, result=4)])
+    assert answer["refused"] == [1, 2, 3, 4, 5, 6]
+    assert answer["complete"] == [DONE]
+    assert [(await plane.store.get(job["job_id"])).result for job in (one, two, four)] == [b'{"a":1}', None, b"4"]
+    assert await plane.store.get(three["job_id"]) == before
+    again = await turn(client, done=[short(one, {"a": 1}), short(one, {"a": 2}), short(two)])
+    assert again["refused"] == [1], "the first answer again, and no other"
+    assert (await client.post(COMPLETE, json=single(two))).status_code == 200, "both forms say the same"
+    assert "refused" not in await turn(client, complete=[entry(four, result=4)])
+
+
+async def test_a_result_in_the_shorter_form_has_the_same_limit(plane: Plane, client: httpx.AsyncClient) -> None:
+    (job,) = await claimed(plane, client, 1)
+    said = {"worker_id": "w-1", "done": [[job["attempt_id"], job["lease_token"], "x" * 1_100_000]]}
+    answer = await client.post(TURN, json=said)
+    assert (answer.status_code, answer.json()["pointer"]) == (413, "/done/0/2")

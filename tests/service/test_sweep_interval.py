@@ -12,6 +12,8 @@ from euterpe.config import load_config
 from euterpe.model.retention import Swept
 from euterpe.queue.queue import Queue
 from euterpe.service.roles import OUTBOX, WORKER, Role, Started, run_role, tuning_of
+from euterpe.stores.remote.exchange import RemoteExchange
+from euterpe.stores.remote.session import ControlPlaneSession
 from euterpe.stores.remote.store import RemoteSweeps
 from euterpe.wakeups.local import LocalWakeups
 from euterpe.worker.sweeper import Sweeper
@@ -21,7 +23,7 @@ class Counted(RemoteSweeps):
     """Sweeps that find nothing, and tell when they were asked often enough."""
 
     def __init__(self, enough: int) -> None:
-        super().__init__()
+        super().__init__(RemoteExchange(ControlPlaneSession("http://127.0.0.1")))
         self.looks = self.recoveries = 0
         self.done = asyncio.Event()
         self._enough = enough

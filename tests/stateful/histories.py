@@ -129,9 +129,9 @@ class Histories(RuleBasedStateMachine):
         )
         if answered is None:
             return None
-        receipt, (expected_id, replayed) = answered
-        assert (receipt.job_id, receipt.replayed) == (expected_id, replayed)
-        return receipt.job_id
+        submitted, (expected_id, replayed) = answered
+        assert (submitted.job_id, submitted.replayed) == (expected_id, replayed)
+        return submitted.job_id
 
     @rule(target=jobs, claim=claims, said=said)
     def spawn(self, claim: Claim, said: Said) -> Any:
@@ -158,7 +158,7 @@ class Histories(RuleBasedStateMachine):
             lambda: self.oracle.spawn(self.now, job.id, job.claim_version, job_id, said),
         )
         self.engines_and_oracle_agree()
-        return [] if answered is None else [receipt.job_id for receipt in answered[0]]
+        return [] if answered is None else [submitted.job_id for submitted in answered[0]]
 
     def _next_id(self) -> str:
         """The id that the store is about to give."""

@@ -129,8 +129,10 @@ class Floor:
         (self.folder / gate).unlink()
 
     def journal(self, act: str | None = None, job: JobHandle[Any] | None = None) -> list[dict[str, Any]]:
+        """A last line without its end is still being written."""
         path = self.folder / "journal"
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        written = path.read_text().splitlines(keepends=True) if path.exists() else []
+        lines = [json.loads(line) for line in written if line.endswith("\n")]
         return [
             line for line in lines if (act is None or line["act"] == act) and (job is None or line["job"] == job.id)
         ]

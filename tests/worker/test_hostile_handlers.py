@@ -334,7 +334,8 @@ async def test_ctrl_c_in_an_async_handler_still_stops_the_process_and_gives_the_
     """Without a signal handler of ours and without asyncio.run's: a real SIGINT raises inside the handler."""
     begun = tmp_path / "begun"
     script = f"""
-import asyncio, pathlib, time, euterpe
+import asyncio, pathlib, signal, time, euterpe
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
 queue = euterpe.Queue({sqlite_url!r})
 @queue.job("spins")
 async def spins():

@@ -12,7 +12,7 @@ from euterpe.queue.queue import Queue, core_of
 from tests.worker.floor import Floor, in_state, is_alive, until
 from tests.worker.stalls import stalls
 
-LEASE_S = 3.0
+LEASE_S = 5.0
 LEASE = f"{LEASE_S}s"
 THREE_LEASES_S = 3 * LEASE_S
 SWEEP_S = 3.0

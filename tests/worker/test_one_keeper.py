@@ -70,13 +70,34 @@ def plain_queue(url: str) -> Queue:
 
 async def test_two_who_ask_for_the_keeper_at_once_get_one(sqlite_url: str, started: list[int]) -> None:
     queue = plain_queue(sqlite_url)
-    reports = Reports(lambda *_: None, lambda *_: None)
+    reports = Reports(lambda _: None, lambda _: None)
     async with queue:
         keeper = LeaseKeeper(KeeperProcess(COMMAND, sqlite_url), core_of(queue).store, 3, 60_000_000, reports, "w")
         await asyncio.gather(keeper.ensure_running(), keeper.ensure_running())
         assert len(started) == 1
         await keeper.close(ShutdownDeadline())
     assert keepers() == []
+
+
+def test_a_keeper_that_was_killed_keeps_no_worker_from_ending(sqlite_url: str) -> None:
+    """On uvloop, as workers run: its pipe to a process that is gone refuses to be written to."""
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not for this platform")
+
+    async def kill_and_close() -> None:
+        queue = plain_queue(sqlite_url)
+        reports = Reports(lambda _: None, lambda _: None)
+        async with queue:
+            keeper = LeaseKeeper(KeeperProcess(COMMAND, sqlite_url), core_of(queue).store, 3, 60_000_000, reports, "w")
+            await keeper.ensure_running()
+            child = keeper._child
+            assert child is not None
+            assert child.stdin is not None
+            child.kill()
+            await until(child.stdin.is_closing, "its pipe is closed")
+            await keeper.close(ShutdownDeadline())
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(kill_and_close())
 
 
 async def test_two_lanes_that_claim_at_once_start_one_keeper(sqlite_url: str, started: list[int]) -> None:

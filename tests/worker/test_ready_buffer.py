@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -14,26 +15,13 @@ from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.queue import Queue, core_of
-from euterpe.worker.claiming.prefetch import Pace
 from euterpe.worker.loop import WorkerLoop
 from euterpe.worker.settings import WorkerSettings
 from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import Floor, in_state
+from tests.worker.pacing import Eager
 
-
-class Eager(Pace):
-    """Claims so many ahead from the first turn on, of the one type."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self.count = count
-
-    def ahead(self) -> int:
-        return self.count
-
-    @property
-    def short_types(self) -> tuple[str, ...]:
-        return ("held",)
+seen_by: ContextVar[int | None] = ContextVar("seen_by", default=None)
 
 
 class Shop:
@@ -43,12 +31,17 @@ class Shop:
         self.queue = Queue(url)
         self.permits = asyncio.Semaphore(0)
         self.begun: list[int] = []
-        self.pace = Eager(4)
+        self.pace = Eager(4, "held")
+        self.inherited: list[int | None] = []
+        self.tasks: list[asyncio.Task[Any] | None] = []
         self.is_broken = False
 
         @self.queue.job("held")
         async def held(n: int) -> None:
             self.begun.append(n)
+            self.inherited.append(seen_by.get())
+            seen_by.set(n)
+            self.tasks.append(asyncio.current_task())
             await self.permits.acquire()
             if self.is_broken:
                 raise ConnectionError("what it needs is away")
@@ -90,6 +83,18 @@ async def all_in(queue: Queue, jobs: list[JobHandle[Any]], state: State) -> list
 def shop(url: str, monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setattr("euterpe.worker.attempts.PATIENCE_S", 3600.0)
     return Shop(url)
+
+
+async def test_what_begins_when_another_ends_has_a_task_and_a_context_of_its_own(shop: Shop) -> None:
+    async with shop.at_work():
+        jobs = [await shop.submit(n) for n in range(4)]
+        await all_in(shop.queue, jobs, State.RUNNING)
+        for _ in jobs:
+            shop.permits.release()
+        await all_in(shop.queue, jobs, State.COMPLETED)
+        assert shop.inherited == [None] * 4
+        assert len(set(shop.tasks)) == 4
+        assert {task.get_name() for task in shop.tasks if task is not None} == {"held"}
 
 
 async def test_an_urgent_job_begins_next_and_a_cancelled_one_never(shop: Shop) -> None:

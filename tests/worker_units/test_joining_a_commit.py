@@ -98,6 +98,41 @@ async def test_it_does_not_join_a_long_one(
     assert commits == ["COMMIT", "COMMIT"]
 
 
+@pytest.mark.parametrize(("long_s", "together"), [(60.0, 1), (0.0, 2)])
+async def test_two_that_wait_share_a_commit_unless_the_first_is_long(
+    engine: SqliteEngine, commits: list[str], monkeypatch: pytest.MonkeyPatch, long_s: float, together: int
+) -> None:
+    """The lanes of a worker take turns: the jobs of one run while the other's are written."""
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 0.0)
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.LONG_S", long_s)
+    standing = StandsStill()
+    first = asyncio.create_task(engine.write(standing.program))
+    assert await asyncio.to_thread(standing.inside.wait, 10)
+    others = [asyncio.create_task(engine.write(lambda name=name: pausing(name))) for name in ("second", "third")]  # type: ignore[misc]
+    await asyncio.sleep(0)
+    standing.may_go_on.set()
+    assert await asyncio.gather(first, *others) == ["first", "second", "third"]
+    assert len(commits) == 1 + together
+    assert await paused(engine) == {"first", "second", "third"}
+
+
+async def test_who_is_left_for_the_next_commit_is_answered_before_the_end(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 0.0)
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.LONG_S", 0.0)
+    standing = StandsStill()
+    first = asyncio.create_task(engine.write(standing.program))
+    assert await asyncio.to_thread(standing.inside.wait, 10)
+    others = [asyncio.create_task(engine.write(lambda name=name: pausing(name))) for name in ("second", "third")]  # type: ignore[misc]
+    closing = asyncio.create_task(engine.close())
+    await asyncio.sleep(0)
+    standing.may_go_on.set()
+    async with asyncio.timeout(10):
+        assert await asyncio.gather(first, *others) == ["first", "second", "third"]
+        await closing
+
+
 async def test_what_joined_and_is_refused_takes_nothing_along(
     engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -66,6 +67,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+PAGE_BYTES = 4096
 LOOP, WRITER = threading.main_thread().name, "euterpe-sqlite-writer"
 
 
@@ -105,10 +107,10 @@ def let_go(holder: subprocess.Popen[str]) -> None:
 
 
 async def test_a_lone_submit_is_committed_on_the_loops_own_thread(engine: SqliteEngine, threads: list[str]) -> None:
-    receipt = await SqlStore(engine).submit(Submission(type="t"))
+    submitted = await SqlStore(engine).submit(Submission(type="t"))
     assert threads == [LOOP]
     other = apsw.Connection(engine.path)
-    assert other.execute("SELECT id FROM inbox_jobs").fetchall() == [(receipt.job_id,)]
+    assert other.execute("SELECT id FROM inbox_jobs").fetchall() == [(submitted.job_id,)]
     other.close()
 
 
@@ -197,13 +199,23 @@ async def test_the_loop_has_its_commits_back_once_the_disk_is_fast_again(
 async def test_a_checkpoint_is_the_writer_threads(
     engine: SqliteEngine, threads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.stores.sql.sqlite.engine.CHECKPOINT_PAGES", 20)
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.engine.SMALL_CHECKPOINT_PAGES", 20)
     store = SqlStore(engine)
     for _ in range(20):
         await store.submit(Submission(type="t"))
     assert LOOP in threads
     assert WRITER in threads, "when so many pages wait for a checkpoint"
     assert threads.index(WRITER) > 1
+
+
+async def test_a_wal_of_small_commits_starts_over_soon(engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.engine.SMALL_CHECKPOINT_PAGES", 40)
+    store = SqlStore(engine)
+    for _ in range(100):
+        await store.submit(Submission(type="t"))
+    wal = await asyncio.to_thread(os.path.getsize, f"{engine.path}-wal")
+    # A hundred submits write some 500 pages.
+    assert wal < 150 * PAGE_BYTES
 
 
 async def test_a_submit_that_is_cut_off_is_committed_or_not_but_never_half(engine: SqliteEngine) -> None:

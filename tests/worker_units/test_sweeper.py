@@ -17,6 +17,8 @@ from euterpe.model.reading.job_query import parse_query
 from euterpe.model.retention import Swept
 from euterpe.model.submitting.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
+from euterpe.stores.remote.exchange import RemoteExchange
+from euterpe.stores.remote.session import ControlPlaneSession
 from euterpe.stores.remote.store import RemoteSweeps
 from euterpe.wakeups.local import LocalWakeups
 from euterpe.worker.sweeper import Sweeper
@@ -26,7 +28,7 @@ class Recovering(RemoteSweeps):
     """Sweeps whose recovery did this."""
 
     def __init__(self, did: Swept) -> None:
-        super().__init__()
+        super().__init__(RemoteExchange(ControlPlaneSession("http://127.0.0.1")))
         self._did = did
         self.looked = asyncio.Event()
 

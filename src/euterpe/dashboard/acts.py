@@ -59,8 +59,8 @@ class JobActs:
             if job.payload_format != "json":
                 raise InvalidInput("payload", "is not JSON, so it cannot be edited here")
             payload = edited_payload(said.payload or "", job.payload)
-            receipt = await self._store.submit(msgspec.structs.replace(replay_of(job), payload=payload))
-            return _page(receipt.job_id, "replayed")
+            submitted = await self._store.submit(msgspec.structs.replace(replay_of(job), payload=payload))
+            return _page(submitted.job_id, "replayed")
 
         return await self._server.act(request, said.csrf, do)
 

@@ -13,9 +13,7 @@ import time
 from importlib import import_module
 from typing import Final
 
-import msgspec
-
-from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, SHORT_LEASE_US, KeeperConfig, LeaseTable
+from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, SHORT_LEASE_US, LeaseTable
 
 TABLE_CHECK_S: Final = 0.5
 LASTING: Final = 1 / 6
@@ -25,18 +23,19 @@ LASTING: Final = 1 / 6
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # The worker decides when we end; it still needs us while it drains.
-    config = msgspec.json.decode(sys.stdin.buffer.readline(), type=KeeperConfig)
-    table = LeaseTable(config.slots, config.descriptor)
-    if config.lease_ttl_us < SHORT_LEASE_US or until_one_lasts(table) or CLEAN_EXIT not in sys.stdin.buffer.read():
+    descriptor, slots, lease_ttl_us = map(int, sys.stdin.buffer.readline().split())
+    config = sys.stdin.buffer.readline()
+    table = LeaseTable(slots, descriptor)
+    if lease_ttl_us < SHORT_LEASE_US or until_one_lasts(table) or CLEAN_EXIT not in sys.stdin.buffer.read():
         import_module("euterpe.lease_keeper.service").run(config, table)
 
 
 def until_one_lasts(table: LeaseTable) -> bool:
     """False: the worker ended, by intent, which it says first, or by dying."""
-    seen_at: dict[tuple[str, int], float] = {}
+    seen_at: dict[tuple[bytes, int], float] = {}
     while not select.select([sys.stdin], [], [], TABLE_CHECK_S)[0]:
         now = time.monotonic()
-        held = {(entry.lease.job_id, entry.lease.claim_version): entry.ttl_us for entry in table.entries()}
+        held = {(job_id, version): ttl_us for _, job_id, version, _, ttl_us, _ in table.held()}
         seen_at = {name: seen_at.get(name, now) for name in held}
         if any(
             now - seen_at[name] + 2 * TABLE_CHECK_S >= LASTING * ttl_us / 1_000_000 for name, ttl_us in held.items()

@@ -14,7 +14,8 @@ import msgspec
 
 from euterpe.backends.engines import Backend, connect
 from euterpe.model.errors import EuterpeError
-from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, KeeperConfig, LeaseTable
+from euterpe.worker.heartbeat.keeper_config import KeeperConfig, read_config
+from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, LeaseTable
 from euterpe.worker.heartbeat.renew import LeaseChanges, ReportChanges, renew_forever
 
 UNREAD_LIMIT = 256 * 1024
@@ -24,8 +25,8 @@ LOOKS_S: Final = (0.0, 1.0)
 """A claim that was under way when the worker died may be committed after the first look."""
 
 
-def run(config: KeeperConfig, table: LeaseTable) -> None:
-    asyncio.run(keep_until_gone(config, table))
+def run(config: bytes, table: LeaseTable) -> None:
+    asyncio.run(keep_until_gone(read_config(config), table))
 
 
 async def keep_until_gone(config: KeeperConfig, table: LeaseTable) -> None:

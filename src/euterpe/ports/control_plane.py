@@ -16,7 +16,8 @@ class ControlPlaneStore(Protocol):
     """Leases known by their tokens, for workers over HTTP; changes and usage, for requesters."""
 
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
-        """At most one job for each of these workers (a worker may stand there several times), in their order."""
+        """At most one job for each of these workers (a worker may stand there several times), in their order. They are
+        as many as the request has places, those for what must begin at once before those for what can wait."""
         ...
 
     async def renew_leases(self, heartbeats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:

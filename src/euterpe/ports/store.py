@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads
     from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
     from euterpe.model.reading.why import Explanation
     from euterpe.model.state import State
-    from euterpe.model.submitting.batch import Draft, Receipt, Unit
+    from euterpe.model.submitting.batch import Draft, SubmitResult, Unit
     from euterpe.model.submitting.changes import Changes
     from euterpe.model.submitting.replayed import Replayed
     from euterpe.model.submitting.submission import Submission
@@ -150,31 +150,31 @@ class Store(Claims, CallerCompletions, Protocol):
 
     # --- submit -------------------------------------------------------------------------------------
 
-    async def submit(self, submission: Submission) -> Receipt:
+    async def submit(self, submission: Submission) -> SubmitResult:
         """Store one job; an error names what is wrong, and then nothing is stored."""
         ...
 
-    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
+    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[SubmitResult]:
         """Store all of them or none."""
         ...
 
-    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
+    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[SubmitResult]:
         """Store a whole graph, whose drafts depend on each other by id, or nothing of it."""
         ...
 
-    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+    async def submit_unit(self, unit: Unit) -> list[SubmitResult]:
         """Store a unit that was checked before, all of it or nothing."""
         ...
 
-    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
+    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[SubmitResult]:
         """Store a unit inside the transaction that the caller has open on this connection."""
         ...
 
-    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
+    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[SubmitResult]:
         """The same on a blocking connection, from code that cannot await."""
         ...
 
-    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[SubmitResult]:
         """Children of a running job; refused when its claim is stale."""
         ...
 
@@ -190,7 +190,7 @@ class Store(Claims, CallerCompletions, Protocol):
 
     async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
         """As `retry`, once, and with its place in the graph: behind what it waited for, and before all that ended
-        because of it, which is replayed too. A receipt says whether it was made before."""
+        because of it, which is replayed too. An answer says whether it was made before."""
         ...
 
     async def dead_letter(self, job_id: str, requester_id: str | None = None) -> State:

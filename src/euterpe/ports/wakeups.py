@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
     from euterpe.model.job import JobRow
-    from euterpe.model.submitting.batch import Receipt
+    from euterpe.model.submitting.batch import SubmitResult
 
 
 OUTBOX_CHANNEL = "*outbox"
@@ -56,7 +56,7 @@ Address = tuple[str, str]
 class MessageWakeups(Protocol):
     """Wakeups whose messages stand for jobs: each stays pending until its job ended, or went back to wait."""
 
-    def announce_jobs(self, ready: Sequence[Receipt]) -> None:
+    def announce_jobs(self, ready: Sequence[SubmitResult]) -> None:
         """These jobs can be claimed. Called after their commit; never waits."""
         ...
 

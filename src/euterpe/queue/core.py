@@ -19,7 +19,7 @@ from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.job import Claim, JobRow
 from euterpe.model.state import State
-from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.batch import SubmitResult
 from euterpe.model.submitting.submission import PAYLOAD_CEILING, Submission
 from euterpe.ports import Clock, Store, Wakeups
 from euterpe.queue.definition.cron import Cron
@@ -148,13 +148,13 @@ class QueueCore:
         return row
 
     async def spawn(self, claim: Claim, submissions: Sequence[Submission]) -> list[str]:
-        receipts: list[Receipt]
+        submit_results: list[SubmitResult]
         if self.submit_middleware:
             store = partial(self.store.spawn, claim.lease)
-            receipts = await submit_through(self.submit_middleware, submissions, self.payload_limit, store)
+            submit_results = await submit_through(self.submit_middleware, submissions, self.payload_limit, store)
         else:
-            receipts = await self.store.spawn(claim.lease, submissions)
-        return [receipt.job_id for receipt in receipts]
+            submit_results = await self.store.spawn(claim.lease, submissions)
+        return [submitted.job_id for submitted in submit_results]
 
     def circuits_of(self, policy: BreakerPolicy) -> SharedCircuits:
         """The circuit breakers that all workers of this queue with one policy share."""
@@ -176,16 +176,15 @@ class QueueCore:
 
     # --- handles ------------------------------------------------------------------------------------
 
-    def handle_of(self, receipt: Receipt) -> JobHandle[Any]:
-        return JobHandle(
-            self,
-            receipt.job_id,
-            receipt.type,
-            receipt.state,
-            receipt.created_at,
-            replayed=receipt.replayed,
-            returns=self._returns(receipt.type),
-        )
+    def handles_of(self, submit_results: Sequence[SubmitResult]) -> list[JobHandle[Any]]:
+        handles: list[JobHandle[Any]] = []
+        job_type, returns = None, None
+        for submitted in submit_results:
+            if submitted.type != job_type:
+                job_type, returns = submitted.type, self._returns(submitted.type)
+            state, created_at, replayed = submitted.state, submitted.created_at, submitted.replayed
+            handles.append(JobHandle(self, submitted.job_id, submitted.type, state, created_at, replayed, returns))
+        return handles
 
     def handle_of_row(self, row: JobRow) -> JobHandle[Any]:
         return handle_of_row(self, row, self._returns(row.type))

@@ -51,7 +51,6 @@ class JobHandle(ResultSource, Generic[R]):
         job_type: str,
         state: str,
         created_at: str,
-        *,
         replayed: bool,
         returns: Any = Any,
     ) -> None:

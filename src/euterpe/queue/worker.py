@@ -32,7 +32,7 @@ class WorkerOptions(TypedDict, total=False):
 
     `queues`: the queues that it claims from, preferred ones first (`["default"]`). `lease`: how long it owns a job
     without a heartbeat (`"60s"`, at least `"1s"`). `grace`: how long running jobs may finish after a stop (`"30s"`).
-    `poll`: how often it looks for jobs without a wake-up (`"1s"`). `batch`: the most jobs of one claim (500).
+    `poll`: how often it looks for jobs without a wake-up (`"1s"`). `batch`: the most jobs of one claim (1000).
     `webhooks`: whether it also delivers webhooks (True). `circuit_breaker`: whether it pauses a queue whose jobs keep
     failing (True, or `CircuitBreakerOptions`; False: never). `log_lines`: how many of the newest log lines of a handler
     are stored with its attempt (100; 0: none). `telemetry`: an object that receives counts. `signals`: signals that
@@ -257,7 +257,7 @@ def settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
     if unknown := sorted(set(options) - set(WorkerOptions.__annotations__)):
         known = ", ".join(["concurrency", *WorkerOptions.__annotations__])
         raise InvalidInput(unknown[0], f"is not a setting of a worker; known are {known}")
-    batch = options.get("batch", 500)
+    batch = options.get("batch", 1000)
     for name, value in (("concurrency", concurrency), ("batch", batch)):
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
             raise InvalidInput(name, f"{value!r} is not a whole number from 1 to 100000")

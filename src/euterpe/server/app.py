@@ -142,6 +142,7 @@ def create_app(
     presence = WorkerPresence(store.workers)
     workers = WorkerRoutes(
         claims,
+        store.sweeps,
         coordinator,
         store.wakeups,
         telemetry,

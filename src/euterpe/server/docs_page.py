@@ -100,6 +100,8 @@ def _schema(schema: dict[str, Any]) -> str:
         return " or ".join(dict.fromkeys(_schema(kind) for kind in schema["anyOf"]))
     if "enum" in schema:
         return " | ".join(f"<code>{escape(_json(value))}</code>" for value in schema["enum"])
+    if "prefixItems" in schema:
+        return f"[{', '.join(map(_schema, schema['prefixItems']))}]"
     if schema.get("type") == "array":
         return f"list of {_schema(schema.get('items', {}))}"
     return escape(str(schema.get("format") or schema.get("type") or "any JSON"))

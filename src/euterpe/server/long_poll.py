@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from contextvars import Context  # a task that outlives its request carries none of its keys
-from typing import Final
+from typing import Final, NamedTuple
 
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Released
@@ -40,13 +40,25 @@ log: Final = logging.getLogger("euterpe.api")
 
 
 class Waiter:
-    """A worker's open claim request."""
+    """A worker's open claim request: it wants so many jobs that begin at once, and `ahead` more that can wait there, of
+    these types. `takes_receipts`: its leases may stand on receipts (ADR 017)."""
 
-    __slots__ = ("future", "gone", "late", "wants", "worker_id")
+    __slots__ = ("ahead", "ahead_types", "future", "gone", "late", "takes_receipts", "wants", "worker_id")
 
-    def __init__(self, worker_id: str, wants: int) -> None:
+    def __init__(
+        self,
+        worker_id: str,
+        wants: int,
+        ahead: int = 0,
+        ahead_types: Iterable[str] = (),
+        *,
+        takes_receipts: bool = False,
+    ) -> None:
         self.worker_id = worker_id
         self.wants = wants
+        self.ahead = ahead
+        self.ahead_types = frozenset(ahead_types)
+        self.takes_receipts = takes_receipts
         self.future: asyncio.Future[list[Claim]] = asyncio.get_running_loop().create_future()
         self.gone = False
         self.late = False
@@ -62,6 +74,18 @@ class Waiter:
             return False
         self.future.set_result(claims)
         return True
+
+
+class ClaimPlaces(NamedTuple):
+    """Who gets the jobs of a claim, in its order: first those that begin at once, then those that can wait."""
+
+    at_once: list[Waiter]
+    ahead: list[Waiter]
+    ahead_types: tuple[str, ...]
+
+    @property
+    def all(self) -> list[Waiter]:
+        return self.at_once + self.ahead
 
 
 class LongPoll:
@@ -205,10 +229,11 @@ class _Group:
         try:
             while not (self._coordinator.draining and not self._waiters):
                 self._woken.clear()
-                slots = self._slots()
-                if slots:
-                    taken = await self._claim(slots)
-                    if taken == len(slots):
+                places = self._places()
+                self._answer_late(self._waiters.keys() - places.all)
+                if places.all:
+                    taken = await self._claim(places)
+                    if taken and taken >= len(places.at_once):
                         idle_s = soon_s
                         continue  # There may be more where these came from.
                     pause_s = idle_s * self._coordinator.pace * self._coordinator.rng.uniform(0.75, 1.25)
@@ -224,26 +249,31 @@ class _Group:
             for waiter in self._waiters:  # only a loop that was cancelled leaves any
                 waiter.future.cancel()
 
-    def _slots(self) -> list[Waiter]:
-        """A place for each job that could be taken now: one for everybody, then a second one, and so on."""
+    def _places(self) -> ClaimPlaces:
+        """A place for each job that could be taken now: one for everybody, then a second one, and so on. What waits
+        for a place of its own goes before what another one could have ahead."""
         open_waiters = [w for w in self._waiters if not w.future.done()]
-        slots: list[Waiter] = []
-        most = max((w.wants for w in open_waiters), default=0)
-        for turn in range(most):
-            slots += [w for w in open_waiters if w.wants > turn]
-            if len(slots) >= CLAIM_LIMIT:
-                break
-        return slots[:CLAIM_LIMIT]
+        at_once = _in_turn([(w, w.wants) for w in open_waiters], CLAIM_LIMIT)
+        ahead = _in_turn([(w, w.ahead) for w in open_waiters], CLAIM_LIMIT - len(at_once))
+        if not ahead:
+            return ClaimPlaces(at_once, [], ())
+        # A job that can wait must be able to at any of them: nobody knows yet who gets it.
+        shared = frozenset.intersection(*(w.ahead_types for w in open_waiters if w.ahead))
+        return ClaimPlaces(at_once, ahead if shared else [], tuple(sorted(shared)))
 
-    async def _claim(self, slots: Sequence[Waiter]) -> int:
+    async def _claim(self, places: ClaimPlaces) -> int:
         queues, types = self._key
+        slots = places.all
         self._claiming = frozenset(slots)
         request = ClaimRequest(
             worker_id=slots[0].worker_id,
-            limit=len(slots),
+            limit=len(places.at_once),
+            prefetch=len(places.ahead),
+            prefetch_types=places.ahead_types,
             queues=queues,
             types=types,
             lease_ttl_us=self._coordinator.lease_ttl_us,
+            by_receipt=all(waiter.takes_receipts for waiter in self._claiming),
         )
         try:
             claims = await self._coordinator.claim_for(request, [w.worker_id for w in slots])
@@ -270,7 +300,10 @@ class _Group:
             if not waiter.answer(own):
                 unwanted += own
         self._coordinator.give_back(unwanted)
-        for waiter in asked:
+        self._answer_late(asked)
+
+    def _answer_late(self, waiters: Iterable[Waiter]) -> None:
+        for waiter in waiters:
             if waiter.late:
                 waiter.answer([])
 
@@ -284,3 +317,13 @@ class _Group:
         except TimeoutError:
             return False
         return True
+
+
+def _in_turn(wanted: Sequence[tuple[Waiter, int]], limit: int) -> list[Waiter]:
+    """Everybody once, then everybody who wants a second one, and so on."""
+    places: list[Waiter] = []
+    for turn in range(max((count for _, count in wanted), default=0)):
+        if len(places) >= limit:
+            break
+        places += [waiter for waiter, count in wanted if count > turn]
+    return places[:limit]

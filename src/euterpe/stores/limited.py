@@ -9,7 +9,7 @@ from typing import ClassVar, NoReturn
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.errors import Unsupported
 from euterpe.model.job import Claim
-from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of
+from euterpe.model.submitting.batch import Draft, SubmitResult, Unit, drafts_of
 from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, Submission, check, check_key
 from euterpe.ports import ControlPlaneStore, CronStore, KeyRates, OutboxStore, Telemetry, Wakeups
 
@@ -34,14 +34,14 @@ class LimitedStore(ABC):
     def refuse(cls, what: str) -> NoReturn:
         raise Unsupported(f"{cls.kind} cannot {what}; {cls.instead}")
 
-    async def submit(self, submission: Submission) -> Receipt:
+    async def submit(self, submission: Submission) -> SubmitResult:
         check(submission, self.payload_limit)
         return (await self.submit_unit(Unit(drafts_of([submission]))))[0]
 
-    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
+    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[SubmitResult]:
         return await self.submit_graph(drafts_of(submissions), key)
 
-    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
+    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[SubmitResult]:
         if key is not None:
             check_key(key)
         for draft in drafts:
@@ -49,7 +49,7 @@ class LimitedStore(ABC):
         return await self.submit_unit(Unit(tuple(drafts), key=key)) if drafts else []
 
     @abstractmethod
-    async def submit_unit(self, unit: Unit) -> list[Receipt]: ...
+    async def submit_unit(self, unit: Unit) -> list[SubmitResult]: ...
 
     def claim_again(self, request: ClaimRequest) -> None:
         """Only a claim that waits hears of new work: while a worker has room, one of its claims must be under way."""
@@ -78,10 +78,10 @@ class LimitedStore(ABC):
         """Redis has no schema, and a control plane migrated its own when it started."""
         return []
 
-    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
+    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[SubmitResult]:  # noqa: ARG002
         self._refuse_to_join()
 
-    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:  # noqa: ARG002
+    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[SubmitResult]:  # noqa: ARG002
         self._refuse_to_join()
 
     async def complete_on(self, finished: Report, connection: object) -> None:  # noqa: ARG002

@@ -21,7 +21,7 @@ class JobsToAnnounce(Protocol):
 
 
 class Ready(Protocol):
-    """A job that was stored and can be claimed; a store's receipt is one."""
+    """A job that was stored and can be claimed; a store's answer is one."""
 
     @property
     def job_id(self) -> str: ...

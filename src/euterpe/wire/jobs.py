@@ -219,8 +219,8 @@ class RequesterScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class JobQuery(RequesterScope, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`q` is a query such as `state:failed type:report.* created:<1h`. A page of it looks at 20,000 jobs of a state, so
-    it may be short, or empty, and still have a cursor."""
+    """`q` is a query such as `state:failed type:report.* created:<1h`. A page looks at 20,000 jobs of a state, so it
+    may be short, or empty, and still have a cursor."""
 
     q: Annotated[str, Meta(max_length=QUERY_LIMIT)] | None = None
     state: StateName | None = None

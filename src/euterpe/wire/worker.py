@@ -22,6 +22,9 @@ AttemptId = Annotated[str, Meta(min_length=1, max_length=100)]
 CLAIM_LIMIT = 1000
 EXCHANGE_LIMIT = 1000
 """How many completions, failures or heartbeats one exchange may carry, each."""
+AHEAD_TYPES_LIMIT = 200
+HELD_LIMIT = 10_000
+"""How many attempts a worker may name that it has."""
 SECONDS_LIMIT = 1_000_000_000
 ABSENT = (b"", b"null")
 """A raw field that says nothing: it was left out, or is null."""
@@ -53,6 +56,18 @@ class ClaimBody(ClaimCriteria, frozen=True, kw_only=True):
     worker_id: WorkerId
 
 
+class ExchangeCriteria(ClaimCriteria, frozen=True, kw_only=True):
+    """Which work an exchange asks for. `max_ahead` more jobs may come, behind `max_jobs` of them, if they can wait in
+    the worker for a free slot: jobs of `ahead_types` that nobody claimed before, with more than one attempt and
+    within the limit of their concurrency key. The first that cannot wait ends the answer. `alike`: the worker takes
+    jobs that were submitted alike together, and reads `alike` in place of `jobs`."""
+
+    max_jobs: Annotated[int, Meta(ge=0, le=CLAIM_LIMIT)] | None = None
+    max_ahead: Annotated[int, Meta(ge=0, le=CLAIM_LIMIT)] | None = None
+    ahead_types: Annotated[list[QueueName], Meta(max_length=AHEAD_TYPES_LIMIT)] = []
+    alike: bool = False
+
+
 class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job to run, and the lease to run it under."""
 
@@ -79,6 +94,14 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stages: list[str] | None = None
     checkpoint: Any = None
     checkpoint_format: Literal["json", "bytes"] = "json"
+
+
+class AlikeJobs(msgspec.Struct, frozen=True):
+    """Jobs to run that differ in `job_id`, `attempt_id`, `lease_token`, `stream` and `payload` alone. The id of an
+    attempt is the job's id and what stands behind it in that of the first one."""
+
+    first: ClaimedJob
+    others: Annotated[list[tuple[str, str, Any]], Meta(description="job_id, lease_token and payload of each")]
 
 
 class NothingClaimed(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,13 +275,20 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeBody(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a worker has to say at once. Every entry is what its own route takes, without the worker's name."""
+    """All that a worker has to say at once. Every entry is what its own route takes, without the worker's name. `held`,
+    said when a claim's answer was lost and no other is under way, names all attempts that the worker has. What else is
+    claimed under its name goes back, uncharged. `receipts`: the worker takes leases that a server of an older release
+    may not know for a moment; it asks again where a server that does not answer `receipts` refuses one. `done` is a
+    shorter `complete`: `attempt_id`, `lease_token` and `result` of each; `refused` answers it."""
 
     worker_id: WorkerId
+    receipts: bool = False
+    done: Annotated[list[tuple[AttemptId, Token, msgspec.Raw]], Meta(max_length=EXCHANGE_LIMIT)] = []
     complete: Annotated[list[Completion], Meta(max_length=EXCHANGE_LIMIT)] = []
     fail: Annotated[list[AttemptFailure], Meta(max_length=EXCHANGE_LIMIT)] = []
     heartbeat: Annotated[list[LeaseHeartbeat], Meta(max_length=EXCHANGE_LIMIT)] = []
-    claim: ClaimCriteria | None = None
+    held: Annotated[list[AttemptId], Meta(max_length=HELD_LIMIT)] | None = None
+    claim: ExchangeCriteria | None = None
     registration: Registration | None = None
 
 
@@ -293,13 +323,20 @@ class LeaseHeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer for every entry, in its order, and the jobs that were claimed."""
+    """An answer for every entry, in its order, and the jobs that were claimed. `claims_ahead` tells whoever said
+    `max_ahead` that this server knows it: `max_jobs` may be 0 beside it. `receipts` tells whoever said it that this
+    server knows leases of that kind. `alike`: in place of `jobs`, in their order, to whoever said it.
+    `refused`: the places in `done`, from 0, of what was refused; for it nothing was written."""
 
     complete: list[CompletionAnswer]
     fail: list[AttemptFailureAnswer]
     heartbeat: list[LeaseHeartbeatAnswer]
     claimed: bool
     jobs: list[ClaimedJob]
+    claims_ahead: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    receipts: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    alike: list[AlikeJobs] | msgspec.UnsetType = msgspec.UNSET
+    refused: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 OWN_SPANS: Final = (b"x-euterpe-spans", b"own")

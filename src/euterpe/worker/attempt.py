@@ -31,6 +31,8 @@ CANCELLED_INSIDE: Final = Failure(
     Category.TEMPORARY, "the handler cancelled itself, or awaited something that was cancelled", "CancelledError"
 )
 
+NULL: Final = b"null"
+"""The result of a handler that returns nothing."""
 UNSTORED_CHILD: Final = Failure(Category.SYSTEM, "a spawned job could not be stored in time", "spawn_unfinished")
 
 
@@ -112,7 +114,8 @@ class AttemptRun:
 
     def finished(self) -> Report:
         assert self.outcome is not None
-        return Report(self.claim, self.outcome, self.took_s, self.context.kept_log)
+        lines = self.context.lines
+        return Report(self.claim, self.outcome, self.took_s, None if lines is None else lines.stored())
 
     async def run(self, services: AttemptServices) -> None:
         """Execute the handler, set `outcome`, and say that it is over. Whatever the handler raises, its slot is free
@@ -162,7 +165,13 @@ class AttemptRun:
 
     def outcome_of(self, value: object, result_limit: int) -> Outcome | None:
         """What the handler's return value means for the job."""
-        return self.interrupted() if self._stopped_early() else self._success(value, result_limit)
+        if self.interruption is not None and self._stopped_early():
+            return self.interrupted()
+        result = NULL if value is None else encode_result(self.handler, value, result_limit)
+        if self.claim.job.stages_json is not None and self.handler.mode != "process":
+            # A child process tells its stages to the store alone, which looks there.
+            self.context.check_last_stage()
+        return Success(result)
 
     def _start(self, injected: Mapping[str, Any] | None = None) -> Awaitable[Any]:
         handler = self.handler
@@ -194,13 +203,6 @@ class AttemptRun:
         except RuntimeError:
             return False
 
-    def _success(self, value: object, limit: int) -> Outcome:
-        result = encode_result(self.handler, value, limit)
-        if self.claim.job.stages_json is not None and self.handler.mode != "process":
-            # A child process tells its stages to the store alone, which looks there.
-            self.context.check_last_stage()
-        return Success(result)
-
     async def _after_progress(self, outcome: Outcome | None, services: AttemptServices) -> Outcome | None:
         """The outcome, once the last news and every spawned child are written. A child that could not be stored, and
         that the handler did not ask after, fails the attempt: it must not end as if the child were there."""
@@ -220,9 +222,7 @@ class AttemptRun:
         return Failed(UNSTORED_CHILD) if isinstance(outcome, Success) and services.is_spawning(self.claim) else outcome
 
     def _stopped_early(self) -> bool:
-        """Whether what the handler returned is no result: it was told to stop, and knew it."""
-        if self.interruption is None:
-            return False
+        """Of an interrupted attempt: whether what the handler returned is no result, because it knew."""
         only_notified = self.interruption is HandlerInterruption.CANCEL or (
             self.interruption is HandlerInterruption.SHUTDOWN and self.handler.mode == "thread"
         )

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from euterpe.model.claims.outcome import Cancelled, Outcome, Released
-from euterpe.model.job import Claim, Lease
+from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.submitting.submission import OVERRUN_US
 from euterpe.ports import Trace
 from euterpe.worker.attempt import Around, AttemptRun, AttemptServices, HandlerInterruption
@@ -37,6 +38,8 @@ log = logging.getLogger("euterpe.worker")
 PRECISE_TIMEOUT_US: Final = 10_000_000
 KEEP_AFTER_DEADLINE_S: Final = OVERRUN_US / 1_000_000
 NO_SLOT: Final = -1
+SLICE: Final = 100
+"""So many begin in one go; between two slices the event loop serves others."""
 UNCANCELLABLE_S: Final = 5.0
 """How long an interrupted handler may take to tidy up."""
 LEASES_PER_SLOT: Final = 3
@@ -88,6 +91,9 @@ class RunningAttempts:
         self._uncancellable: set[AttemptRun] = set()
         self._no_slot_left = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._context = copy_context()
+        """What the handlers of this worker begin with: nothing that another handler has set."""
+        self._is_refilling = False
         self._expiring = 0
         self.ready = ReadyBuffer()
         """Claimed, and waiting for a slot."""
@@ -123,39 +129,59 @@ class RunningAttempts:
         """Begin at once."""
         self._run(self._admit(claim, lease_ttl_us))
 
-    def put_ready(self, claim: Claim, lease_ttl_us: int) -> None:
-        """Begin as soon as `start_ready` finds a slot for it."""
-        self.ready.add(self._ready_job(claim, lease_ttl_us))
+    def put_ready(self, claims: Sequence[Claim], lease_ttl_us: int) -> None:
+        """Begin as soon as `start_ready` finds a slot for them."""
+        self.ready.add([self._ready_job(claim, lease_ttl_us) for claim in claims])
 
     def _ready_job(self, claim: Claim, lease_ttl_us: int) -> ReadyJob:
         now = time.monotonic()
         job = claim.job
-        keep_until = now + job.execution_timeout_us / 1_000_000 + KEEP_AFTER_DEADLINE_S
-        slot = self.table.hold(claim.lease, keep_until, min(lease_ttl_us, job.visibility_us), begun=False)
-        return ReadyJob(job.priority, job.seq, job.claim_version, now, slot, claim)
+        timeout_s = self._timeout_s(job, self._handlers.by_type[job.type])
+        keep_until = now + PATIENCE_S + timeout_s + KEEP_AFTER_DEADLINE_S  # It begins by then, or not at all.
+        ttl_us = lease_ttl_us if lease_ttl_us < job.visibility_us else job.visibility_us
+        slot = self.table.hold(claim.lease, keep_until, ttl_us, begun=False)
+        return ReadyJob(job.priority, job.seq, now, slot, claim)
 
-    def start_ready(self, limit: int) -> int:
-        """Begin up to so many of those that wait, the most urgent first, where slots are free; returns how many."""
-        count = min(limit, len(self.ready.line), self.free_slots)
-        for _ in range(count):
-            waiting = self.ready.next()
+    def start_ready(self, limit: int) -> None:
+        """Begin up to so many of those that wait, the most urgent first, where slots are free."""
+        ready, begin = self.ready, self.table.begin
+        for _ in range(min(limit, len(ready.line), self.free_slots)):
+            waiting = ready.next()
             attempt = self._make(waiting.claim, waiting.slot)
             if attempt.started - waiting.taken_at > PATIENCE_S:
                 # This process was stopped for a while; by now the job may be another worker's.
                 self._end_unbegun(waiting, Released())
             else:
-                self.table.begin(waiting.slot, attempt.stops_at + KEEP_AFTER_DEADLINE_S)
+                begin(waiting.slot)
                 self.running.add(attempt)
                 self._run(attempt)
-        return max(0, count)
+
+    def _refill_soon(self) -> None:
+        """Slots are free and jobs wait: once for all handlers that end in this turn of the event loop, and not in the
+        context of one of them, of which the next handlers would inherit what it has set."""
+        if not self._is_refilling:
+            self._is_refilling = True
+            self._loop.call_soon(self._refill, context=self._context)
+
+    def _refill(self) -> None:
+        self._is_refilling = False
+        self.start_ready(SLICE)
+        if self.ready.line and self.free_slots > 0:
+            self._refill_soon()
+        self._on_change()
 
     def _run(self, attempt: AttemptRun) -> None:
         timeout_s = attempt.stops_at - attempt.started
         if timeout_s * 1_000_000 <= PRECISE_TIMEOUT_US:
             attempt.alarm = self._loop.call_later(timeout_s, attempt.interrupt, HandlerInterruption.TIMEOUT)
         run = attempt.run(self._services) if self._trace is None else self._traced(attempt, self._trace)
-        attempt.task = self._loop.create_task(run)
-        self._tasks.add(attempt.task)
+        if self._loop.get_task_factory() is None:
+            # What the loop would do. A task that is given no name makes one up, of its number: 3 % of a job.
+            task = asyncio.Task(run, loop=self._loop, name=attempt.handler.type)
+        else:
+            task = self._loop.create_task(run, name=attempt.handler.type)
+        attempt.task = task
+        self._tasks.add(task)
 
     def return_unbegun(self, claim: Claim, lease_ttl_us: int) -> None:
         """Claimed while the order to stop came in: it has not begun and goes back as it was."""
@@ -180,12 +206,15 @@ class RunningAttempts:
 
     def _make(self, claim: Claim, slot: int) -> AttemptRun:
         """Its time begins now."""
-        job = claim.job
-        handler = self._handlers.by_type[job.type]
-        timeout_us = min(job.execution_timeout_us, handler.timeout_us or job.execution_timeout_us)
+        handler = self._handlers.by_type[claim.job.type]
         now = time.monotonic()
-        stops_at = now + timeout_us / 1_000_000
+        stops_at = now + self._timeout_s(claim.job, handler)
         return AttemptRun(claim, handler, Context(claim, self._reporter, stops_at), now, stops_at, slot)
+
+    @staticmethod
+    def _timeout_s(job: JobRow, handler: Handler) -> float:
+        timeout_us, shorter_us = job.execution_timeout_us, handler.timeout_us
+        return (shorter_us if shorter_us and shorter_us < timeout_us else timeout_us) / 1_000_000
 
     async def _traced(self, attempt: AttemptRun, trace: Trace) -> None:
         try:
@@ -227,8 +256,9 @@ class RunningAttempts:
             extra = job_keys(attempt.claim.job)
             log.warning("the lease was lost to another claim; this attempt's work is dropped", extra=extra)
         if self.ready.line:
-            self.start_ready(1)
-        self._on_change()
+            self._refill_soon()
+        else:
+            self._on_change()
 
     def take_ended(self) -> list[AttemptRun]:
         ended, self.ended = self.ended, []
@@ -245,9 +275,7 @@ class RunningAttempts:
     def dismiss(self, attempts: list[AttemptRun]) -> None:
         """Written: their leases are no longer ours to keep."""
         self.unwritten -= len(attempts)
-        release = self.table.release
-        for attempt in attempts:
-            release(attempt.slot)
+        self.table.release_all([attempt.slot for attempt in attempts])
 
     def give_up(self, attempt: AttemptRun, lease_ttl_us: int) -> None:
         """It cannot be written. Its lease runs out, and until then the keeper must know that it had begun."""
@@ -262,30 +290,29 @@ class RunningAttempts:
 
     # --- interruptions --------------------------------------------------------------------------------
 
-    def lose(self, job_id: str, claim_version: int) -> None:
-        if (attempt := self._find(job_id, claim_version)) is not None and not attempt.context.is_completing:
-            attempt.interrupt(HandlerInterruption.LOST_LEASE)
-        elif (waiting := self.ready.withdraw(job_id, claim_version)) is not None:
+    def lose(self, names: Collection[tuple[str, int]]) -> None:
+        """Those with these job_ids and claim_versions. A busy worker is told of hundreds at once: of all that it has
+        settled since the question was asked."""
+        for attempt in self._find(names):
+            if not attempt.context.is_completing:
+                attempt.interrupt(HandlerInterruption.LOST_LEASE)
+        for waiting in self.ready.withdraw(names):
             self.table.release(waiting.slot)
 
-    def cancel(self, job_id: str, claim_version: int) -> None:
-        if (attempt := self._find(job_id, claim_version)) is not None:
+    def cancel(self, names: Collection[tuple[str, int]]) -> None:
+        for attempt in self._find(names):
             attempt.interrupt(HandlerInterruption.CANCEL)
             if self._processes is not None and attempt.handler.mode == "process":
                 self._processes.ask_to_stop(attempt.claim)
-        elif (waiting := self.ready.withdraw(job_id, claim_version)) is not None:
+        for waiting in self.ready.withdraw(names):
             self._end_unbegun(waiting, Cancelled())
 
     def release_all(self) -> None:
         for attempt in tuple(self.running):
             attempt.interrupt(HandlerInterruption.SHUTDOWN)
 
-    def _find(self, job_id: str, claim_version: int) -> AttemptRun | None:
-        for attempt in self.running:
-            lease = attempt.claim.lease
-            if lease.claim_version == claim_version and lease.job_id == job_id:
-                return attempt
-        return None
+    def _find(self, names: Collection[tuple[str, int]]) -> list[AttemptRun]:
+        return [a for a in self.running if (a.claim.lease.job_id, a.claim.lease.claim_version) in names]
 
     def leases(self) -> list[Lease]:
         """Of what runs and of what waits for a slot."""

@@ -14,6 +14,7 @@ from euterpe.model.errors import EuterpeError
 from euterpe.model.job import Lease
 from euterpe.ports import CANCEL_CHANNEL, Claims, Wakeups
 from euterpe.worker.heartbeat.keeper import Reports
+from euterpe.worker.heartbeat.renew import LeaseChanges, name_of
 
 PAUSE_S: Final = 0.25
 """Between two looks. On a SQLite file any commit of another process may be a cancel; four reads a second are cheap."""
@@ -61,8 +62,6 @@ class CancelWatch:
             replies = await self._claims.check_leases(leases)
         except EuterpeError:
             return  # The heartbeats will tell.
-        for reply in replies:
-            if not reply.alive:
-                self._reports.lost(reply.lease.job_id, reply.lease.claim_version)
-            elif reply.cancel_requested:
-                self._reports.cancel(reply.lease.job_id, reply.lease.claim_version)
+        lost = [name_of(reply.lease) for reply in replies if not reply.alive]
+        cancelled = [name_of(reply.lease) for reply in replies if reply.alive and reply.cancel_requested]
+        self._reports.pass_on(LeaseChanges(lost, cancelled))

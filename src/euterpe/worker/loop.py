@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -24,7 +25,7 @@ from euterpe.ports import CallerCompletions, Claims, Telemetry, Trace, Wakeups
 from euterpe.runtime.outage import Outage
 from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
-from euterpe.worker.attempts import RunningAttempts, leases_of
+from euterpe.worker.attempts import SLICE, RunningAttempts, leases_of
 from euterpe.worker.cancel_watch import CancelWatch
 from euterpe.worker.claiming.breaker import QueueBreakers, SharedCircuits
 from euterpe.worker.claiming.claim_plan import LANES, ClaimPlan
@@ -44,8 +45,9 @@ from euterpe.worker.settings import WorkerSettings
 
 log = logging.getLogger("euterpe.worker")
 
-SLICE: Final = 100
 WATCH_S: Final = 0.5
+OTHER_LANE_S: Final = 0.2
+"""So long a lane may wait for another that is under way; one that takes longer is held up by something."""
 
 
 class WorkerLoop:
@@ -117,6 +119,8 @@ class WorkerLoop:
         self._force_exit_timer: asyncio.TimerHandle | None = None
         self._lanes: list[asyncio.Task[None]] = []
         self._asleep: list[asyncio.Event] = []
+        self._under_way_since: list[float] = []
+        """When the exchanges that are under way began, the oldest first."""
         self._locked: set[asyncio.Task[None]] = set()
 
     # --- life ---------------------------------------------------------------------------------------
@@ -245,8 +249,12 @@ class WorkerLoop:
             if attempts.ready:
                 attempts.start_ready(SLICE)
             is_claiming = attempts.reserved + attempts.reserved_ahead > 0
-            if not is_claiming and self._lost_claims.is_due(stopping=self._stopping):
+            may_look = not is_claiming and not self._lost_claims.is_looking
+            if may_look and self._lost_claims.is_due(stopping=self._stopping):
                 await self._look_for_lost_claims()
+                continue
+            if self._waits_for_other_lane():
+                await self._wait(OTHER_LANE_S)
                 continue
             # What an order to stop gives back must not be taken again by a claim of ours that is still under way.
             ended = [] if self._stopping and is_claiming else attempts.take_ended()
@@ -259,8 +267,16 @@ class WorkerLoop:
             else:
                 await self._wait()
 
+    def _waits_for_other_lane(self) -> bool:
+        """It takes what has ended by then along."""
+        since = self._under_way_since
+        if self._stopping or not since or self._loop.time() - since[0] >= OTHER_LANE_S:
+            return False
+        return len(since) >= self._plan.lanes
+
     def _request(self, *, is_settling: bool) -> ClaimRequest | None:
-        if self._stopping or not self._should_claim or self._lost_claims.is_due():
+        lost_claims = self._lost_claims
+        if self._stopping or not self._should_claim or lost_claims.is_looking or lost_claims.is_due():
             return None
         request = self._plan.next_request(self._handlers.types, is_settling=is_settling)
         if request is not None:
@@ -271,7 +287,7 @@ class WorkerLoop:
         finished = [attempt.finished() for attempt in ended]
         self._plan.attempts_ended(ended)
         try:
-            verdicts, claims = await self._claims.exchange(finished, request)
+            verdicts, claims = await self._settle_and_claim(finished, request)
         except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
             self._should_claim = True
             if request is not None:
@@ -299,6 +315,16 @@ class WorkerLoop:
             if self._plan.brought(request, len(claims)):
                 self._should_claim = True
         self._after_settle(ended, finished, verdicts)
+
+    async def _settle_and_claim(
+        self, finished: list[Report], request: ClaimRequest | None
+    ) -> tuple[list[SettleResult], list[Claim]]:
+        began_at = self._loop.time()
+        self._under_way_since.append(began_at)
+        try:
+            return await self._claims.exchange(finished, request)
+        finally:
+            self._under_way_since.remove(began_at)
 
     async def _look_for_lost_claims(self) -> None:
         try:
@@ -331,11 +357,21 @@ class WorkerLoop:
                 begin(claim, lease_ttl_us)
         if len(claims) < request.limit:
             await asyncio.sleep(0)  # A worker that has time lets its handlers begin before it asks for more.
-        keep = attempts.return_unbegun if self._stopping else attempts.put_ready
-        for claim in ahead:
-            keep(claim, lease_ttl_us)
+        if self._stopping:
+            for claim in ahead:
+                attempts.return_unbegun(claim, lease_ttl_us)
+        elif ahead:
+            attempts.put_ready(ahead, lease_ttl_us)
         self._give_back(request)
-        for _ in range(0, len(attempts.ready), SLICE):
+        await self._let_begin_what_waits()
+
+    async def _let_begin_what_waits(self) -> None:
+        """What ends at once is over before the next exchange of this lane, and settled by it. A lane that is under way
+        keeps its share of the slots meanwhile, and those that began first have to end before any that waits begins."""
+        attempts = self._attempts
+        slots = min(SLICE, -(-self._settings.concurrency // LANES))
+        turns = 1 + -(-len(attempts.ready) // slots) if attempts.ready else 0
+        for _ in range(turns):
             attempts.start_ready(SLICE)
             await asyncio.sleep(0)
 
@@ -398,12 +434,12 @@ class WorkerLoop:
         await asyncio.sleep(self._outage.pause_after(error, self._attempts.unwritten))
         self._wake()
 
-    async def _wait(self) -> None:
+    async def _wait(self, at_most_s: float = math.inf) -> None:
         """Until something happens, or a jittered while: polling is the fallback for every kind of wake-up."""
         woken = asyncio.Event()
         self._asleep.append(woken)
         wait_s = self._breakers.wait_s(self._settings.poll_s * random.uniform(0.75, 1.25))
-        alarm = self._loop.call_later(wait_s, self._wake)
+        alarm = self._loop.call_later(min(wait_s, at_most_s), self._wake)
         try:
             await woken.wait()
         finally:
@@ -431,7 +467,7 @@ class WorkerLoop:
         self._outage.over()
         if not alive:
             lease = update.claim.lease
-            self._attempts.lose(lease.job_id, lease.claim_version)
+            self._attempts.lose({(lease.job_id, lease.claim_version)})
             raise StaleLease(lease.job_id, lease.claim_version)
 
 

@@ -21,7 +21,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     queues: tuple[str, ...] = ("default",)
     concurrency: int = 100
-    batch: int = 500
+    batch: int = 1000
     lease_ttl_us: int = LEASE_TTL_US
     poll_s: float = 1.0
     grace_s: float = 30.0

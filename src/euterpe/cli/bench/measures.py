@@ -36,7 +36,7 @@ POLL_S: Final = 0.002
 class Plan:
     jobs: int = 20_000
     concurrency: int = 1_000
-    batch: int = 500
+    batch: int = 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ WIDTH = 40
     "--jobs", type=click.IntRange(100, 10_000_000), default=20_000, metavar="N", help="Number of jobs; 20000."
 )
 @click.option("--concurrency", type=click.IntRange(1, 100_000), default=100, metavar="N", help="Jobs at once; 100.")
-@click.option("--batch", type=click.IntRange(1, 10_000), default=500, metavar="N", help="Jobs per transaction; 500.")
+@click.option("--batch", type=click.IntRange(1, 10_000), default=1000, metavar="N", help="Jobs per transaction; 1000.")
 @json_option
 @database_options
 @click.pass_obj

@@ -19,7 +19,7 @@ from euterpe.cli.values import DURATION, JOB_ID
 from euterpe.model.job import JobRow
 from euterpe.model.reading.views import Search
 from euterpe.model.state import State
-from euterpe.model.submitting.batch import Receipt
+from euterpe.model.submitting.batch import SubmitResult
 
 PAGE = 200
 
@@ -141,13 +141,13 @@ def replay(session: CliSession, chosen: Which, as_json: bool) -> None:
 async def replay_once(backend: Backend, job_id: str) -> dict[str, object]:
     replayed = await backend.store.replay(job_id)
     first = replayed.first
-    new_job_id = first.job_id if isinstance(first, Receipt) else first.id if first.id != job_id else None
+    new_job_id = first.job_id if isinstance(first, SubmitResult) else first.id if first.id != job_id else None
     return {
         "job_id": job_id,
         "state": str(first.state),
         "new_job_id": new_job_id,
-        "replayed_before": isinstance(first, Receipt) and first.replayed,
-        "dependents": [receipt.job_id for receipt in replayed.dependents],
+        "replayed_before": isinstance(first, SubmitResult) and first.replayed,
+        "dependents": [submitted.job_id for submitted in replayed.dependents],
     }
 
 

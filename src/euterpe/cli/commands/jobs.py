@@ -21,7 +21,7 @@ from euterpe.model.errors import EuterpeError, UnprocessableRow
 from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.priority import PRIORITY_NAMES, parse_priority
 from euterpe.model.reading.document import job_document, rfc3339
-from euterpe.model.reading.job_query import joined, parse_query
+from euterpe.model.reading.job_query import SCAN_LIMIT, joined, parse_query
 from euterpe.model.reading.views import Search, SearchPage
 from euterpe.model.state import State
 from euterpe.model.submitting.changes import Changes
@@ -60,7 +60,13 @@ def list_jobs(
 ) -> None:
     """List jobs, newest first."""
     criteria = Search(
-        state=State(state) if state else None, type=job_type, queue=queue, tag=tag, limit=limit, cursor=cursor
+        state=State(state) if state else None,
+        type=job_type,
+        queue=queue,
+        tag=tag,
+        limit=limit,
+        cursor=cursor,
+        scan_limit=SCAN_LIMIT,
     )
     if query is not None:
         criteria = joined(parse_query(query, time.time_ns() // 1000), criteria)

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
 import click
 
-from euterpe.backends.engines import make_room
+from euterpe.backends.engines import make_room, with_list_settings
 from euterpe.cli.apps import load_queue
 from euterpe.cli.banner import print_banner
 from euterpe.cli.session import CliSession
 from euterpe.config import EngineConfig
 from euterpe.observe.logs import configure_logging
 from euterpe.queue.queue import Queue
+from euterpe.runtime.collector import relax_collector
 from euterpe.service.builtin_jobs import builtin_queue
 from euterpe.service.components.producing import files_are_produced
 from euterpe.service.components.transcoding import is_wanted
 from euterpe.service.roles import PRODUCER, ROLES, Role, Started, Tuning, run_role, tuning_of
 
 log = logging.getLogger("euterpe.system")
-
-GC_THRESHOLD: Final = 20_000
-"""Objects between two collections of the young ones; Python's own is 700."""
 
 
 def start(session: CliSession, name: str, app: str | None) -> None:
@@ -87,7 +84,7 @@ def set_up_logs(session: CliSession) -> None:
 
 def warn_of_two_databases(session: CliSession, queue: Queue) -> None:
     """The app's queue decides where its jobs live. Say so when the configuration names another place."""
-    if session.url not in (EngineConfig().url, queue.url):
+    if session.url not in (EngineConfig().url, with_list_settings(session.config, queue.url)):
         log.warning(
             "the app's queue is in another database or schema than the configuration names; its own is used. "
             "Set ENGINE_URL to the queue's URL, so that commands such as `euterpe jobs list` look there too"
@@ -95,10 +92,8 @@ def warn_of_two_databases(session: CliSession, queue: Queue) -> None:
 
 
 def run_on_fast_loop(main: Coroutine[Any, Any, None]) -> None:
-    """uvloop where it is installed, asyncio's own loop elsewhere. This process is ours: the collector need not look at
-    what is loaded by now, nor as often as for a script, while a thousand jobs come and go in one turn."""
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
+    """uvloop where it is installed, asyncio's own loop elsewhere."""
+    relax_collector()
     try:
         import uvloop
     except ImportError:

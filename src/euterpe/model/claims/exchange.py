@@ -17,8 +17,10 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for up to `limit` jobs, which begin at once. `types` None means any type; queues are in order of preference.
 
     `prefetch` more may come if they can wait a moment: jobs of `prefetch_types` that nobody claimed before, with more
-    than one attempt and no concurrency key. What is claimed is always the front of the line: the first job behind the
-    limit that cannot wait ends it."""
+    than one attempt, and within the limit of their concurrency key. What is claimed is always the front of the line:
+    the first job behind the limit that cannot wait ends it.
+
+    `by_receipt`: who waits at a control plane takes leases that stand on receipts (ADR 017)."""
 
     worker_id: str
     limit: int
@@ -27,6 +29,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] = ("default",)
     types: tuple[str, ...] | None = None
     lease_ttl_us: int = LEASE_TTL_US
+    by_receipt: bool = False
 
     @property
     def total(self) -> int:
@@ -43,15 +46,10 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, limit=max(0, self.limit - taken), prefetch=max(0, self.prefetch - over))
 
     def can_wait(self, job: JobRow) -> bool:
-        """Whether a job of this claim may wait in the worker; `prefetchable.sql` says the same of one that is not yet
+        """Whether a job of this claim may wait in the worker; `may_wait.sql` says the same of one that is not yet
         claimed. Nobody claimed it before: so it is charged for an attempt that never began once at most, even if its
         worker and the keeper of its leases die together, and the budget of two or more outlasts that."""
-        return (
-            job.claim_version == 1
-            and job.max_attempts > 1
-            and job.concurrency_key is None
-            and job.type in self.prefetch_types
-        )
+        return job.claim_version == 1 and job.max_attempts > 1 and job.type in self.prefetch_types
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True):

@@ -11,6 +11,10 @@ from euterpe.model.claims.outcome import Outcome
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
 
+RECEIPT_MARK: Final = "r."
+"""How the token of a lease that stands on a receipt begins (ADR 017). A control plane of an older release does not know
+such a lease until it is on its row."""
+
 
 class TokenHeartbeat(msgspec.Struct, frozen=True):
     """Whose lease to renew. A claim version is checked too when it is given."""
@@ -55,6 +59,7 @@ class Settled(msgspec.Struct, frozen=True):
     """What is told of an attempt that ended here and now."""
 
     queue: str
+    type: str
     started_at: int | None
     has_callback: bool = False
     is_simple: bool = True

@@ -16,13 +16,15 @@ EVENT_STATES: Final = frozenset({State.RUNNING, State.RETRYING, *TERMINAL})
 """Waiting states are bookkeeping: the requester learnt of them from the answer to its submission."""
 EVENT_STATES_OF_FAMILY: Final = EVENT_STATES | {State.SCHEDULED}
 """A job that is given back, or retried by hand, is queued again."""
+TERMINAL_ONLY: Final = "terminal"
+"""A job with such a callback has one event, when it ends."""
 
 _FAMILY: Final = re.compile(r"(?!job\.)([a-z][a-z0-9_]{0,30})\.\*", re.ASCII)
 
 
 def family_of(callback_events: object) -> str | None:
     """`transcode` for `transcode.*`; None for the states that every job has."""
-    if callback_events in ("all", "terminal") or not isinstance(callback_events, str):
+    if callback_events in ("all", TERMINAL_ONLY) or not isinstance(callback_events, str):
         return None
     found = _FAMILY.fullmatch(callback_events)
     return found.group(1) if found else None

@@ -25,9 +25,14 @@ def rfc3339(at_us: int | None) -> str | None:
     if at_us is None:
         return None
     try:
-        return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds") + "Z"
+        return f"{_second(at_us // 1_000_000)}.{at_us % 1_000_000:06d}Z"
     except OverflowError:
         return _NEVER if at_us > 0 else _EVER
+
+
+@lru_cache(maxsize=16)  # Single submits come by the thousand in a second.
+def _second(since_epoch_s: int) -> str:
+    return (_EPOCH + timedelta(seconds=since_epoch_s)).isoformat()
 
 
 def status_document(job: JobRow) -> dict[str, Any]:

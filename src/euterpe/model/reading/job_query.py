@@ -26,7 +26,7 @@ from euterpe.model.submitting.submission import KEY_LIMIT, NAME_LIMIT, check_tex
 
 QUERY_LIMIT: Final = 2_000
 SCAN_LIMIT: Final = 20_000
-"""Jobs of a state that one page of a query looks at. The next page goes on from there."""
+"""Jobs of a state that one page looks at. The next page goes on from there."""
 KEYS: Final = "state, type, queue, tag.NAME, error, fingerprint, replayed, created, ended"
 
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'

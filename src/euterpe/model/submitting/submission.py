@@ -55,7 +55,7 @@ LATEST_US: Final = 253_402_300_799_999_999
 LOCAL_REQUESTER: Final = "local"
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
+class Submission(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything a user may say about a job. Durations are microseconds."""
 
     type: str
@@ -86,7 +86,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     unique: Unique = Unique.WAITING
     replay_of: str | None = None
     expected_us: int | None = None
-    """How long its requester is told that it will take: kept with the receipt, so that a replay says the same."""
+    """How long its requester is told that it will take: kept with the answer, so that a replay says the same."""
 
     def with_payload(self, payload: bytes) -> Submission:
         return msgspec.structs.replace(self, payload=payload)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 import msgspec
 
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submitting.references import ReferenceCollector, has_references, put_previous
+from euterpe.model.submitting.batch import JobKind
+from euterpe.model.submitting.references import ReferenceCollector, has_any_references, has_references, put_previous
 from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
 from euterpe.queue.definition.options import NAMES, Options, depending_on, encode_payload, submission_of
 from euterpe.queue.handle import JobHandle
@@ -20,6 +21,8 @@ from euterpe.worker.handling.handlers import Handler, Handlers, handler_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_NO_OPTIONS: Final[Options] = {}
+"""One for all calls, as no list of references is kept where there are none: the collector walks what a batch holds."""
 
 
 class Definition(msgspec.Struct, frozen=True, eq=False):
@@ -30,19 +33,21 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     defaults: Options
     usual: Submission
     """A submission of which nothing but the type was said; checked."""
+    usual_kind: JobKind
 
     @property
     def type(self) -> str:
         return self.handler.type
 
-    def submission(self, payload: bytes, options: Mapping[str, Any], payload_limit: int) -> Submission:
-        """Checked; without options that is soon done, for the defaults have been checked at the decorator."""
+    def kind(self, payload: bytes, options: Mapping[str, Any], payload_limit: int) -> JobKind:
+        """The kind of a job with this payload, checked; without options that is soon done, for the defaults have been
+        checked at the decorator."""
         if not options and not has_references(payload):
             check_payload(payload, payload_limit)
-            return self.usual.with_payload(payload)
+            return self.usual_kind
         submission = submission_of(self.type, payload, "json", {**self.defaults, **options})
         check(submission, payload_limit)
-        return submission
+        return JobKind(submission)
 
     def check_arguments(self, payload: bytes, payload_format: str) -> None:
         """A payload that came as it is stored; InvalidInput names the argument that does not fit."""
@@ -134,8 +139,13 @@ class JobType(Generic[P, R]):
         Example:
             await queue.chain([extract.with_args(day="mon"), load.with_args()])
         """
+        handler = self._definition.handler
+        payload = None if args else handler.signature.encode_plain(kwargs)
+        if payload is not None:
+            return Call(self._definition, payload, _NO_OPTIONS)
         collector = ReferenceCollector()
-        return Call(self._definition, self._definition.handler.encode(args, kwargs, collector), {}, collector.ids)
+        payload = handler.encode(args, kwargs, collector)
+        return Call(self._definition, payload, _NO_OPTIONS, collector.ids or ())
 
     def options(self, *, connection: object = None, **options: Unpack[Options]) -> PreparedJob[P, R]:
         """Return the same job type with other options for the next submit. With `connection`, the job is stored in the
@@ -255,10 +265,35 @@ def payload_of(call: Call[Any]) -> bytes:
 
 def submission_of_call(call: Call[Any], options: Mapping[str, Any], payload_limit: int) -> Submission:
     """Checked, with these options over its own."""
+    return kind_of_call(call, options, payload_limit).submission.with_payload(call._payload)
+
+
+def kind_of_call(call: Call[Any], options: Mapping[str, Any], payload_limit: int) -> JobKind:
+    """Of its submission with these options over its own; its payload is checked as well."""
     chosen: Mapping[str, Any] = {**call._options, **options} if options else call._options
     if call._references:
         chosen = depending_on(chosen, call._references)
-    return call._definition.submission(call._payload, chosen, payload_limit)
+    return call._definition.kind(call._payload, chosen, payload_limit)
+
+
+def payloads_of_uniform(calls: Sequence[Any]) -> list[bytes] | None:
+    """The payloads of calls that differ in nothing else; None where these are not such calls. For thousands of them, so
+    that each is looked at once."""
+    first = calls[0] if calls else None
+    if not isinstance(first, Call):
+        return None
+    definition, options = first._definition, first._options
+    payloads = []
+    for call in calls:
+        if (
+            not isinstance(call, Call)
+            or call._definition is not definition
+            or (call._options is not options and call._options != options)
+            or call._references
+        ):
+            return None
+        payloads.append(call._payload)
+    return None if has_any_references(payloads) else payloads
 
 
 def are_uniform(call: Call[Any], other: Call[Any]) -> bool:
@@ -266,7 +301,7 @@ def are_uniform(call: Call[Any], other: Call[Any]) -> bool:
     return (
         call._definition is other._definition
         and call._options == other._options
-        and not (call._references or other._references)
+        and not (call._references or other._references or has_references(call._payload))
     )
 
 
@@ -325,6 +360,6 @@ def register(
     usual = submission_of(job_type, b"{}", "json", defaults)
     check(usual, queue.payload_limit)
     queue.handlers.add(handler)
-    definition = Definition(submitter, handler, cast(Options, defaults), usual)
+    definition = Definition(submitter, handler, cast(Options, defaults), usual, JobKind(usual))
     queue.definitions[job_type] = definition
     return JobType(definition)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from euterpe.model.errors import InvalidInput
-from euterpe.model.submitting.batch import Draft, Receipt, Unit, drafts_of
+from euterpe.model.submitting.batch import Draft, JobKind, SubmitResult, Unit, drafts_of
 from euterpe.model.submitting.references import ReferenceCollector
 from euterpe.model.submitting.submission import Submission, check, check_key, check_payload
 from euterpe.queue.core import QueueCore
-from euterpe.queue.definition.job_type import Call, JobType, are_uniform, payload_of, submission_of_call, with_window
+from euterpe.queue.definition.job_type import (
+    Call,
+    JobType,
+    are_uniform,
+    kind_of_call,
+    payload_of,
+    payloads_of_uniform,
+    submission_of_call,
+    with_window,
+)
 from euterpe.queue.definition.options import Options, depending_on, encode_payload, submission_of
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.submitting.submit_middleware import submit_through, submit_through_blocking
@@ -30,24 +39,26 @@ class Submitter:
 
     async def submit_call(self, call: Call[R], connection: object, options: Mapping[str, Any]) -> JobHandle[R]:
         """What `render.submit(...)` comes down to."""
-        return (await self.store(self.make_single(call, None, options), connection))[0]
+        kind = kind_of_call(call, options, self.core.payload_limit)
+        submission = kind.submission.with_payload(payload_of(call))
+        return (await self.store(Unit(drafts_of((submission,)), kind=kind), connection))[0]
 
     async def store(self, unit: Unit, connection: object) -> list[JobHandle[Any]]:
         core = self.core
         if unit.key is not None:
             check_key(unit.key)
         if core.submit_middleware:
-            receipts = await self._store_through(unit, connection)
+            submit_results = await self._store_through(unit, connection)
         elif connection is None:
-            receipts = await core.store.submit_unit(unit)
+            submit_results = await core.store.submit_unit(unit)
         else:
-            receipts = await core.store.submit_unit_on(unit, connection, core.channel)
-        return [core.handle_of(receipt) for receipt in receipts]
+            submit_results = await core.store.submit_unit_on(unit, connection, core.channel)
+        return core.handles_of(submit_results)
 
-    async def _store_through(self, unit: Unit, connection: object) -> list[Receipt]:
+    async def _store_through(self, unit: Unit, connection: object) -> list[SubmitResult]:
         core = self.core
 
-        async def store(submissions: Sequence[Submission]) -> list[Receipt]:
+        async def store(submissions: Sequence[Submission]) -> list[SubmitResult]:
             checked = _with_submissions(unit, submissions)
             if connection is None:
                 return await core.store.submit_unit(checked)
@@ -63,15 +74,15 @@ class Submitter:
         """Into the transaction of a blocking connection, from code that cannot await."""
         core = self.core
 
-        def store(submissions: Sequence[Submission]) -> list[Receipt]:
+        def store(submissions: Sequence[Submission]) -> list[SubmitResult]:
             return core.store.submit_unit_on_sync(_with_submissions(unit, submissions), connection, core.channel)
 
         requested = [draft.submission for draft in unit.drafts]
         if core.submit_middleware:
-            receipts = submit_through_blocking(core.submit_middleware, requested, core.payload_limit, store)
+            submit_results = submit_through_blocking(core.submit_middleware, requested, core.payload_limit, store)
         else:
-            receipts = store(requested)
-        return [core.handle_of(receipt) for receipt in receipts]
+            submit_results = store(requested)
+        return core.handles_of(submit_results)
 
     # --- check --------------------------------------------------------------------------------------
 
@@ -112,27 +123,38 @@ class Submitter:
         return submission
 
     def make_single(self, what: object, payload: object, options: Mapping[str, Any]) -> Unit:
-        return Unit(drafts_of([self.make_submission(what, payload, **options)]))
+        submission = self.make_submission(what, payload, **options)
+        return Unit(drafts_of((submission,)), kind=JobKind(submission))
 
     def make_unit(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Unit:
         rest = dict(options)
         key = rest.pop("idempotency_key", None)
-        return Unit(drafts_of(list(self._submissions(calls, rest))), key=key)
+        submissions, kind = self._submissions(list(calls), rest)
+        return Unit(drafts_of(submissions), key=key, kind=kind)
 
-    def _submissions(self, calls: Sequence[Any], options: Mapping[str, Any]) -> Iterator[Submission]:
-        """What is said of one call is read and checked once for all that follow and are like it."""
+    def _submissions(self, calls: Sequence[Any], options: Mapping[str, Any]) -> tuple[list[Submission], JobKind | None]:
+        """What is said of one call is read and checked once for all that follow and are like it. Beside them their
+        kind, if they are of one."""
+        limit = self.core.payload_limit
+        payloads = payloads_of_uniform(calls)
+        if payloads is not None:
+            kind = kind_of_call(calls[0], options, limit)
+            check_payload(max(payloads, key=len), limit)
+            return list(map(kind.submission.with_payload, payloads)), kind
+        submissions: list[Submission] = []
         known: tuple[Call[Any], Submission] | None = None
         for call in calls:
-            if isinstance(call, Call) and known is not None and are_uniform(call, known[0]):
+            if known is not None and isinstance(call, Call) and are_uniform(call, known[0]):
                 payload = payload_of(call)
-                check_payload(payload, self.core.payload_limit)
-                yield known[1].with_payload(payload)
+                check_payload(payload, limit)
+                submissions.append(known[1].with_payload(payload))
                 continue
             submission = self.make_submission(*(call if isinstance(call, tuple) else (call, None)), **options)
             known = (call, submission) if isinstance(call, Call) else None
-            yield submission
+            submissions.append(submission)
+        return submissions, None
 
 
 def _with_submissions(unit: Unit, submissions: Sequence[Submission]) -> Unit:
     drafts = tuple(Draft(draft.id, submission) for draft, submission in zip(unit.drafts, submissions, strict=True))
-    return msgspec.structs.replace(unit, drafts=drafts)
+    return msgspec.structs.replace(unit, drafts=drafts, kind=None)

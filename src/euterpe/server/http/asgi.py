@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from euterpe.model.accounts import Scope
 from euterpe.server.http.problems import Refusal
@@ -17,6 +17,11 @@ Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 JSON: Final = b"application/json"
+WHOLE_BODY: Final = "euterpe.whole_body"
+"""In a scope: the body had arrived before the application was called, so that nobody need look at the clock."""
+CLIENT: Final = "euterpe.client"
+"""In a scope: the ClientPresence of whoever asks, where the server knows it: no task has to wait for the client to
+leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +86,22 @@ class Request:
             raise body_too_large(limit)
         if self.header(b"content-encoding") not in (None, b"identity"):
             raise Refusal(415, "unsupported_encoding", "send the body without a Content-Encoding", closes=True)
-        chunks: list[bytes] = []
-        size, more = 0, True
+        if WHOLE_BODY in self._scope:
+            return await self._chunks(limit)
         try:
             async with asyncio.timeout(timeout_s):
-                while more:
-                    message = await self._receive()
-                    more = message.get("more_body", False)
-                    chunks.append(self._chunk(message, limit - size))
-                    size += len(chunks[-1])
+                return await self._chunks(limit)
         except TimeoutError:
             raise Refusal(408, "slow_body", f"the body did not arrive in {timeout_s:g} s", closes=True) from None
+
+    async def _chunks(self, limit: int) -> bytes:
+        chunks: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await self._receive()
+            more = message.get("more_body", False)
+            chunks.append(self._chunk(message, limit - size))
+            size += len(chunks[-1])
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def _chunk(self, message: Message, left: int) -> bytes:
@@ -102,9 +112,51 @@ class Request:
             raise body_too_large(left)
         return chunk
 
-    def watch(self, gone: Callable[[], object]) -> asyncio.Task[None]:
-        """Calls `gone` if the client leaves before the task is cancelled. Only once the body has been read."""
-        return asyncio.get_running_loop().create_task(_watch(self._receive, gone))
+    def watch(self, gone: Callable[[], object]) -> ClientWatch:
+        """Calls `gone` if the client leaves before this is cancelled, or has left. Only once the body has been read."""
+        client: ClientPresence | None = self._scope.get(CLIENT)
+        if client is None:
+            return asyncio.get_running_loop().create_task(_watch(self._receive, gone))
+        return client.watch(gone)
+
+
+class ClientWatch(Protocol):
+    """Over when it is cancelled."""
+
+    def cancel(self) -> object: ...
+
+
+class ClientPresence:
+    """Whether the client of a connection is still there, and whom to tell when it is not."""
+
+    __slots__ = ("_is_gone", "_watches")
+
+    def __init__(self) -> None:
+        self._is_gone = False
+        self._watches: dict[_PresenceWatch, Callable[[], object]] = {}
+
+    def watch(self, gone: Callable[[], object]) -> ClientWatch:
+        watch = _PresenceWatch(self._watches)
+        if self._is_gone:
+            gone()
+        else:
+            self._watches[watch] = gone
+        return watch
+
+    def ends(self) -> None:
+        self._is_gone = True
+        for gone in tuple(self._watches.values()):
+            gone()
+
+
+class _PresenceWatch:
+    __slots__ = ("_watches",)
+
+    def __init__(self, watches: dict[_PresenceWatch, Callable[[], object]]) -> None:
+        self._watches = watches
+
+    def cancel(self) -> None:
+        self._watches.pop(self, None)
 
 
 async def _watch(receive: Receive, gone: Callable[[], object]) -> None:

@@ -17,6 +17,7 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from euterpe.server.http.asgi import CLIENT, WHOLE_BODY, ClientPresence
 from euterpe.server.http.problems import PROBLEM_JSON, Refusal
 
 PIPELINE_LIMIT: Final = 32
@@ -129,6 +130,7 @@ class ClientConnection(HttpToolsProtocol):
         self._waits_for = ""
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
+        self._presence = ClientPresence()
 
     # What the transport tells
 
@@ -147,18 +149,18 @@ class ClientConnection(HttpToolsProtocol):
                 timer.cancel()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
+        self._presence.ends()
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        at = 0
-        while at < len(data) and not self._refused:
-            room = self._limits.max_head_bytes - self._head_bytes if self._in_head else self._limits.max_head_bytes
-            piece = data[at : at + room] if at or len(data) > room else data
-            at += room
+        limit = self._limits.max_head_bytes
+        while data and not self._refused:
+            size = min(len(data), limit - self._head_bytes if self._in_head else limit)
+            piece, data = data[:size], data[size:]
             if self._in_head:
-                self._head_bytes += len(piece)
+                self._head_bytes += size
             else:
-                self._framing_bytes += len(piece)
+                self._framing_bytes += size
             self._feed(piece)
             self._check_bounds()
         self._watch_the_clock()
@@ -176,10 +178,6 @@ class ClientConnection(HttpToolsProtocol):
 
     # What the parser tells
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # A trailer is no header: it comes after those who check headers have looked.
-            super().on_header(name, value)
-
     def on_headers_complete(self) -> None:
         self._in_head, self._framing_bytes = False, 0
         if len(self.pipeline) >= PIPELINE_LIMIT:
@@ -187,7 +185,9 @@ class ClientConnection(HttpToolsProtocol):
             self.transport.abort()
             return
         self._all.works(self)
+        self.scope[CLIENT] = self._presence  # type: ignore[typeddict-unknown-key]  # for our own application
         super().on_headers_complete()
+        self.headers = []  # A trailer is no header: it comes after those who check headers have looked.
 
     def on_body(self, body: bytes) -> None:
         self._framing_bytes -= (1 + FRAMING_PER_BODY_BYTE) * len(body)
@@ -196,6 +196,7 @@ class ClientConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._in_head, self._head_bytes = True, 0
+        self.scope[WHOLE_BODY] = True  # type: ignore[typeddict-unknown-key]  # for our own application
         if self.cycle is not None:
             super().on_message_complete()
 

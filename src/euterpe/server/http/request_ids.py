@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-import uuid
+from collections.abc import Awaitable
 from typing import Final
 
 from euterpe.server.http.asgi import AsgiScope, Message, Send
@@ -18,15 +19,15 @@ def request_id_of(scope: AsgiScope) -> str:
         if name == HEADER and _ACCEPTED.fullmatch(value):
             request_id: str = value.decode()
             return request_id
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def with_request_id(request_id: str, send: Send) -> Send:
     """The same `send`, whose answer names the request."""
 
-    async def send_with_id(message: Message) -> None:
+    def send_with_id(message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], (HEADER, request_id.encode())]
-        await send(message)
+        return send(message)
 
     return send_with_id

@@ -104,15 +104,25 @@ class HostCheck:
     def __init__(self, app: ControlPlane, allowed: AllowedHosts) -> None:
         self._app = app
         self._allowed = allowed
+        self._last: bytes | None = None
+        """The name that was let through last: most clients of a server call it by the same one."""
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            hosts = [value for name, value in scope["headers"] if name == b"host"]
-            if len(hosts) > 1 or not self._allowed.allow(hosts[0] if hosts else None):
-                detail = "this server is not known by that name; `api.allowed_hosts` adds names"
-                await problem_answer(Refusal(421, "wrong_host", detail, closes=True)).send(send)
-                return
+        if scope["type"] == "http" and not self._is_meant(scope):
+            detail = "this server is not known by that name; `api.allowed_hosts` adds names"
+            await problem_answer(Refusal(421, "wrong_host", detail, closes=True)).send(send)
+            return
         await self._app(scope, receive, send)
+
+    def _is_meant(self, scope: AsgiScope) -> bool:
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1:
+            return not hosts and self._allowed.allow(None)
+        if hosts[0] != self._last:
+            if not self._allowed.allow(hosts[0]):
+                return False
+            self._last = hosts[0]
+        return True
 
 
 def raise_open_files() -> int:

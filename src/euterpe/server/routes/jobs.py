@@ -13,7 +13,7 @@ from euterpe.model.errors import JobNotFound
 from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.priority import parse_priority
 from euterpe.model.reading.document import job_document, rfc3339
-from euterpe.model.reading.job_query import joined, parse_query
+from euterpe.model.reading.job_query import SCAN_LIMIT, joined, parse_query
 from euterpe.model.reading.views import Search, StoreStats
 from euterpe.model.state import State
 from euterpe.model.submitting.changes import Changes
@@ -67,9 +67,9 @@ class JobRoutes:
             known = tuple(canonical_dependency(d, "/depends_on") for d in submission.depends_on)
             submission = msgspec.structs.replace(submission, depends_on=known)
         await self._quotas.admit(submission.requester_id, [submission])
-        receipt = await self._store.submit(submission)
-        location = (b"location", b"/jobs/" + receipt.job_id.encode())
-        return Answer(202, receipt.response, headers=(location, REPLAYED) if receipt.replayed else (location,))
+        submitted = await self._store.submit(submission)
+        location = (b"location", b"/jobs/" + submitted.job_id.encode())
+        return Answer(202, submitted.response, headers=(location, REPLAYED) if submitted.replayed else (location,))
 
     async def submit_batch(self, request: Request, body: BatchBody) -> Answer:
         key = batch_key(body.idempotency_key, key_header(request))
@@ -81,9 +81,9 @@ class JobRoutes:
             self._types,
         )
         await self._quotas.admit(request.identity.requester_id, [draft.submission for draft in drafts], key)
-        receipts = await self._store.submit_graph(drafts, key=key)
-        answer = b'{"jobs":[' + b",".join(receipt.response for receipt in receipts) + b"]}"
-        return Answer(202, answer, headers=(REPLAYED,) if all(r.replayed for r in receipts) else ())
+        submit_results = await self._store.submit_graph(drafts, key=key)
+        answer = b'{"jobs":[' + b",".join(submitted.response for submitted in submit_results) + b"]}"
+        return Answer(202, answer, headers=(REPLAYED,) if all(r.replayed for r in submit_results) else ())
 
     async def get(self, request: Request, whose: RequesterScope) -> Answer:
         job = await self._store.get(_job_id(request), requester_asked_for(request, whose))
@@ -99,6 +99,7 @@ class JobRoutes:
             tag=(name, value) if query.tag else None,
             cursor=query.cursor,
             limit=query.limit,
+            scan_limit=SCAN_LIMIT,
         )
         if query.q is not None:
             search = joined(parse_query(query.q, await self._store.now_us()), search)

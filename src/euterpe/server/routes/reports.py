@@ -7,6 +7,8 @@ lease that can be nobody's: the attempt's id is not that of the job.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -26,12 +28,47 @@ from euterpe.wire.attempt_logs import stored_of
 from euterpe.wire.worker import ABSENT, AttemptFailure, Completion, LeaseHeartbeat, ProgressBody, StreamRef, WorkerError
 
 FIRST_REFUSAL: Final = 400
-_NOTHING: Final = (b"null", None)
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_NOTHING: Final = Success(None)
+
+
+def _hash(said: bytes) -> bytes:
+    """By which a report that comes again is known."""
+    return hashlib.sha256(said).digest()
+
+
+_HASH_OF_NOTHING: Final = _hash(b"complete" + b"null")
+
+
+def held_claims(attempt_ids: Iterable[str]) -> set[tuple[str, int]]:
+    """By job_id and claim_version. An id that cannot be read is refused: its job would be given back while it runs."""
+    found = set()
+    for i, text in enumerate(attempt_ids):
+        claim = parse_attempt_id(text)
+        if claim is None:
+            raise Refusal(422, "invalid_input", f"{text!r} is no attempt_id", pointer=f"/held/{i}")
+        found.add(claim)
+    return found
 
 
 def completion_report(completion: Completion, at: str = "") -> TokenReport | None:
-    spelled, result = _NOTHING if bytes(completion.result) in ABSENT else _result(completion.result, f"{at}/result")
-    return _report(completion, Success(result), b"complete" + spelled)
+    if bytes(completion.result) in ABSENT:
+        return _report(completion, _NOTHING, _HASH_OF_NOTHING)
+    spelled, result = _result(completion.result, f"{at}/result")
+    return _report(completion, Success(result), _hash(b"complete" + spelled))
+
+
+def done_report(done: tuple[str, str, msgspec.Raw], at: str) -> TokenReport | None:
+    """A completion in its shorter form."""
+    attempt_id, token, raw = done
+    parsed = parse_attempt_id(attempt_id)
+    if parsed is None or parsed[1] >= 2**63 or _UUID.fullmatch(parsed[0]) is None:
+        return None
+    job_id, version = parsed
+    if bytes(raw) in ABSENT:
+        return TokenReport(job_id, version, hash_token(token), _NOTHING, _HASH_OF_NOTHING)
+    spelled, result = _result(raw, f"{at}/2")
+    return TokenReport(job_id, version, hash_token(token), Success(result), _hash(b"complete" + spelled))
 
 
 def _result(raw: msgspec.Raw, pointer: str) -> tuple[bytes, bytes]:
@@ -50,17 +87,16 @@ def failure_report(failure: AttemptFailure, at: str = "") -> TokenReport | None:
         raise Refusal(422, "invalid_input", "say what went wrong, or `released`", pointer=f"{at}/error")
     else:
         outcome = _failed(failure.error, f"{at}/error")
-    return _report(failure, outcome, b"fail" + msgspec.json.encode((failure.released, failure.error)))
+    return _report(failure, outcome, _hash(b"fail" + msgspec.json.encode((failure.released, failure.error))))
 
 
-def _report(entry: Completion | AttemptFailure, outcome: Outcome, hashed: bytes) -> TokenReport | None:
+def _report(entry: Completion | AttemptFailure, outcome: Outcome, outcome_hash: bytes) -> TokenReport | None:
     job_id = str(entry.job_id)
     version = _claim_version(job_id, entry.attempt_id)
     if version is None:
         return None
-    digest = hashlib.sha256(hashed).digest()
     token_hash = hash_token(entry.lease_token)
-    return TokenReport(job_id, version, token_hash, outcome, digest, _message(entry), _log(entry))
+    return TokenReport(job_id, version, token_hash, outcome, outcome_hash, _message(entry), _log(entry))
 
 
 def _log(entry: Completion | AttemptFailure) -> str | None:

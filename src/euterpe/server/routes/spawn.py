@@ -14,7 +14,7 @@ import msgspec
 from euterpe.model.claims.worker_reports import hash_token
 from euterpe.model.errors import JobNotFound, StaleLease
 from euterpe.model.job import parse_attempt_id
-from euterpe.model.submitting.batch import Parent, Receipt, Unit
+from euterpe.model.submitting.batch import Parent, SubmitResult, Unit
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.http.problems import refused_lease
@@ -41,10 +41,10 @@ class SpawnRoutes:
             parent = await self._store.get(job_id)
             drafts = drafts_of_batch(body.jobs, parent.requester_id, self._store.payload_limit, types=self._types)
             unit = Unit(tuple(drafts), key=_key(body), parent=Parent(job_id, parsed[1], hash_token(body.lease_token)))
-            receipts = await self._store.submit_unit(unit)
+            submit_results = await self._store.submit_unit(unit)
         except (StaleLease, JobNotFound):
             raise refused_lease(_STALE) from None
-        return Answer(200, msgspec.json.encode(SpawnAnswer(ok=True, jobs=[*map(_spawned, receipts)])))
+        return Answer(200, msgspec.json.encode(SpawnAnswer(ok=True, jobs=[*map(_spawned, submit_results)])))
 
 
 def _key(body: SpawnBody) -> str | None:
@@ -55,5 +55,5 @@ def _key(body: SpawnBody) -> str | None:
     return f"spawn:{body.attempt_id.lower()}:{hashlib.sha256(encoded).hexdigest()}"
 
 
-def _spawned(receipt: Receipt) -> SpawnedJob:
-    return msgspec.convert(receipt, SpawnedJob, from_attributes=True)
+def _spawned(submitted: SubmitResult) -> SpawnedJob:
+    return msgspec.convert(submitted, SpawnedJob, from_attributes=True)

@@ -27,14 +27,21 @@ from euterpe.model.errors import IllegalTransition
 from euterpe.model.job import Claim
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import State
-from euterpe.ports import OUTBOX_CHANNEL, Address, ControlPlaneStore, MessageWakeups, Telemetry, Trace, Wakeups
+from euterpe.ports import OUTBOX_CHANNEL, Address, ControlPlaneStore, MessageWakeups, Sweeps, Telemetry, Trace, Wakeups
 from euterpe.server.attempt_spans import AttemptSpans
 from euterpe.server.batcher import Batcher
 from euterpe.server.http.asgi import Answer, ClientGone, Request
 from euterpe.server.http.problems import Refusal, refused_lease
 from euterpe.server.long_poll import LongPoll, Waiter
-from euterpe.server.routes.claims import one_of_many, the_only_one
-from euterpe.server.routes.reports import completion_report, failure_report, fields_of, heartbeat_of
+from euterpe.server.routes.claims import one_of_many, the_only_one, told_together
+from euterpe.server.routes.reports import (
+    completion_report,
+    done_report,
+    failure_report,
+    fields_of,
+    heartbeat_of,
+    held_claims,
+)
 from euterpe.server.worker_presence import WorkerPresence
 from euterpe.wire.worker import (
     AttemptFailureAnswer,
@@ -45,6 +52,7 @@ from euterpe.wire.worker import (
     CompletionAnswer,
     ExchangeAnswer,
     ExchangeBody,
+    ExchangeCriteria,
     FailAnswer,
     FailBody,
     HeartbeatAnswer,
@@ -54,7 +62,7 @@ from euterpe.wire.worker import (
     NothingClaimed,
 )
 from euterpe.worker.reporting.job_log import report_attempt
-from euterpe.worker.reporting.telemetry import reason_of
+from euterpe.worker.reporting.telemetry import AttemptEnd, reason_of, record_ends
 
 COMPLETED: Final = msgspec.json.encode(CompleteAnswer(ok=True, ack=True))
 _NOTHING: Final = Answer(200, msgspec.json.encode(NothingClaimed()))
@@ -70,6 +78,7 @@ class WorkerRoutes:
     def __init__(
         self,
         claims: ControlPlaneStore,
+        sweeps: Sweeps,
         coordinator: LongPoll,
         wakeups: Wakeups,
         telemetry: Telemetry | None,
@@ -81,6 +90,7 @@ class WorkerRoutes:
     ) -> None:
         self._spans = AttemptSpans(trace)
         self._claims = claims
+        self._sweeps = sweeps
         self._coordinator = coordinator
         self._wakeups = wakeups
         self._messages = wakeups if isinstance(wakeups, MessageWakeups) else None
@@ -94,7 +104,7 @@ class WorkerRoutes:
         )
 
     async def claim(self, request: Request, body: ClaimBody) -> Answer:
-        claims = await self._claimed(request, body.worker_id, body)
+        claims = await self._claimed(request, body, Waiter(body.worker_id, body.max_jobs or 1))
         if body.max_jobs is not None:
             if not claims:
                 return _NO_JOBS
@@ -127,33 +137,43 @@ class WorkerRoutes:
         return Answer(200, msgspec.json.encode(answer))
 
     async def exchange(self, request: Request, body: ExchangeBody) -> Answer:
-        """In this order: who is alive, what ended, what goes on, what comes next. All entries are checked before any is
-        written."""
+        """In this order: who is alive, what ended, what goes on, what was lost, what comes next. All entries are
+        checked before any is written."""
+        done = [done_report(entry, f"/done/{i}") for i, entry in enumerate(body.done)]
         completions = [completion_report(entry, f"/complete/{i}") for i, entry in enumerate(body.complete)]
         failures = [failure_report(entry, f"/fail/{i}") for i, entry in enumerate(body.fail)]
         heartbeats = [
             (heartbeat_of(entry), fields_of(entry, f"/heartbeat/{i}")) for i, entry in enumerate(body.heartbeat)
         ]
+        held = None if body.held is None else held_claims(body.held)
         if body.registration is not None:
-            is_all = not (completions or failures or heartbeats or body.claim)
+            is_all = not (done or completions or failures or heartbeats or body.claim)
             await self._presence.register(body.worker_id, body.registration, must=is_all)
-        replies = await self._replies([*completions, *failures])
+        short, replies = await self._replies(done, [*completions, *failures])
         renewals = await self._renew_all(heartbeats)
         if heartbeats:
             self._presence.beats(body.worker_id)
-        claims = [] if body.claim is None else await self._claimed(request, body.worker_id, body.claim)
+        if held is not None and await self._sweeps.release_unbegun(body.worker_id, held):
+            self._coordinator.wake_all()
+        claims: list[Claim] = []
+        if body.claim is not None:
+            claims = await self._claimed(request, body.claim, _waiter(body, body.claim))
+        together = self._messages is None and body.claim is not None and body.claim.alike
         answer = ExchangeAnswer(
             complete=[_completion_answer(reply) for reply in replies[: len(completions)]],
             fail=[_failure_answer(reply.state) for reply in replies[len(completions) :]],
             heartbeat=renewals,
             claimed=bool(claims),
-            jobs=[*map(one_of_many, claims, await self._messages_of(claims))],
+            jobs=[] if together else [*map(one_of_many, claims, await self._messages_of(claims))],
+            alike=told_together(claims) if together else msgspec.UNSET,
+            claims_ahead=msgspec.UNSET if body.claim is None or body.claim.max_ahead is None else True,
+            receipts=True if body.receipts else msgspec.UNSET,
+            refused=[i for i, reply in enumerate(short) if reply.state is None] if done else msgspec.UNSET,
         )
         return Answer(200, msgspec.json.encode(answer))
 
-    async def _claimed(self, request: Request, worker_id: str, criteria: ClaimCriteria) -> list[Claim]:
-        self._presence.claims(request, worker_id, criteria)
-        waiter = Waiter(worker_id, criteria.max_jobs or 1)
+    async def _claimed(self, request: Request, criteria: ClaimCriteria, waiter: Waiter) -> list[Claim]:
+        self._presence.claims(request, waiter.worker_id, criteria)
         watch = request.watch(waiter.leave)
         try:
             wait_s = min(criteria.max_wait_ms, self._max_wait_ms) / 1000
@@ -184,10 +204,16 @@ class WorkerRoutes:
             raise refused_lease(_NOT_THE_SAME)
         return reply.state
 
-    async def _replies(self, reports: Sequence[TokenReport | None]) -> list[TokenReply]:
+    async def _replies(
+        self, done: Sequence[TokenReport | None], others: Sequence[TokenReport | None]
+    ) -> tuple[list[TokenReply], list[TokenReply]]:
+        reports = [*done, *others]
         sent = [report for report in reports if report is not None]
-        replies = iter(await self._reports.ask_all(sent) if sent else ())
-        return [REFUSED if report is None else next(replies) for report in reports]
+        replies = await self._reports.ask_all(sent) if sent else []
+        if len(sent) < len(reports):
+            told = iter(replies)
+            replies = [REFUSED if report is None else next(told) for report in reports]
+        return replies[: len(done)], replies[len(done) :]
 
     async def _renew_all(
         self, heartbeats: Sequence[tuple[TokenHeartbeat | None, ProgressFields | None]]
@@ -247,6 +273,11 @@ class WorkerRoutes:
             self._telemetry.claimed(queue, seconds)
 
 
+def _waiter(body: ExchangeBody, criteria: ExchangeCriteria) -> Waiter:
+    wants = 1 if criteria.max_jobs is None else criteria.max_jobs
+    return Waiter(body.worker_id, wants, criteria.max_ahead or 0, criteria.ahead_types, takes_receipts=body.receipts)
+
+
 _COMPLETED: Final = CompletionAnswer(ok=True, ack=True)
 _NOT_COMPLETED: Final = CompletionAnswer(ok=False, ack=False, code="stale_lease", detail=_NOT_THE_SAME)
 _LEASE_OVER: Final = LeaseHeartbeatAnswer(ok=False, code="stale_lease", detail=_STALE)
@@ -287,7 +318,7 @@ def _log_failures(reports: Sequence[TokenReport], replies: Sequence[TokenReply])
 
 def _count_ends(telemetry: Telemetry, reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> None:
     now_us = time.time_ns() // 1000
-    ended: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    ended: dict[AttemptEnd, list[float]] = defaultdict(list)
     stale = 0
     for report, reply in zip(reports, replies, strict=True):
         if reply.state is None:
@@ -295,8 +326,7 @@ def _count_ends(telemetry: Telemetry, reports: Sequence[TokenReport], replies: S
         elif reply.settled is not None:
             reason = reason_of(report.outcome)
             duration_s = max(0, now_us - (reply.settled.started_at or now_us)) / _SECOND_US
-            ended[(reply.settled.queue, str(reply.state), reason)].append(duration_s)
-    for (queue, state, reason), durations_s in ended.items():
-        telemetry.settled(queue, state, len(durations_s), durations_s, reason)
+            ended[AttemptEnd(reply.settled.queue, reply.settled.type, reply.state, reason)].append(duration_s)
+    record_ends(telemetry, ended)
     if stale:
         telemetry.stale_write(stale)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from euterpe.model.job import AttemptRow, Claim, JobRow, Lease, parse_attempt_id
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.reading.job_query import query_text
 from euterpe.model.reading.views import Search
-from euterpe.model.state import PLAIN_STAGES, State
+from euterpe.model.state import CLAIMED, PLAIN_STAGES, State
 from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, NAME_LIMIT, VISIBILITY_US, Submission
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -80,7 +81,7 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     attempt_id: str
     lease_token: str
-    stream: dict[str, str]
+    stream: msgspec.Raw
     queue: str | None = None
     payload: msgspec.Raw
     lease_ttl_seconds: float
@@ -88,9 +89,9 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     max_attempts: int
     timeout_seconds: float
-    lease_expires_at: datetime
+    lease_expires_at: str
     priority: str
-    created_at: datetime
+    created_at: str
     payload_format: str = "json"
     tags: dict[str, str] | None = None
     correlation_id: str | None = None
@@ -98,6 +99,13 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     stages: list[str] | None = None
     checkpoint: msgspec.Raw = Blank
     checkpoint_format: str = "json"
+
+
+class AlikeDocument(msgspec.Struct, frozen=True):
+    """Jobs of a claim's answer that differ in little: the first, and of each other its id, token and payload."""
+
+    first: ClaimedDocument
+    others: list[tuple[str, str, msgspec.Raw]]
 
 
 class AttemptReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,39 +275,45 @@ def claim_of(document: ClaimedDocument, worker_id: str) -> Claim:
     d = document
     _, version = parse_attempt_id(d.attempt_id) or ("", 0)
     ttl_us = round(d.lease_ttl_seconds * _SECOND_US)
-    expires_at = microseconds(d.lease_expires_at) or 0
-    created_at = microseconds(d.created_at) or 0
+    expires_at, created_at = _moment(d.lease_expires_at), _moment(d.created_at)
     checkpoint = None
     if bytes(d.checkpoint) != _NULL:
         mark = b"j" if d.checkpoint_format == "json" else b"b"
         checkpoint = mark + wire_to_stored(d.checkpoint, d.checkpoint_format)
-    job = _job(
-        id=d.job_id,
-        queue=d.queue or d.stream.get("name", "default"),
-        type=d.type,
-        state=State.RUNNING,
-        stage="claimed",
-        priority=PRIORITY_NAMES.index(d.priority),
-        payload=wire_to_stored(d.payload, d.payload_format),
-        payload_format=d.payload_format,
-        attempt_count=d.attempt,
-        max_attempts=d.max_attempts,
-        claim_version=version,
-        worker_id=worker_id,
-        lease_expires_at=expires_at,
-        run_at=created_at,
-        created_at=created_at,
-        updated_at=created_at,
-        started_at=expires_at - ttl_us,
-        execution_timeout_us=round(d.timeout_seconds * _SECOND_US),
-        visibility_us=ttl_us,
-        stages_json=None if d.stages is None else msgspec.json.encode(d.stages).decode(),
-        checkpoint=checkpoint,
-        tags_json=msgspec.json.encode(d.tags).decode() if d.tags else None,
-        correlation_id=d.correlation_id,
-        depends_on=d.depends_on,
-    )
+    # Each field in its place: a busy worker reads thousands a second, and names would cost twice as much.
+    job = JobRow(
+        0, d.job_id, "", d.queue or _stream_name(d.stream), d.type, State.RUNNING, CLAIMED,
+        PRIORITY_NAMES.index(d.priority), wire_to_stored(d.payload, d.payload_format), d.payload_format, d.attempt,
+        d.max_attempts, 0, version, worker_id, expires_at,
+        None, created_at, created_at, created_at, None, expires_at - ttl_us, None, 0,
+        round(d.timeout_seconds * _SECOND_US), ttl_us, None,
+        None if d.stages is None else msgspec.json.encode(d.stages).decode(), None, None, None, None,
+        checkpoint, msgspec.json.encode(d.tags).decode() if d.tags else None, d.correlation_id, None,
+        "all", None, None, 0, 0, False, None, None, None, 0, None, None, d.depends_on,
+    )  # fmt: skip
     return Claim(job, Lease(d.job_id, version, expires_at, d.lease_token))
+
+
+def claims_of(group: AlikeDocument, worker_id: str) -> Iterator[Claim]:
+    first = claim_of(group.first, worker_id)
+    yield first
+    job, lease = first.job, first.lease
+    form = job.payload_format
+    for job_id, token, payload in group.others:
+        yield Claim(
+            msgspec.structs.replace(job, id=job_id, payload=wire_to_stored(payload, form)),
+            Lease(job_id, lease.claim_version, lease.expires_at, token),
+        )
+
+
+@lru_cache(maxsize=1024)  # Jobs of a batch were created, and are leased, at the same moment.
+def _moment(text: str) -> int:
+    return microseconds(msgspec.convert(text, datetime)) or 0
+
+
+def _stream_name(stream: msgspec.Raw) -> str:
+    """Where an older control plane tells the queue."""
+    return msgspec.json.decode(stream, type=dict[str, str]).get("name", "default")
 
 
 def attempt_of(job_id: str, document: AttemptReply) -> AttemptRow:

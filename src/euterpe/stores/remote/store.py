@@ -32,7 +32,7 @@ from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreSta
 from euterpe.model.reading.why import Explanation
 from euterpe.model.retention import KEEP, Swept
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submitting.batch import Receipt, Unit, as_stored, drafts_of
+from euterpe.model.submitting.batch import SubmitResult, Unit, as_stored, drafts_of
 from euterpe.model.submitting.changes import Changes, check_changes
 from euterpe.model.submitting.replayed import Replayed
 from euterpe.model.submitting.submission import (
@@ -100,16 +100,17 @@ class HttpStore(LimitedStore):
             Capability.BULK,
             Capability.LOG_LINES,
             Capability.WORKERS,
+            Capability.PREFETCH,
         }
     )
     """A key speaks for one requester, and the control plane decides the rest."""
 
     def __init__(self, url: str, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
         super().__init__(payload_limit)
-        self.sweeps = RemoteSweeps()
         self._session = ControlPlaneSession(url)
         self.operations = RemoteOperations(self._session)
         self._exchange = RemoteExchange(self._session)
+        self.sweeps = RemoteSweeps(self._exchange)
         self.workers = RemoteWorkers(self._session)
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -136,7 +137,7 @@ class HttpStore(LimitedStore):
 
     # --- submit ---------------------------------------------------------------------------------------
 
-    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+    async def submit_unit(self, unit: Unit) -> list[SubmitResult]:
         if unit.parent is not None:
             self.refuse("spawn jobs without the lease of their parent")
         _refuse_other_requesters(draft.submission for draft in unit.drafts)
@@ -148,19 +149,23 @@ class HttpStore(LimitedStore):
         reply = await self._submit(path, body, key)
         replayed = "idempotency-replayed" in reply.headers
         answer = msgspec.json.decode(reply.body)
-        receipts = [
-            msgspec.structs.replace(msgspec.convert(one, Receipt), replayed=replayed)
+        submit_results = [
+            msgspec.structs.replace(msgspec.convert(one, SubmitResult), replayed=replayed)
             for one in (answer["jobs"] if path == "/jobs/batch" else [answer])
         ]
-        self._announce_ready(receipts)
-        return receipts
+        self._announce_ready(submit_results)
+        return submit_results
 
-    def _announce_ready(self, receipts: Sequence[Receipt]) -> None:
-        ready = {receipt.queue for receipt in receipts if receipt.state == State.SCHEDULED and not receipt.replayed}
+    def _announce_ready(self, submit_results: Sequence[SubmitResult]) -> None:
+        ready = {
+            submitted.queue
+            for submitted in submit_results
+            if submitted.state == State.SCHEDULED and not submitted.replayed
+        }
         if self.wakeups is not None and ready:
             self.wakeups.announce(ready)
 
-    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[SubmitResult]:
         """Children of a running job, for its requester; StaleLease when the lease is over."""
         for submission in submissions:
             check(submission, self.payload_limit)
@@ -174,9 +179,9 @@ class HttpStore(LimitedStore):
             "lease_token": parent.token or NO_TOKEN,
         }
         reply = await self._submit(SPAWN, body, "", Subject(parent.job_id, parent.attempt_id))
-        receipts = msgspec.json.decode(reply.body, type=Spawned).jobs
-        self._announce_ready(receipts)
-        return receipts
+        submit_results = msgspec.json.decode(reply.body, type=Spawned).jobs
+        self._announce_ready(submit_results)
+        return submit_results
 
     async def _submit(self, path: str, body: object, key: str | None, about: Subject | None = None) -> HttpReply:
         """A request with a key can be sent again after a lost answer; without one nobody knows what became of it."""
@@ -196,7 +201,7 @@ class HttpStore(LimitedStore):
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return (await self._exchange.run((), request))[1] if _is_answerable(request) else []
+        return (await self._exchange.run((), request))[1] if self._exchange.can_answer(request) else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:  # noqa: ARG002
         """The control plane decides how long a lease lasts."""
@@ -222,14 +227,15 @@ class HttpStore(LimitedStore):
     async def exchange(
         self, finished: Sequence[Report], request: ClaimRequest | None
     ) -> tuple[list[SettleResult], list[Claim]]:
-        """What ended and the next claim in one request. Who has nothing to report waits at the server for work."""
-        if request is not None and not _is_answerable(request):
+        """What ended and the next claim in one request. Who has nothing to report waits at the server for work, if it
+        has a free slot: a claim for none would not hear of jobs that must begin at once."""
+        if request is not None and not self._exchange.can_answer(request):
             request = None
         if request is None and not finished:
             return [], []
         if request is None:
             return await self._exchange.run(finished, None)
-        if finished or request.worker_id in self._waiting:
+        if finished or not request.limit or request.worker_id in self._waiting:
             verdicts, claims = await self._exchange.run(finished, request)
             if len(claims) < request.limit:
                 self.claim_again(request)
@@ -317,7 +323,7 @@ class HttpStore(LimitedStore):
         params = requester_params(requester_id) | {"dependents": True}
         reply = await self._session.post(_path(job_id, "/retry"), params, Subject(job_id))
         job = job_of(msgspec.json.decode(reply.body, type=JobReply))
-        return Replayed(job if as_stored(job_id) == job.id else Receipt.of(job), [])
+        return Replayed(job if as_stored(job_id) == job.id else SubmitResult.of(job), [])
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
         document = msgspec.json.decode((await self._session.get("/stats", requester_params(requester_id))).body)
@@ -374,14 +380,15 @@ class HttpStore(LimitedStore):
 class Spawned(msgspec.Struct, frozen=True):
     """What spawning is answered."""
 
-    jobs: list[Receipt]
+    jobs: list[SubmitResult]
 
 
 class RemoteSweeps:
-    """The control plane sweeps; a worker over HTTP has nothing to do."""
+    """The control plane sweeps; a worker over HTTP only tells what it holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, exchange: RemoteExchange) -> None:
         self.retention = KEEP
+        self._exchange = exchange
 
     async def promote(self) -> list[str]:
         return []
@@ -389,8 +396,9 @@ class RemoteSweeps:
     async def recover(self) -> Swept:
         return Swept([], 0, 0, 0, 0, 0)
 
-    async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:  # noqa: ARG002
-        """A worker over HTTP claims only what begins at once."""
+    async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
+        """How many is the control plane's own matter: 0."""
+        await self._exchange.tell_held(worker_id, begun)
         return 0
 
     async def urgent(self) -> Swept:
@@ -407,11 +415,6 @@ class RemoteSweeps:
 
     async def expire_keys(self) -> int:
         return 0
-
-
-def _is_answerable(request: ClaimRequest) -> bool:
-    """Nothing is claimed ahead over HTTP."""
-    return request.limit >= 1 and request.is_answerable
 
 
 def _path(job_id: str, action: str = "") -> str:

@@ -47,16 +47,21 @@ def rows_of(columns: Mapping[str, Sequence[Any]], names: Sequence[str]) -> dict[
 
 
 def pack_columns(columns: str) -> str:
-    """These columns of all rows as one value; bytes in hex, for JSON knows none."""
-    packed = (f"CASE WHEN {c} IS NOT NULL THEN hex({c}) END" if _is_blob(c) else c for c in _split(columns))
-    return f"json_group_array(json_array({', '.join(packed)}))"
+    """These columns of all rows as one value."""
+    return f"json_group_array({json_row(columns)})"
+
+
+def json_row(columns: str) -> str:
+    """These columns of one row as JSON; bytes in hex, for JSON knows none."""
+    values = (f"CASE WHEN {c} IS NOT NULL THEN hex({c}) END" if _is_blob(c) else c for c in _split(columns))
+    return f"json_array({', '.join(values)})"
 
 
 def blob_positions(columns: str) -> tuple[int, ...]:
     return tuple(at for at, column in enumerate(_split(columns)) if _is_blob(column))
 
 
-def unpack_rows(value: Any, blobs: Sequence[int]) -> list[list[Any]]:
+def unpack_rows(value: Any, blobs: Sequence[int] = ()) -> list[list[Any]]:
     rows = _rows.decode(value)
     for at in blobs:
         for row in rows:

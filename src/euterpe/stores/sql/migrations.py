@@ -37,6 +37,8 @@ PREFIXED: Final = {
     "ended_attempts": "euterpe_ended_attempts",
     "jobs_readable": "euterpe_jobs",
 }
+OPTIONAL: Final = frozenset({31})
+"""On SQLite. What they do makes statements cheaper and nothing else, so a database that refuses it goes on without."""
 _OLD_NAME: Final = re.compile(rf"\b({'|'.join(PREFIXED)})\b")
 
 

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import JobRow
@@ -17,6 +18,9 @@ from euterpe.stores.sql.program import Row
 _STATE = JobRow.__struct_fields__.index("state")
 _ID = JobRow.__struct_fields__.index("id")
 _HAS_DEPENDENTS = JobRow.__struct_fields__.index("has_dependents")
+_NO_FRONT: Final = (None,) * 5
+_FIRST: Final = -2
+_SHARED: Final = -1
 
 
 def job_from(row: Row) -> JobRow:
@@ -29,27 +33,85 @@ def job_from(row: Row) -> JobRow:
     return JobRow(*values)
 
 
-def taken_from(row: Row, worker_id: str, lease_ttl_us: int) -> JobRow:
-    """A plain job that was just claimed (`taken_columns.sql`): what all such jobs have in common does not travel."""
+def taken_from(row: Row, worker_id: str, lease_ttl_us: int, overrun_us: int = OVERRUN_US) -> JobRow:
+    """A plain job that was just claimed, in a row of `exchange.sql` or `exchange_chunks.sql`: five columns, then those
+    of `taken_columns.sql`. What all such jobs have in common does not travel. `overrun_us`: the time to end after the
+    deadline, which a worker over HTTP does not have."""
     (
+        _, _, _, _, _,
         seq, id_, requester_id, queue, type_, priority, payload, payload_format, attempt_count, max_attempts,
         release_count, claim_version, run_at, created_at, scheduled_at, started_at, expires_at, execution_timeout_us,
         visibility_us, retry_policy, stages, error, checkpoint, tags, correlation_id, callback_events, idempotency_key,
-        dependency, depth, has_dependents, parent_id, replay_of, cancel_version, transitions,
+        dependency, depth, has_dependents, parent_id, replay_of, cancel_version, transitions, callback_url, *_,
     ) = row  # fmt: skip
-    expires_in_us = min(lease_ttl_us, visibility_us, execution_timeout_us + OVERRUN_US)
+    expires_in_us = execution_timeout_us + overrun_us
+    if lease_ttl_us < expires_in_us:
+        expires_in_us = lease_ttl_us
+    if visibility_us < expires_in_us:
+        expires_in_us = visibility_us
     return JobRow(
         seq, id_, requester_id, queue, type_, State.RUNNING, CLAIMED, priority, payload, payload_format, attempt_count,
         max_attempts, release_count, claim_version, worker_id, started_at + expires_in_us,
         started_at, run_at, created_at, started_at, scheduled_at, started_at, None, expires_at, execution_timeout_us,
-        visibility_us, retry_policy, stages, None, error, None, None, checkpoint, tags, correlation_id, None,
+        visibility_us, retry_policy, stages, None, error, None, None, checkpoint, tags, correlation_id, callback_url,
         callback_events, idempotency_key, dependency, 0, depth, has_dependents, parent_id, replay_of, cancel_version,
         transitions, None, None,
     )  # fmt: skip
 
 
+def neighbours_from(
+    rows: Iterable[Row], worker_id: str, lease_ttl_us: int, overrun_us: int = OVERRUN_US
+) -> list[JobRow]:
+    """Jobs of chunks that were just claimed, in rows of `exchange_chunks.sql`. Those of a chunk were submitted alike:
+    most columns of neighbours are read once, from the first of them. KeyError if that is not there."""
+    of_chunks = [row for row in rows if row[_FIRST] is not None]
+    firsts = {
+        row[_FIRST]: taken_from((*_NO_FRONT, *row[_SHARED]), worker_id, lease_ttl_us, overrun_us)
+        for row in of_chunks
+        if row[_SHARED] is not None
+    }
+    return [
+        replace(firsts[row[_FIRST]], seq=row[5], id=row[6], payload=row[11], has_dependents=row[34])
+        for row in of_chunks
+    ]
+
+
+def fresh_from(
+    seq: int, id_: str, payload: bytes, kind: Row, queue: str, worker_id: str, lease_ttl_us: int, picked_at: int
+) -> JobRow:
+    """A job that is claimed for the first time, with little but what every job has (`kind_columns.sql`, as JSON), as
+    `take.sql` leaves it."""
+    (
+        requester_id, type_, priority, payload_format, max_attempts, run_at, created_at,
+        scheduled_at, expires_at, execution_timeout_us, visibility_us, retry_policy,
+        callback_url, callback_events, concurrency_key, concurrency_limit,
+        dependency, depth, has_dependents, transitions, only_dependency,
+    ) = kind  # fmt: skip
+    expires_in_us = execution_timeout_us + OVERRUN_US
+    if lease_ttl_us < expires_in_us:
+        expires_in_us = lease_ttl_us
+    if visibility_us < expires_in_us:
+        expires_in_us = visibility_us
+    return JobRow(
+        seq, id_, requester_id, queue, type_, State.RUNNING, CLAIMED, priority, payload, payload_format,
+        1, max_attempts, 0, 1, worker_id, picked_at + expires_in_us,
+        picked_at, run_at, created_at, picked_at, scheduled_at, picked_at, None, expires_at, execution_timeout_us,
+        visibility_us, retry_policy, None, None, None, None, None, None, None, None, callback_url,
+        callback_events, None, dependency, 0, depth, has_dependents != 0, None, None, None, transitions + 1,
+        concurrency_key, concurrency_limit, None if only_dependency is None else (only_dependency,),
+    )  # fmt: skip
+
+
 URGENCY: Final = attrgetter("priority", "seq")
-"""Sorts jobs as they are claimed: the most urgent first, the oldest first among those."""
+"""The order in which jobs are claimed: the most urgent first, the oldest first among those."""
+_PRIORITY: Final = attrgetter("priority")
+_SEQ: Final = attrgetter("seq")
+
+
+def sort_by_urgency(jobs: list[JobRow]) -> None:
+    """Two sorts by a number each are cheaper than one by a pair."""
+    jobs.sort(key=_SEQ)
+    jobs.sort(key=_PRIORITY)
 
 
 def jobs_from(rows: Iterable[Row]) -> list[JobRow]:

@@ -7,18 +7,20 @@ would read all that wait), and `{{some_columns}}` or `{{claimable}}` (the text o
 
 SQLite's drivers let go of the interpreter's lock at every row that they bind or fetch, and a busy event loop is slow to
 give it back. So texts that run for hundreds of rows take them in one JSON value, `{{rows id result}}`, and give them
-back in one, `{{packed some_columns}}`; see `json_rows`.
+back in one, `{{packed some_columns}}`, made of rows that are `{{as_json some_columns}}`; see `json_rows`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal
+from operator import itemgetter
+from typing import Any, Final, Literal
 
-from euterpe.stores.sql.json_rows import blob_positions, pack_columns, row_source
+from euterpe.stores.sql.json_rows import blob_positions, json_row, pack_columns, row_source
 
 Family = Literal["sqlite", "postgres"]
 
@@ -50,6 +52,8 @@ TABLES: Final = (
     "euterpe_crons",
     "euterpe_attempt_logs",
     "euterpe_workers",
+    "euterpe_ready",
+    "euterpe_claims",
 )
 
 _NOW: Final = {
@@ -72,10 +76,16 @@ class Text:
     names: tuple[str, ...]
     batched: bool
     """Whether an `Each` of it runs once, with arrays on Postgres and with `:rows` on SQLite."""
+    now_at: int | None = None
+    """Where the clock stands among the names."""
+    values: Callable[[Mapping[str, Any]], tuple[Any, ...]] = tuple
+    """Reads the parameters, all but the clock, in the order of their names."""
     row_names: tuple[str, ...] = ()
     """The columns of `:rows`, in order."""
     packed: tuple[int, ...] | None = None
     """All its rows come as one JSON value; these positions are bytes in hex."""
+    is_one_row: bool = False
+    """It has one row, whatever it finds (SQLite)."""
 
 
 @cache
@@ -100,6 +110,7 @@ def text_of(family: Family, name: str, schema: str | None = None) -> Text:
         batched=rows is not None,
         row_names=tuple(rows.group(1).split()) if rows else (),
         packed=blob_positions(_read(family, packed.group(1))) if packed else None,
+        is_one_row=sql.startswith("SELECT json_group_array("),
     )
 
 
@@ -109,7 +120,15 @@ def numbered(family: Family, name: str, schema: str | None, mark: str) -> Text:
     text = text_of(family, name, schema)
     position = {parameter: i for i, parameter in enumerate(text.names, 1)}
     sql = _PARAMETER.sub(lambda m: f"{mark}{position[m.group(1)]}", text.sql)
-    return replace(text, sql=sql)
+    now_at = text.names.index("now") if "now" in text.names else None
+    return replace(text, sql=sql, now_at=now_at, values=_reader([name for name in text.names if name != "now"]))
+
+
+def _reader(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """A line of Python for each parameter would take longer than the driver takes to send it."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda params: tuple(params[name] for name in names)
 
 
 def qualified(sql: str, schema: str) -> str:
@@ -142,6 +161,8 @@ def _expand(sql: str, family: Family) -> str:
                 return row_source(names)
             case ["packed", columns]:
                 return pack_columns(_read(family, columns)) if family == "sqlite" else _read(family, columns).strip()
+            case ["as_json", columns]:
+                return json_row(_read(family, columns))
             case [part]:
                 return _expand(_read(family, part).strip(), family)
             case unknown:

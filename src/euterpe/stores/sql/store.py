@@ -24,7 +24,7 @@ from euterpe.model.dependency import check_edges
 from euterpe.model.errors import InvalidInput, StoreUnavailable
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.state import State, stage_ordinal
-from euterpe.model.submitting.batch import Draft, Parent, Receipt, Unit, check_children, drafts_of
+from euterpe.model.submitting.batch import Draft, Parent, SubmitResult, Unit, check_children, drafts_of, edges_of
 from euterpe.model.submitting.changes import Changes, check_changes
 from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
@@ -155,6 +155,9 @@ class SqlStore:
         await self.engine.open()
 
     async def close(self) -> None:
+        await self._exchange.close()
+        if "control_plane" in self.__dict__:
+            await self.control_plane.close()
         await self.engine.close()
 
     async def migrate(self) -> list[str]:
@@ -174,12 +177,12 @@ class SqlStore:
 
     # --- submit -----------------------------------------------------------------------------------
 
-    async def submit(self, submission: Submission) -> Receipt:
+    async def submit(self, submission: Submission) -> SubmitResult:
         """Store one job; an error names what is wrong, and then nothing is stored."""
         check(submission, self.payload_limit)
         return (await self.submit_unit(Unit(drafts_of([submission]))))[0]
 
-    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[Receipt]:
+    async def submit_many(self, submissions: Sequence[Submission], key: str | None = None) -> list[SubmitResult]:
         """Store all of them or none."""
         if key is not None:
             check_key(key)
@@ -189,7 +192,7 @@ class SqlStore:
             check(submission, self.payload_limit)
         return await self.submit_unit(Unit(drafts_of(submissions), key=key))
 
-    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[Receipt]:
+    async def submit_graph(self, drafts: Sequence[Draft], key: str | None = None) -> list[SubmitResult]:
         """Store a whole graph, whose drafts depend on each other by id, or nothing of it."""
         if key is not None:
             check_key(key)
@@ -199,26 +202,26 @@ class SqlStore:
             check(draft.submission, self.payload_limit)
         return await self.submit_unit(Unit(tuple(drafts), key=key))
 
-    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[Receipt]:
+    async def spawn(self, parent: Lease, submissions: Sequence[Submission]) -> list[SubmitResult]:
         """Children of a running job; refused when its claim is stale."""
         for submission in submissions:
             check(submission, self.payload_limit)
         return await self.submit_unit(Unit(drafts_of(submissions), parent=Parent(parent.job_id, parent.claim_version)))
 
-    async def submit_unit(self, unit: Unit) -> list[Receipt]:
+    async def submit_unit(self, unit: Unit) -> list[SubmitResult]:
         if unit.parent is not None:
             check_children(unit)
-        check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
+        check_edges(edges_of(unit))
         return await self._commits.submit(unit)
 
-    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
+    async def submit_unit_on(self, unit: Unit, connection: object, channel: str | None = None) -> list[SubmitResult]:
         """Store a unit inside the transaction that the caller has open on this connection: it is there when the
         caller commits, and never was when not. With a channel, Postgres tells its listeners at that commit."""
         self._check_unit(unit)
         joined, target = self._join(connection)
         return await joined.run(lambda: self._joined(unit, channel), target)
 
-    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[Receipt]:
+    def submit_unit_on_sync(self, unit: Unit, connection: object, channel: str | None = None) -> list[SubmitResult]:
         """The same from code that cannot await, on a blocking connection."""
         self._check_unit(unit)
         joined, target = self._join(connection)
@@ -242,13 +245,13 @@ class SqlStore:
             self._announcer.hint_of_events()
         return done
 
-    def _joined(self, unit: Unit, channel: str | None) -> Program[list[Receipt]]:
+    def _joined(self, unit: Unit, channel: str | None) -> Program[list[SubmitResult]]:
         return jobs_submit.submit_joined(unit, self.engine.family, channel, key_window_us=self.key_window_us)
 
     def _check_unit(self, unit: Unit) -> None:
         if unit.key is not None:
             check_key(unit.key)
-        check_edges(sum(len(draft.submission.depends_on) for draft in unit.drafts))
+        check_edges(edges_of(unit))
         for draft in unit.drafts:
             check(draft.submission, self.payload_limit)
 
@@ -336,8 +339,8 @@ class SqlStore:
                 self.telemetry.retried(job.queue)
             return job
         again = await self.engine.read(lambda: graph_replay.with_results(job))
-        receipt = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
-        return await self.get(receipt.job_id)
+        submitted = await self.submit(msgspec.structs.replace(again, idempotency_key=key))
+        return await self.get(submitted.job_id)
 
     async def replay(self, job_id: str, requester_id: str | None = None) -> Replayed:
         replayed = await self.end_reporter.write(

@@ -13,7 +13,7 @@ from euterpe.backends.database import database_of
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import Scope
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, JobNotFound
-from euterpe.model.submitting.batch import Draft, Receipt, new_ids
+from euterpe.model.submitting.batch import Draft, SubmitResult, new_ids
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import FieldError, Refusal
@@ -65,7 +65,7 @@ class TranscodeRoutes:
             job_id, submission.requester_id, wanted.locations, wanted.credentials, wanted.refresh_url
         )
         try:
-            (receipt,) = await self._store.submit_graph([Draft(job_id, submission)])
+            (submitted,) = await self._store.submit_graph([Draft(job_id, submission)])
         except CommitUnknown:
             raise  # The job may be there, and then it needs them.
         except EuterpeError as error:
@@ -73,11 +73,11 @@ class TranscodeRoutes:
             if isinstance(error, InvalidInput):
                 raise _refused(invalid(error).problems) from None
             raise
-        if receipt.job_id != job_id:
+        if submitted.job_id != job_id:
             await self._forget(job_id)
-        status_url = _status_url(receipt.job_id)
+        status_url = _status_url(submitted.job_id)
         headers: tuple[Header, ...] = ((b"location", status_url.encode()),)
-        return Answer(202, _accepted(receipt), headers=(*headers, REPLAYED) if receipt.replayed else headers)
+        return Answer(202, _accepted(submitted), headers=(*headers, REPLAYED) if submitted.replayed else headers)
 
     async def _forget(self, job_id: str) -> None:
         with suppress(EuterpeError):
@@ -181,17 +181,17 @@ def transcode_routes(routes: TranscodeRoutes) -> list[AnyRoute]:
     ]
 
 
-def _accepted(receipt: Receipt) -> bytes:
-    """Made of what the receipt keeps, so that a replay gives the same bytes."""
+def _accepted(submitted: SubmitResult) -> bytes:
+    """Made of what the answer keeps, so that a replay gives the same bytes."""
     return msgspec.json.encode(
         wire.TranscodeAccepted(
-            job_id=receipt.job_id,
+            job_id=submitted.job_id,
             status="queued",
-            external_id=receipt.correlation_id,
+            external_id=submitted.correlation_id,
             credential_version=1,
-            status_url=_status_url(receipt.job_id),
-            created_at=receipt.created_at,
-            expected_seconds=None if receipt.expected_us is None else receipt.expected_us / 1_000_000,
+            status_url=_status_url(submitted.job_id),
+            created_at=submitted.created_at,
+            expected_seconds=None if submitted.expected_us is None else submitted.expected_us / 1_000_000,
         )
     )
 

@@ -12,7 +12,7 @@ from euterpe.model.job import Claim
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import RunningAttempts
 from euterpe.worker.claiming.breaker import QueueBreakers
-from euterpe.worker.claiming.prefetch import SAMPLE, Pace
+from euterpe.worker.claiming.prefetch import FEW_AHEAD, SAMPLE, Pace
 
 LANES: Final = 2
 """Who take turns with the store. Each claims a half, so that one lane's jobs run while the other claims."""
@@ -32,6 +32,8 @@ class ClaimPlan:
         self._pace = pace
         self._more_waits = False
         """Whether the last claim got all that it asked for, or jobs have come since."""
+        self._brought_ahead = False
+        """Whether some of what it got were jobs ahead."""
 
     def jobs_came(self) -> None:
         """One of them may be more urgent than what waits here."""
@@ -45,11 +47,19 @@ class ClaimPlan:
         if self._attempts.ready and not self._breakers.lets_through(self._whole.queues[0]):
             self._attempts.release_ready()  # Their circuit has opened.
 
+    @property
+    def lanes(self) -> int:
+        """How many lanes are to be under way at once. One, where the halves would be small exchanges: many workers
+        share a database, and both sides would spend their time on what every exchange costs. Only in a long line of
+        short jobs: the buffer has work for as long as an exchange takes."""
+        is_long = self._more_waits and self._brought_ahead
+        return 1 if is_long and self._pace.ahead() <= FEW_AHEAD else LANES
+
     def next_request(self, types: tuple[str, ...], *, is_settling: bool) -> ClaimRequest | None:
         """Slots and places in the buffer are reserved for it until it is given back."""
         attempts = self._attempts
         room = min(attempts.free_leases, self._whole.limit)
-        limit = max(0, min(attempts.free_slots, -(-self._concurrency // LANES), room))
+        limit = max(0, min(attempts.free_slots, -(-self._concurrency // self.lanes), room))
         prefetch = min(self._lacking(is_exchanging=is_settling or limit > 0), room - limit)
         if limit + prefetch <= 0:
             return None
@@ -69,7 +79,7 @@ class ClaimPlan:
         if not self._more_waits or len(self._whole.queues) > 1 or not self._pace.short_types:
             return 0
         ahead = self._pace.ahead()
-        lacking = min(ahead - len(self._attempts.ready) - self._attempts.reserved_ahead, -(-ahead // LANES))
+        lacking = min(ahead - len(self._attempts.ready) - self._attempts.reserved_ahead, -(-ahead // self.lanes))
         return max(0, lacking) if is_exchanging or 4 * lacking >= ahead else 0
 
     def give_back(self, request: ClaimRequest) -> None:
@@ -78,9 +88,10 @@ class ClaimPlan:
         self._attempts.reserved_ahead -= request.prefetch
 
     def brought(self, request: ClaimRequest, count: int) -> bool:
-        """Whether there may be more for free slots. A store that gives nothing ahead (over HTTP) is asked for nothing
-        ahead the next time."""
+        """Whether there may be more for free slots. A store that gives nothing ahead (an older control plane) is asked
+        for nothing ahead the next time."""
         self._more_waits = count >= request.total
+        self._brought_ahead = count > request.limit
         return 0 < request.limit <= count or self._more_waits
 
     def begin_at_once(self, claims: Sequence[Claim], request: ClaimRequest) -> tuple[Sequence[Claim], Sequence[Claim]]:
@@ -89,4 +100,4 @@ class ClaimPlan:
         if not self._attempts.ready:
             return claims[: request.limit], claims[request.limit :]
         now = [claim for claim in claims if not request.can_wait(claim.job)]
-        return now, [claim for claim in claims if request.can_wait(claim.job)]
+        return now, [claim for claim in claims if request.can_wait(claim.job)] if now else claims

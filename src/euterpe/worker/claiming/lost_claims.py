@@ -39,6 +39,8 @@ class LostClaims:
         self._clock = clock
         self._looks_at: list[float] = []
         self._tries = 0
+        self.is_looking = False
+        """A second look beside the first would not know what is claimed after the first is over."""
 
     def suspect(self) -> None:
         """A claim has ended in an error."""
@@ -58,6 +60,7 @@ class LostClaims:
         """Give back what nobody here knows. What it raises leaves it due, a few times."""
         if self._release is None:
             return
+        self.is_looking = True
         try:
             count = await self._release(self._worker_id, self._known())
         except Exception:
@@ -65,6 +68,8 @@ class LostClaims:
             if self._tries == TRIES:
                 self.forget()
             raise
+        finally:
+            self.is_looking = False
         self._looks_at = [at for at in self._looks_at[1:] if at > self._clock()]
         if count:
             log.warning("%d jobs of a claim whose answer was lost were given back unbegun", count)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec.structs import asdict
+
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow
 from euterpe.model.submitting.references import ReferenceCollector
@@ -50,9 +52,12 @@ class Handler:
     def arguments_of(self, job: JobRow) -> dict[str, Any]:
         """The keyword arguments of a stored call. BadPayload: it does not fit this version of the handler."""
         try:
+            signature = self.signature
             if job.payload_format == "bytes":
-                return self.signature.take_bytes(job.payload)
-            return self.signature.decode(job.payload)
+                return signature.take_bytes(job.payload)
+            if signature.arguments is not None:  # As `decode` does; most handlers, and a call less for each job.
+                return asdict(signature.decoder.decode(job.payload))
+            return signature.decode(job.payload)
         except Exception as error:  # any type of the user's may refuse in its own way
             raise BadPayload(f"the payload does not fit {self.type}: {text_of(error)}") from error
 

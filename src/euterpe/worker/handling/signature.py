@@ -63,6 +63,20 @@ class Signature:
     returns: Any
     decoder: msgspec.json.Decoder[Any]
 
+    def encode_plain(self, kwargs: dict[str, Any]) -> bytes | None:
+        """The payload of the usual call: every argument by its name, in order, and none that stands for a result. None
+        for any other call, or a wrong one: `encode` writes the former, and says what is wrong with the latter."""
+        if self.arguments is None or tuple(kwargs) != self.names:
+            return None
+        try:
+            payload = to_json(kwargs)
+            if has_references(payload):
+                return None
+            self.decoder.decode(payload)
+        except (*NOT_JSON, msgspec.ValidationError):
+            return None
+        return payload
+
     def encode(
         self, job_type: str, args: tuple[Any, ...], kwargs: dict[str, Any], collector: ReferenceCollector | None = None
     ) -> bytes:

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -22,8 +22,9 @@ import msgspec
 from euterpe.ports import Claims
 from euterpe.runtime.shutdown import ShutdownDeadline
 from euterpe.worker.execution.environment import for_a_lease_keeper
-from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, KeeperConfig, LeaseTable
-from euterpe.worker.heartbeat.renew import LeaseChanges, renew_forever
+from euterpe.worker.heartbeat.keeper_config import KeeperConfig
+from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, LeaseTable
+from euterpe.worker.heartbeat.renew import LeaseChanges, Name, renew_forever
 
 log = logging.getLogger("euterpe.worker")
 
@@ -31,8 +32,8 @@ RESTART_S: Final = 1.0
 READY_PATIENCE_S: Final = 30.0
 END_PATIENCE_S: Final = 5.0
 
-Report = Callable[[str, int], None]
-"""Called with (job_id, claim_version)."""
+Report = Callable[[Collection[Name]], None]
+"""Called with all of them at once."""
 
 
 class Reports(msgspec.Struct, frozen=True):
@@ -42,10 +43,10 @@ class Reports(msgspec.Struct, frozen=True):
     cancel: Report
 
     def pass_on(self, changes: LeaseChanges) -> None:
-        for job_id, version in changes.lost:
-            self.lost(job_id, version)
-        for job_id, version in changes.cancelled:
-            self.cancel(job_id, version)
+        if changes.lost:
+            self.lost(set(changes.lost))
+        if changes.cancelled:
+            self.cancel(set(changes.cancelled))
         if changes.trouble is not None:
             log.warning("leases cannot be renewed just now", extra={"error_code": changes.trouble})
 
@@ -133,7 +134,7 @@ class LeaseKeeper:
             self._worker_id,
         )
         assert child.stdin is not None
-        child.stdin.write(msgspec.json.encode(config) + b"\n")
+        child.stdin.write(config.lines())
         return child
 
     async def wait_until_ready(self) -> None:
@@ -171,7 +172,8 @@ class LeaseKeeper:
             child, self._child = self._child, None
             if child is not None:
                 assert child.stdin is not None
-                child.stdin.write(CLEAN_EXIT)
+                if not child.stdin.is_closing():  # To one that is gone uvloop lets nobody write.
+                    child.stdin.write(CLEAN_EXIT)
                 child.stdin.close()  # The keeper ends when its orders' pipe does.
                 with suppress(TimeoutError):
                     await asyncio.wait_for(child.wait(), shutdown.left_s(END_PATIENCE_S))

@@ -3,6 +3,8 @@
 The worker writes a slot when it claims, marks it when the handler begins and clears it when the attempt is over: a
 memory write, no message. The keeper reads the table at every beat, and once more when the worker is gone. A slot read
 in the middle of a write names a lease that does not exist, which the fence of the heartbeat refuses.
+
+A keeper loads this module and no other of ours until a lease lasts, so it imports little.
 """
 
 from __future__ import annotations
@@ -10,19 +12,20 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-import tempfile
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-from euterpe.model.job import Lease
+    from euterpe.model.job import Lease
 
 SHORT_LEASE_US: Final = 10_000_000
 """A lease below this may run out while the keeper's process starts."""
 CLEAN_EXIT: Final = b"end\n"
 """What a worker that ends by intent tells its keeper; one that died has told nothing."""
-_SLOT: Final = struct.Struct("<B3x36sqdq64s")
+_SLOT: Final = struct.Struct("<B3x36sqdq72s")
+"""The last is a token: 64 digits, with a mark before them if its lease stands on a receipt. A longer one is cut."""
+_SLOT_SIZE: Final = _SLOT.size
 _KEEP_UNTIL: Final = struct.Struct("<d")
 _KEEP_UNTIL_AT: Final = struct.calcsize("<B3x36sq")
 _FREE: Final = 0
@@ -39,24 +42,13 @@ class Entry(NamedTuple):
     begun: bool
 
 
-class KeeperConfig(msgspec.Struct, frozen=True):
-    """What a keeper process is told at its start, over its standard input: no secret goes on a command line."""
-
-    url: str
-    descriptor: int
-    slots: int
-    lease_ttl_us: int
-    parent: int
-    worker_id: str
-
-
 class LeaseTable:
     """Fixed slots in a shared file without a name; `descriptor` is handed to the keeper."""
 
     def __init__(self, slots: int, descriptor: int | None = None) -> None:
         self.slots = slots
-        self.descriptor = _unnamed_file(slots * _SLOT.size) if descriptor is None else descriptor
-        self._memory = mmap.mmap(self.descriptor, slots * _SLOT.size)
+        self.descriptor = _unnamed_file(slots * _SLOT_SIZE) if descriptor is None else descriptor
+        self._memory = mmap.mmap(self.descriptor, slots * _SLOT_SIZE)
         self._free = list(range(slots - 1, -1, -1))
         self._closed = False
 
@@ -64,32 +56,41 @@ class LeaseTable:
         slot = self._free.pop()
         job_id, token = lease.job_id.encode(), (lease.token or "").encode()
         flag = _BEGUN if begun else _CLAIMED
-        _SLOT.pack_into(self._memory, slot * _SLOT.size, flag, job_id, lease.claim_version, keep_until, ttl_us, token)
+        _SLOT.pack_into(self._memory, slot * _SLOT_SIZE, flag, job_id, lease.claim_version, keep_until, ttl_us, token)
         return slot
 
-    def begin(self, slot: int, keep_until: float) -> None:
+    def begin(self, slot: int) -> None:
         """Marked before the handler's first line: whoever is killed by it has begun."""
-        at = slot * _SLOT.size
-        _KEEP_UNTIL.pack_into(self._memory, at + _KEEP_UNTIL_AT, keep_until)
-        self._memory[at] = _BEGUN
+        self._memory[slot * _SLOT_SIZE] = _BEGUN
 
     def let_expire(self, slot: int) -> None:
         """Renewed no more, and still known as begun."""
-        _KEEP_UNTIL.pack_into(self._memory, slot * _SLOT.size + _KEEP_UNTIL_AT, 0.0)
+        _KEEP_UNTIL.pack_into(self._memory, slot * _SLOT_SIZE + _KEEP_UNTIL_AT, 0.0)
 
     def release(self, slot: int) -> None:
+        self.release_all([slot])
+
+    def release_all(self, slots: list[int]) -> None:
         if not self._closed:
-            self._memory[slot * _SLOT.size] = _FREE
-            self._free.append(slot)
+            memory = self._memory
+            for slot in slots:
+                memory[slot * _SLOT_SIZE] = _FREE
+            self._free += slots
+
+    def held(self) -> Iterator[tuple[int, bytes, int, float, int, bytes]]:
+        """The keeper's view: flag, job, version, until when it is kept, its length, and its token."""
+        memory = self._memory[:]
+        for at, flag in enumerate(memory[::_SLOT_SIZE]):
+            if flag != _FREE:
+                yield _SLOT.unpack_from(memory, at * _SLOT_SIZE)
 
     def entries(self) -> Iterator[Entry]:
-        """The keeper's view."""
-        memory = self._memory[:]
-        for at, flag in enumerate(memory[:: _SLOT.size]):
-            if flag != _FREE:
-                _, job_id, version, keep_until, ttl_us, token = _SLOT.unpack_from(memory, at * _SLOT.size)
-                lease = Lease(job_id.decode(), version, 0, token.rstrip(b"\0").decode() or None)
-                yield Entry(lease, keep_until, ttl_us, flag == _BEGUN)
+        """The same as leases."""
+        from euterpe.model.job import Lease
+
+        for flag, job_id, version, keep_until, ttl_us, token in self.held():
+            lease = Lease(job_id.decode(), version, 0, token.rstrip(b"\0").decode() or None)
+            yield Entry(lease, keep_until, ttl_us, flag == _BEGUN)
 
     def close(self) -> None:
         if self._closed:
@@ -103,6 +104,8 @@ def _unnamed_file(size: int) -> int:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("euterpe-leases")
     else:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
     os.ftruncate(descriptor, size)

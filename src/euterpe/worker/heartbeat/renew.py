@@ -66,8 +66,8 @@ async def renew_forever(
             else:
                 in_trouble = False
                 renewed_at = now
-                lost = [_name(b.lease) for b in replies if not b.alive]
-                cancelled = [_name(b.lease) for b in replies if b.cancel_requested]
+                lost = [name_of(b.lease) for b in replies if not b.alive]
+                cancelled = [name_of(b.lease) for b in replies if b.cancel_requested]
                 reported = _report_changes(lost, cancelled, reported, report)
         # The table is memory: looking often costs little, and finds a job with a short lease in time.
         await asyncio.sleep(min(TABLE_CHECK_S, interval_s / 2))
@@ -122,5 +122,5 @@ def state_by_ps(pid: int) -> str:
     return result.stdout.strip()
 
 
-def _name(lease: Lease) -> Name:
+def name_of(lease: Lease) -> Name:
     return lease.job_id, lease.claim_version

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import attrgetter
 from typing import Final, NamedTuple, assert_never
 
 from euterpe.model.claims.exchange import Report, SettleResult
@@ -32,21 +34,31 @@ class NoTelemetry:
     def breaker_state(self, queue: str, code: int) -> None: ...
 
 
+_QUEUE: Final = attrgetter("queue")
+_KIND: Final = attrgetter("claim.job.queue", "claim.job.type")
+_TOOK_S: Final = attrgetter("took_s")
+
+
 def record_claims(telemetry: Telemetry, claims: Sequence[Claim]) -> None:
     if isinstance(telemetry, NoTelemetry):
         return
-    for queue in {claim.job.queue for claim in claims}:
-        jobs = [claim.job for claim in claims if claim.job.queue == queue]
-        waits = [max(0, (job.started_at or 0) - (job.scheduled_at or job.created_at)) / 1_000_000 for job in jobs]
-        telemetry.claimed(queue, waits)
+    jobs = [claim.job for claim in claims]
+    queues = set(map(_QUEUE, jobs))
+    for queue in queues:
+        of_queue = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
+        waits_us = [(job.started_at or 0) - (job.scheduled_at or job.created_at) for job in of_queue]
+        telemetry.claimed(queue, [wait_us / 1_000_000 if wait_us > 0 else 0.0 for wait_us in waits_us])
 
 
 def record_completed(telemetry: Telemetry, finished: Sequence[Report]) -> None:
     """All of them: the common exchange."""
     if isinstance(telemetry, NoTelemetry):
         return
-    for queue, job_type in {(f.claim.job.queue, f.claim.job.type) for f in finished}:
-        took_s = [f.took_s for f in finished if f.claim.job.queue == queue and f.claim.job.type == job_type]
+    kinds = list(map(_KIND, finished))
+    for kind in (distinct := set(kinds)):
+        queue, job_type = kind
+        all_took_s = map(_TOOK_S, finished)
+        took_s = list(all_took_s if len(distinct) == 1 else compress(all_took_s, map(kind.__eq__, kinds)))
         telemetry.settled(queue, State.COMPLETED, len(took_s), took_s)
         telemetry.attempts_ended(job_type, State.COMPLETED, took_s)
 

@@ -177,7 +177,7 @@ def _again_in_its_graph(job: JobRow, payload_limit: int, tally: Tally, *, as_its
     elif not first.replayed:
         tally.replayed.append(first.queue)
     tally.dependents += len(replayed.dependents)
-    tally.replayed += [receipt.queue for receipt in replayed.dependents]
+    tally.replayed += [submitted.queue for submitted in replayed.dependents]
 
 
 def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, go_on: Set[str]) -> Program[None]:
@@ -214,5 +214,5 @@ def _again(jobs: Sequence[JobRow], payload_limit: int, tally: Tally, go_on: Set[
                 tally.fail(answer)
             else:
                 tally.done += 1
-                tally.replayed += [receipt.queue for receipt in answer]
+                tally.replayed += [submitted.queue for submitted in answer]
     tally.queues += tally.replayed

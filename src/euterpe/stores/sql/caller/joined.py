@@ -19,6 +19,7 @@ from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, to_the_end
 from euterpe.stores.sql.caller.target import Target
 from euterpe.stores.sql.json_rows import rows_of, unpack_rows
+from euterpe.stores.sql.postgres.conversions import converted
 from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
 from euterpe.stores.sql.statements import Family, Text, text_of
 
@@ -96,7 +97,8 @@ class Joined(ABC):
             yield from self._make_sure([SAVEPOINT, RELEASE], error)
             raise
         try:
-            answer = yield from self._bound(make(), target)
+            program = converted(make()) if self.family == "postgres" else make()
+            answer = yield from self._bound(program, target)
             yield DriverCall(RELEASE, whole=True)
         except GeneratorExit:
             raise  # Nobody drives us any more.

@@ -72,7 +72,7 @@ def overview(requester_id: str | None) -> Program[Overview]:
     for state in State:
         if state in TERMINAL:
             ends[state] = yield from _ends(state, requester_id, now)
-    times = yield one("dashboard/recent_times", limit=TIMES, requester_id=requester_id)
+    times = yield one("dashboard/recent_times", state=State.COMPLETED, limit=TIMES, requester_id=requester_id)
     depths = yield one("dashboard/outbox_depths", limit=LOOKED_AT, requester_id=requester_id)
     outbox = dict.fromkeys(OUTBOX_STATES, OutboxDepth(Count(0), None))
     outbox |= {row[0]: OutboxDepth(Count(row[1], row[1] >= LOOKED_AT), row[2]) for row in depths}
@@ -122,7 +122,9 @@ def _backlog(requester_id: str | None) -> Program[list[Backlog]]:
     if requester_id is None:
         rows = yield one("dashboard/queue_backlog", limit=WAITING_COUNTED, queues=QUEUES_SHOWN)
     else:
-        rows = yield one("dashboard/queue_backlog_of", limit=LOOKED_AT, requester_id=requester_id)
+        rows = yield one(
+            "dashboard/queue_backlog_of", state=State.SCHEDULED, limit=LOOKED_AT, requester_id=requester_id
+        )
     return [Backlog(r[0], r[1], Count(r[2], r[2] >= WAITING_COUNTED), r[3]) for r in rows if r[2]]
 
 
@@ -141,7 +143,7 @@ def workers(requester_id: str | None) -> Program[Workers]:
     now = (yield one("clock"))[0][0]
     backlog = yield from _backlog(requester_id)
     running = yield from _running(requester_id)
-    rows = yield one("dashboard/last_seen", limit=LOOKED_AT, requester_id=requester_id)
+    rows = yield one("dashboard/last_seen", state=State.COMPLETED, limit=LOOKED_AT, requester_id=requester_id)
     paused = yield from _paused(requester_id, backlog, running)
     alive = yield from _alive(requester_id)
     return Workers(now, backlog, running, [SeenWorker(*row) for row in rows], paused, alive)

@@ -6,50 +6,130 @@ and no event can be missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest
+from euterpe.model.events.alike import event_of_many, told_of
 from euterpe.model.events.callback_events import has_event_in
 from euterpe.model.events.event import event_of, has_event
 from euterpe.model.failures.failure import Category, Failure, unprocessable
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.model.submitting.batch import new_ids
-from euterpe.stores.sql.program import Program, Row, each, one
+from euterpe.stores.sql.program import Each, Program, Row, each, one
 from euterpe.stores.sql.rows import Moved, jobs_from, moved_from
 
+KINDS: Final = frozenset(map(str, Dependency))
+FEW_ALIKE: Final = 4
+"""For fewer events that differ in ids alone, a statement of their own is not worth it."""
+Release = Callable[[Sequence[str]], Program[bool]]
+"""Releases what waited for these completed jobs alone; whether nobody else waits for one of them."""
 
-def apply_effects(rows: Iterable[Row]) -> Program[None]:
-    """Tell, release and end what hangs on these moves; ends of dependents are followed in turn."""
+
+def apply_effects(rows: Iterable[Row], release: Release | None = None) -> Program[None]:
+    """Tell, release and end what hangs on these moves; ends of dependents are followed in turn. `release` comes first,
+    where somebody has a way of their own for the usual dependents."""
     moves = moved_from(row for row in rows if row[2] or row[3] or row[5])
     keys = [m.limit_key for m in moves if m.limit_key is not None]
     while moves:
         yield from _insert_events_of(moves)
         ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
-        moves = (yield from _resolve_dependents(ended)) if ended else []
+        moves = (yield from _follow(ended, release)) if ended else []
     # Last and all at once: nobody who holds a key's lock may wait for a row, nor for a second round of keys.
     yield from _free_keys(keys)
 
 
 def insert_events(jobs: Iterable[JobRow]) -> Program[None]:
     """Insert the events of the states these jobs have just entered."""
-    told = [job for job in jobs if has_event(job)]
-    events = list(map(event_of, told, new_ids(len(told))))
-    if events:
-        yield each(
-            "insert_event",
-            id=[e.event_id for e in events],
-            job_id=[e.job_id for e in events],
-            requester_id=[e.requester_id for e in events],
-            sequence=[e.sequence for e in events],
-            type=[e.type for e in events],
-            url=[e.url for e in events],
-            origin=[e.origin for e in events],
-            body=[e.body for e in events],
-            at=[e.created_at for e in events],
-        )
+    alike: dict[tuple[object, ...], list[JobRow]] = {}
+    for job in jobs:
+        if has_event(job):
+            alike.setdefault(told_of(job), []).append(job)
+    rest: list[JobRow] = []
+    for of_one_kind in alike.values():
+        if not (yield from _insert_alike(of_one_kind[0], [job.id for job in of_one_kind])):
+            rest += of_one_kind
+    if rest:
+        yield _insert_each(rest)
+
+
+Completions = list[tuple[JobRow, bytes | None]]
+"""Jobs as they were claimed, with their results."""
+
+
+def told_alike(told: Iterable[tuple[JobRow, bytes | None]]) -> list[Completions]:
+    """Those whose events differ in ids alone stand together."""
+    alike: dict[tuple[object, ...], Completions] = {}
+    for completion in told:
+        alike.setdefault((completion[1], told_of(completion[0])), []).append(completion)
+    return list(alike.values())
+
+
+def insert_completions(told: Iterable[Completions], at: int) -> Program[None]:
+    """Insert the events of jobs that nobody but their claims has touched, and that have just completed. `told` as
+    `told_alike` has sorted them."""
+    rest: list[JobRow] = []
+    for alike in told:
+        if not (yield from _insert_alike(as_completed(*alike[0], at), [job.id for job, _ in alike])):
+            rest += [as_completed(job, result, at) for job, result in alike]
+    if rest:
+        yield _insert_each(rest)
+
+
+def _insert_alike(job: JobRow, job_ids: Sequence[str]) -> Program[bool]:
+    """The events of all these jobs, of which `job` is one and the others differ in their ids; whether it was done."""
+    if len(job_ids) < FEW_ALIKE or (shared := event_of_many(job)) is None:
+        return False
+    event = shared.event
+    yield one(
+        "insert_events_alike",
+        ids=",".join(new_ids(len(job_ids))),
+        job_ids=",".join(job_ids),
+        requester_id=event.requester_id,
+        sequence=event.sequence,
+        type=event.type,
+        url=event.url,
+        origin=event.origin,
+        at=event.created_at,
+        before_event=shared.before_event,
+        before_job=shared.before_job,
+        **dict(zip(("piece_a", "piece_b", "piece_c"), shared.after_job, strict=True)),
+    )
+    return True
+
+
+def _insert_each(jobs: Sequence[JobRow]) -> Each:
+    events = list(map(event_of, jobs, new_ids(len(jobs))))
+    return each(
+        "insert_event",
+        id=[e.event_id for e in events],
+        job_id=[e.job_id for e in events],
+        requester_id=[e.requester_id for e in events],
+        sequence=[e.sequence for e in events],
+        type=[e.type for e in events],
+        url=[e.url for e in events],
+        origin=[e.origin for e in events],
+        body=[e.body for e in events],
+        at=[e.created_at for e in events],
+    )
+
+
+def as_completed(job: JobRow, result: bytes | None, at: int) -> JobRow:
+    """The row of a claimed job that nobody but its claim has touched, once that has completed it."""
+    return msgspec.structs.replace(
+        job,
+        state=State.COMPLETED,
+        result=result,
+        error=None,
+        lease_expires_at=None,
+        completed_at=at,
+        updated_at=at,
+        transitions=job.transitions + 1,
+    )
 
 
 def _insert_events_of(moves: Sequence[Moved]) -> Program[None]:
@@ -60,20 +140,49 @@ def _insert_events_of(moves: Sequence[Moved]) -> Program[None]:
 
 
 def _free_keys(keys: Sequence[str]) -> Program[None]:
-    if keys:
-        yield one("lock_keys", keys=keys)
-        distinct = sorted(set(keys))
-        yield each("unpark", limit_key=distinct, limit=[keys.count(key) for key in distinct])
+    freed = Counter(keys)
+    if freed:
+        names = sorted(freed)
+        yield one("lock_keys", keys=names)
+        # One look for all: few keys have parked jobs, and a turn may free a hundred keys.
+        full = sorted(row[0] for row in (yield one("parked_keys", keys=names)))
+        if full:
+            yield each("unpark", limit_key=full, limit=[freed[name] for name in full])
+
+
+def _follow(ended: Mapping[str, State], release: Release | None) -> Program[list[Moved]]:
+    completed = [job_id for job_id, state in ended.items() if state is State.COMPLETED]
+    if release is not None and completed and (yield from release(completed)) and len(completed) == len(ended):
+        return []
+    return (yield from _resolve_dependents(ended))
 
 
 def _resolve_dependents(ended: Mapping[str, State]) -> Program[list[Moved]]:
-    """Count down what waits for these jobs; returns the dependents that moved."""
+    """Count down what waits for these jobs; returns the dependents that moved, if anything may follow from it. Most
+    wait for one job, which completed: they are released without an answer."""
     rows = yield one("waiting_dependents", ids=list(ended))
     waiting: dict[str, tuple[str, int]] = {}
     ends: dict[str, list[str]] = {}
-    for depends_on, job_id, kind, pending in rows:
+    told: set[str] = set()
+    numbers: dict[str, list[int]] = {}
+    for depends_on, job_id, kind, pending, has_callback, *number in rows:
         waiting[job_id] = (kind, pending)
+        numbers[job_id] = number
         ends.setdefault(job_id, []).append(depends_on)
+        if has_callback:
+            told.add(job_id)
+    completed = {job_id for job_id, state in ended.items() if state is State.COMPLETED}
+    released = [
+        job_id
+        for job_id, (kind, pending) in waiting.items()
+        if pending == len(ends[job_id]) and kind in KINDS and job_id not in told and completed.issuperset(ends[job_id])
+    ]
+    if released:
+        # SQLite goes by their numbers, Postgres by their ids.
+        seqs = [seq for job_id in released for seq in numbers[job_id]]
+        yield one("release_dependents", ids=released, seqs=seqs)
+        for job_id in released:
+            del waiting[job_id]
     if not waiting:
         return []
     plan = [_plan(job_id, kind, pending, ends[job_id], ended) for job_id, (kind, pending) in waiting.items()]

@@ -9,41 +9,46 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property, partial
+from random import Random
 from time import monotonic
-from typing import Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.claims.outcome import Settlement
 from euterpe.model.errors import CommitUnknown, StoreUnavailable
-from euterpe.model.job import Claim, Lease
+from euterpe.model.job import Claim
 from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine, LockTimeout
-from euterpe.stores.sql.jobs.claim import claim
+from euterpe.stores.sql.jobs.claim import Claimed, ask_until_free, claim
+from euterpe.stores.sql.jobs.claimed_completions import (
+    RowsSayMore,
+    complete_linked,
+    complete_simple,
+    complete_told,
+    linked_completions,
+    told_completions,
+)
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
+from euterpe.stores.sql.jobs.picking import Picked, pick, take
 from euterpe.stores.sql.jobs.settle import (
     HELD_WAIT_MS,
     LOCKED,
-    ClaimKey,
     SettledAs,
-    complete,
     settle_held,
     settle_or_confirm,
 )
 from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
-from euterpe.stores.sql.program import Program, one
-from euterpe.stores.sql.rows import URGENCY, taken_from
+from euterpe.stores.sql.program import MakeProgram, Program
+
+if TYPE_CHECKING:  # Only Postgres has it.
+    from euterpe.stores.sql.jobs.one_statement import FastPathResult, OneStatement
 
 ExchangeResult = tuple[list[SettledAs], list[Claim]]
 """What each settlement made of its job, and what was claimed."""
 NOTHING: Final = ClaimRequest(worker_id="", limit=0)
-FRONT: Final = 4
-"""Columns of `exchange.sql` in front of a job's."""
-LOCK_WAIT_MS: Final = 50
-"""How long the one statement waits for a row that somebody holds. Two workers' statements hold a row for milliseconds;
-who holds it longer is somebody else, and the full path skips what they hold. Much shorter than the server's
-`deadlock_timeout`: two statements that wait for each other come to this end, too."""
+NONE_CLAIMED: Final = Claimed([], is_held_up=False)
+NO_REPORTS: Final = SettleBatch((), Random())
 FULL_PATH_S: Final = 1.0
 """So long no turn is tried in one statement after the full path found rows that are held: whoever holds one may hold
 many for long, and each try would cost LOCK_WAIT_MS for nothing."""
@@ -97,16 +102,54 @@ class Exchange:
             return await self._run_full_path(batch, request, simple)
         if simple and monotonic() < self._rows_are_held_until:
             return await self._run_full_path(batch, request, None)
+        if not self._one_statement.can_settle(simple, request or NOTHING):
+            return await self._settle_in_full(batch, request)
+        write = self._write_with_ends if simple.have_dependents else None
         try:
-            done = await self._engine.write_one(lambda: fast_exchange(simple, request or NOTHING))
+            done = await self._one_statement.run(simple, request or NOTHING, write)
         except LockTimeout:
             states, claims = await self._run_full_path(batch, request, None)
             if LOCKED in states:
                 self._rows_are_held_until = monotonic() + FULL_PATH_S
             return states, claims
-        if done.settled is None and done.was_simple:
+        if done.is_all_of(request or NOTHING):
             return [State.COMPLETED] * len(batch), done.claims
         return await self._run_rest(batch, done, request)
+
+    async def _write_with_ends(self, exchange: MakeProgram[FastPathResult]) -> FastPathResult:
+        """Dependents may end with what they waited for, and are counted."""
+        return await self._end_reporter.write(exchange, EndedBy.WORKER)
+
+    async def _settle_in_full(self, batch: SettleBatch, request: ClaimRequest | None) -> ExchangeResult:
+        """The one statement only claims, in the transaction of the settle: by the full path, a claim of jobs that wait
+        in chunks would put them onto their rows."""
+        if request is None:
+            return await self._write(batch.settlements, None)
+        family, states = self._engine.family, list[SettledAs]()
+
+        async def write(exchange: MakeProgram[FastPathResult]) -> FastPathResult:
+            def program() -> Program[tuple[list[SettledAs], FastPathResult]]:
+                settled = yield from settle_or_confirm(batch.settlements, family)
+                return settled, (yield from exchange())
+
+            states[:], done = await self._end_reporter.write(program, EndedBy.WORKER)
+            return done
+
+        done = await self._one_statement.run(SimpleCompletions(), request, write)
+        if done.was_simple:
+            return states, done.claims
+        _, claims = await self._run_rest(NO_REPORTS, done, request)
+        return states, claims
+
+    @cached_property
+    def _one_statement(self) -> OneStatement:
+        from euterpe.stores.sql.jobs.one_statement import OneStatement
+
+        return OneStatement(self._engine)
+
+    async def close(self) -> None:
+        if "_one_statement" in self.__dict__:
+            await self._one_statement.close()
 
     async def _run_rest(self, batch: SettleBatch, done: FastPathResult, request: ClaimRequest | None) -> ExchangeResult:
         """What the one statement left goes the full path."""
@@ -129,31 +172,71 @@ class Exchange:
     async def _run_full_path(
         self, batch: SettleBatch, request: ClaimRequest | None, simple: SimpleCompletions | None
     ) -> ExchangeResult:
-        if simple is None or self._engine.family == "postgres":
+        if self._engine.family == "postgres":
             return await self._write(batch.settlements, request, keyed=batch.have_keys)
+        if simple is None or simple.have_dependents:
+            linked = linked_completions(batch.finished)
+            if linked is None:
+                return await self._write(batch.settlements, request, keyed=batch.have_keys)
+            return await self._settle_by_claims(batch, request, partial(complete_linked, linked))
+        if simple.told:
+            told = told_completions(simple.told)
+            if told is None:
+                return await self._write(batch.settlements, request)
+            return await self._settle_by_claims(batch, request, partial(complete_told, told, simple.without_told()))
 
-        def program() -> Program[ExchangeResult]:
+        def program() -> Program[tuple[list[SettledAs], Picked | list[Claim]]]:
             states: list[SettledAs] = [State.COMPLETED] * len(batch)
             if not (yield from complete_simple(simple)):
                 states = yield from settle_or_confirm(batch.settlements, "sqlite")
-            claims = (yield from claim(request, "sqlite")) if request is not None else []
-            return states, claims
+            return states, (yield from claim_in_steps(request)) if request is not None else []
 
         # A worker without anything to settle has been idle: it claims what was just submitted.
         is_small = not simple and request is not None and request.total <= SMALL_CLAIM
-        return self._observe(request, await self._end_reporter.write(program, EndedBy.WORKER, is_small=is_small))
+        return await self._write_in_steps(program, request, is_small=is_small)
+
+    async def _settle_by_claims(
+        self, batch: SettleBatch, request: ClaimRequest | None, settle: MakeProgram[None]
+    ) -> ExchangeResult:
+        """On SQLite; in full where rows say more than their claims."""
+
+        def program() -> Program[tuple[list[SettledAs], Picked | list[Claim]]]:
+            yield from settle()
+            states: list[SettledAs] = [State.COMPLETED] * len(batch)
+            return states, (yield from claim_in_steps(request)) if request is not None else []
+
+        try:
+            return await self._write_in_steps(program, request)
+        except RowsSayMore:
+            return await self._write(batch.settlements, request)
+
+    async def _write_in_steps(
+        self,
+        program: MakeProgram[tuple[list[SettledAs], Picked | list[Claim]]],
+        request: ClaimRequest | None,
+        *,
+        is_small: bool = False,
+    ) -> ExchangeResult:
+        states, found = await self._end_reporter.write(program, EndedBy.WORKER, is_small=is_small)
+        return self._observe(request, (states, found.claims() if isinstance(found, Picked) else found))
 
     async def _write(
         self, settlements: Sequence[Settlement], request: ClaimRequest | None, *, keyed: bool = False
     ) -> ExchangeResult:
         family = self._engine.family
 
-        def program() -> Program[ExchangeResult]:
+        def program() -> Program[tuple[list[SettledAs], Claimed]]:
             states = yield from settle_or_confirm(settlements, family)
-            claims = (yield from claim(request, family, may_wait=not keyed)) if request is not None else []
-            return states, claims
+            claimed = NONE_CLAIMED if request is None else (yield from claim(request, family, may_wait=not keyed))
+            return states, claimed
 
-        return self._observe(request, await self._end_reporter.write(program, EndedBy.WORKER))
+        states, claimed = await self._end_reporter.write(program, EndedBy.WORKER)
+        if request is not None and claimed.is_held_up:
+            claimed = await ask_until_free(
+                lambda: self._end_reporter.write(lambda: claim(request, family), EndedBy.WORKER),
+                lambda found: found.is_held_up,
+            )
+        return self._observe(request, (states, claimed.claims))
 
     def _observe(self, request: ClaimRequest | None, exchanged: ExchangeResult) -> ExchangeResult:
         if request is not None:
@@ -164,48 +247,13 @@ class Exchange:
         return request is None or self._fast_path.allows(request)
 
 
-class FastPathResult(msgspec.Struct, frozen=True):
-    """What the one statement did, and what it left."""
-
-    claims: list[Claim]
-    settled: set[ClaimKey] | None
-    """Which were settled; None: all."""
-    was_simple: bool
-
-
-def fast_exchange(completions: SimpleCompletions, request: ClaimRequest) -> Program[FastPathResult]:
-    # Lists as one text each: the driver looks at every element of an array three times, in Python.
-    results = list(completions.results)
-    alike = bool(results) and results.count(results[0]) == len(results)
-    rows = yield one(
-        "exchange",
-        ids=",".join(completions.ids),
-        claim_versions=",".join(map(str, completions.claim_versions)),
-        settling=len(completions),
-        result=results[0] if alike else None,
-        results=[] if alike else results,
-        queue=request.queues[0],
-        types=None if request.types is None else list(request.types),
-        limit=request.limit,
-        prefetch=request.prefetch,
-        prefetch_types=list(request.prefetch_types),
-        worker_id=request.worker_id,
-        lease_ttl_us=request.lease_ttl_us,
-        wait_ms=LOCK_WAIT_MS,
-    )
-    count, ids, versions, was_simple = rows[0][:FRONT]
-    settled = set(zip(ids or (), versions or (), strict=True)) if count < len(completions) else None
-    worker_id, ttl_us = request.worker_id, request.lease_ttl_us
-    jobs = [taken_from(row[FRONT:], worker_id, ttl_us) for row in rows if row[FRONT] is not None]
-    jobs.sort(key=URGENCY)
-    claims = [Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0)) for job in jobs]
-    return FastPathResult(claims, settled, was_simple is not False)
-
-
-def complete_simple(completions: SimpleCompletions) -> Program[bool]:
-    """End plain jobs on SQLite; whether that was all of them. What it left, `settle_or_confirm` finds and confirms."""
-    if not completions:
-        return True
-    yield complete(completions.ids, completions.claim_versions, completions.results, simple=True)
-    ((written,),) = yield one("changes")
-    return bool(written == len(completions))
+def claim_in_steps(request: ClaimRequest) -> Program[Picked | list[Claim]]:
+    """On SQLite. Plain jobs come as they were picked: the writer thread has more to do than the event loop, which makes
+    claims of them."""
+    if len(request.queues) > 1:
+        return (yield from claim(request, "sqlite")).claims
+    picked = yield from pick(request, request.queues[0])
+    if not picked.is_plain:
+        return (yield from claim(request, "sqlite", picked=picked)).claims
+    yield from take(picked)
+    return picked

@@ -23,6 +23,15 @@ ClaimKey = tuple[str, int]
 """job_id and claim_version: what fences, and what an answer belongs to."""
 
 
+class Follows(Enum):
+    """What may follow from a completion. Jobs from which more follows by now are left out of the statement."""
+
+    ANYTHING = 0
+    NOTHING = 1
+    RELEASES = 2
+    """Dependents are looked for next. An event is not."""
+
+
 class Locked(Enum):
     """A row that somebody holds, so that it could be neither settled nor said to be stale."""
 
@@ -34,6 +43,11 @@ SettledAs = State | Locked | None
 """What a settlement made of its job; None: it was stale."""
 HELD_WAIT_MS: Final = 1000
 """How long a settle waits for rows that somebody holds, when all the others are settled."""
+NOBODY: Final = b" " * 36
+"""As long as an id."""
+NEAR: Final = 4
+"""Jobs of a worker stand near each other in the table. Where more than three of four belong to others, rows are sought
+one by one."""
 
 
 def settle(
@@ -52,15 +66,9 @@ def settle(
         rows = yield _settle_any(settlements, outcome_hashes)
     elif family == "sqlite":
         # One writer may look first and write then; in one statement, SQLite would answer row by row.
-        rows = yield each(
-            "completing", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
-        )
-        yield complete(
-            [s.job_id for s in settlements],
-            [s.claim_version for s in settlements],
-            [s.result for s in settlements],
-            simple=False,
-        )
+        rows = yield _completing([s.job_id for s in settlements], [s.claim_version for s in settlements])
+        if rows:
+            yield _complete_held(settlements, rows)
     else:
         rows = yield each(
             "settle_completed",
@@ -80,14 +88,69 @@ def settle(
     return {row[0] for row in rows}
 
 
+def _completing(ids: Sequence[str], claim_versions: Sequence[int]) -> Statement:
+    version = claim_versions[0]
+    if claim_versions.count(version) == len(ids):
+        return one("completing_alike", ids=list(ids), claim_version=version)
+    return each("completing", id=ids, claim_version=claim_versions)
+
+
+def _complete_held(settlements: Sequence[Settlement], rows: Sequence[Row]) -> Statement:
+    """Those that `completing` found; the statement asks for their claims once more."""
+    seqs = {row[0]: row[7] for row in rows}
+    held = [s for s in settlements if s.job_id in seqs]
+    return complete(
+        [seqs[s.job_id] for s in held],
+        [s.job_id for s in held],
+        [s.claim_version for s in held],
+        [s.result for s in held],
+        follows=Follows.ANYTHING,
+    )
+
+
 def complete(
-    ids: Sequence[str], claim_versions: Sequence[int], results: Sequence[bytes | None], *, simple: bool
+    seqs: Sequence[int],
+    ids: Sequence[str],
+    claim_versions: Sequence[int],
+    results: Sequence[bytes | None],
+    follows: Follows,
 ) -> Statement:
-    """End jobs that completed, on SQLite. `simple`: those that have dependents or a callback by now are left out."""
+    """End jobs that completed, on SQLite."""
+    simple = follows.value
     version, result = claim_versions[0], results[0]
-    if claim_versions.count(version) == results.count(result) == len(ids):
-        return one("complete_alike", ids=list(ids), claim_version=version, result=result, simple=simple)
-    return each("complete", id=ids, claim_version=claim_versions, result=results, simple=[simple] * len(ids))
+    if not _are_alike(claim_versions, results):
+        return each(
+            "complete", seq=seqs, id=ids, claim_version=claim_versions, result=results, simple=[simple] * len(ids)
+        )
+    alike = alike_and_near(seqs, ids, claim_versions, results)
+    if alike is not None:
+        return one("complete_alike", **alike, simple=simple)
+    return one(
+        "complete_scattered", seqs=list(seqs), ids=list(ids), claim_version=version, result=result, simple=simple
+    )
+
+
+def alike_and_near(
+    seqs: Sequence[int], ids: Sequence[str], claim_versions: Sequence[int], results: Sequence[bytes | None]
+) -> dict[str, object] | None:
+    """What `complete_alike` asks for, where these jobs end alike and stand near each other."""
+    first, last = min(seqs), max(seqs)
+    if last - first >= NEAR * len(ids) or not _are_alike(claim_versions, results):
+        return None
+    places = _ids_in_places(first, last, seqs, ids)
+    return {"first": first, "last": last, "ids": places, "claim_version": claim_versions[0], "result": results[0]}
+
+
+def _are_alike(claim_versions: Sequence[int], results: Sequence[bytes | None]) -> bool:
+    return claim_versions.count(claim_versions[0]) == results.count(results[0]) == len(results)
+
+
+def _ids_in_places(first: int, last: int, seqs: Sequence[int], ids: Sequence[str]) -> bytes:
+    """One id behind the other, in the order of numbers, with room for those of other jobs in between."""
+    places = [NOBODY] * (last - first + 1)
+    for seq, job_id in zip(seqs, ids, strict=True):
+        places[seq - first] = job_id.encode()
+    return b"".join(places)
 
 
 def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[bytes | None]) -> Each:

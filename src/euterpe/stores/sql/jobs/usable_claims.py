@@ -46,9 +46,9 @@ async def usable_claims(
 ) -> list[Claim]:
     """The claims that can be worked on. The others are ended, fenced by their claim."""
     readable = await without_unreadable(engine, reports, claims, sent_as_json=sent_as_json)
-    if all(claim.job.dependency is None for claim in readable):
+    dependents = [claim for claim in readable if _lacks_dependencies(claim.job)]
+    if not dependents:
         return readable
-    dependents = [claim for claim in readable if claim.job.dependency is not None]
     try:
         known, results = await engine.read(lambda: _look_up(dependents))
     except EuterpeError as error:
@@ -57,11 +57,11 @@ async def usable_claims(
         # The other claims must not be lost with them.
         log.warning("results of dependencies could not be read yet", exc_info=error)
         await _give_back(dependents, engine, reports)
-        return [claim for claim in readable if claim.job.dependency is None]
+        return [claim for claim in readable if not _lacks_dependencies(claim.job)]
     gone: list[tuple[JobRow, str]] = []
     usable: list[Claim] = []
     for claim in readable:
-        if claim.job.dependency is None:
+        if not _lacks_dependencies(claim.job):
             usable.append(claim)
             continue
         try:
@@ -70,6 +70,11 @@ async def usable_claims(
             gone.append((claim.job, str(missing.args[0])))
     await _end(gone, engine, reports)
     return usable
+
+
+def _lacks_dependencies(job: JobRow) -> bool:
+    """It has some, and they did not come along with its claim, or their results are wanted."""
+    return job.dependency is not None and (job.depends_on is None or _refers(job))
 
 
 def _look_up(dependents: Sequence[Claim]) -> Program[tuple[dict[str, Dependencies], dict[str, bytes]]]:

@@ -15,7 +15,7 @@ from euterpe.model.dependency import MAX_EDGES, Dependency, in_order
 from euterpe.model.errors import DependencyLimit, EuterpeError, IllegalTransition
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.submitting.batch import Draft, Receipt, Unit, new_ids
+from euterpe.model.submitting.batch import Draft, SubmitResult, Unit, new_ids
 from euterpe.model.submitting.references import has_references
 from euterpe.model.submitting.replay import replay_of
 from euterpe.model.submitting.replayed import REPLAY_KEY, Replayed
@@ -43,7 +43,7 @@ def replay_held(job: JobRow, payload_limit: int, key_window_us: int, *, as_itsel
     made = yield from _made_before(ended)
     outside = yield from _outside(ended, waits)
     goes_on = as_itself and _may_run_as_itself(job) and job.id not in made
-    stands_for = {job_id: receipt.job_id for job_id, receipt in made.items()}
+    stands_for = {job_id: submitted.job_id for job_id, submitted in made.items()}
     if goes_on:
         stands_for[job.id] = job.id
     drafts = _drafts(job, ended, waits, outside, stands_for)
@@ -57,7 +57,7 @@ def replay_held(job: JobRow, payload_limit: int, key_window_us: int, *, as_itsel
     return Replayed(made[job.id], stored) if job.id in made else Replayed(stored[0], stored[1:])
 
 
-def _store(drafts: list[Draft], key_window_us: int) -> Program[list[Receipt]]:
+def _store(drafts: list[Draft], key_window_us: int) -> Program[list[SubmitResult]]:
     if not drafts:
         return []
     (answer,) = yield from submit_and_mark([Unit(tuple(drafts))], key_window_us)
@@ -75,7 +75,11 @@ def _mark_replayed(replays: Iterable[tuple[str | None, str]]) -> Program[None]:
 
 def are_replays(units: Iterable[Unit]) -> bool:
     """Whether a job of these runs another one again."""
-    return any(draft.submission.replay_of is not None for unit in units for draft in unit.drafts)
+    for unit in units:  # As in `are_simple`: for every submit.
+        for said in unit.said:
+            if said.replay_of is not None:
+                return True
+    return False
 
 
 def submit_and_mark(units: Sequence[Unit], key_window_us: int) -> Program[list[Answer]]:
@@ -83,10 +87,10 @@ def submit_and_mark(units: Sequence[Unit], key_window_us: int) -> Program[list[A
     answers = yield from submit(units, key_window_us=key_window_us)
     if are_replays(units):
         stored = [
-            (draft.submission.replay_of, receipt.job_id)
+            (draft.submission.replay_of, submitted.job_id)
             for unit, answer in zip(units, answers, strict=True)
             if not isinstance(answer, EuterpeError)
-            for draft, receipt in zip(unit.drafts, answer, strict=True)
+            for draft, submitted in zip(unit.drafts, answer, strict=True)
         ]
         yield from _mark_replayed(stored)
     return answers
@@ -150,20 +154,20 @@ def _waits(jobs: Mapping[str, JobRow]) -> Program[dict[str, Waits]]:
     return waits
 
 
-def _made_before(ended: Mapping[str, JobRow]) -> Program[dict[str, Receipt]]:
+def _made_before(ended: Mapping[str, JobRow]) -> Program[dict[str, SubmitResult]]:
     """The replays of these jobs that are remembered."""
-    made: dict[str, Receipt] = {}
+    made: dict[str, SubmitResult] = {}
     for job in ended.values():
-        receipt = yield from _replay_made_of(job)
-        if receipt is not None:
-            made[job.id] = receipt
+        submitted = yield from _replay_made_of(job)
+        if submitted is not None:
+            made[job.id] = submitted
     return made
 
 
-def _replay_made_of(job: JobRow) -> Program[Receipt | None]:
+def _replay_made_of(job: JobRow) -> Program[SubmitResult | None]:
     scope = idempotency_scope(job.requester_id, job.type)
     rows = yield one("existing_keys", scope=scope, key=f"{REPLAY_KEY}{job.id}")
-    return Receipt.replay(bytes(rows[0][2])) if rows and rows[0][2] is not None else None
+    return SubmitResult.replay(bytes(rows[0][2])) if rows and rows[0][2] is not None else None
 
 
 def _outside(ended: Mapping[str, JobRow], waits: Mapping[str, Waits]) -> Program[dict[str, str | None]]:
@@ -180,8 +184,8 @@ def _alive(job: JobRow) -> Program[str | None]:
     """The job itself, or the latest of its replays, where that has not ended badly."""
     latest = job
     while latest.state in TERMINAL and latest.state is not State.COMPLETED:
-        receipt = yield from _replay_made_of(latest)
-        found = jobs_from((yield one("get_jobs", ids=[receipt.job_id]))) if receipt is not None else []
+        submitted = yield from _replay_made_of(latest)
+        found = jobs_from((yield one("get_jobs", ids=[submitted.job_id]))) if submitted is not None else []
         if not found:
             return None
         (latest,) = found

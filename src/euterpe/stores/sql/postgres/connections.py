@@ -14,6 +14,8 @@ from typing import Final, TypeAlias
 
 import asyncpg
 
+from euterpe.stores.sql.postgres.errors import FAILURES, cannot_connect
+
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 
@@ -37,6 +39,13 @@ class Connections:
         self._idle: set[Connection] = set()
         self._tasks: set[asyncio.Task[Connection] | asyncio.Task[None]] = set()
         self._is_closed = False
+
+    def is_one_at_hand(self) -> bool:
+        """Whether `acquire` would not wait, neither for another user nor for the server."""
+        for connection in self._idle:
+            if not connection.is_closed():
+                return not self._free.locked()
+        return False
 
     async def acquire(self) -> Connection:
         await self._free.acquire()
@@ -120,6 +129,44 @@ class Connections:
         self._is_closed = True
         for connection in tuple(self._by_age):
             connection.terminate()
+
+
+class BorrowedConnection:
+    """`async with` for one use of a connection. A generator would cost a tenth of a small statement."""
+
+    __slots__ = ("_connection", "_connections")
+    _connection: Connection
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    async def __aenter__(self) -> Connection:
+        try:
+            self._connection = await self._connections.acquire()
+        except FAILURES as error:
+            raise cannot_connect(error) from error
+        return self._connection
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        try:
+            if isinstance(error, Exception):
+                await _roll_back(self._connection)
+        except BaseException:
+            self._connections.recover(self._connection)
+            raise
+        if error is None or isinstance(error, Exception):
+            self._connections.release(self._connection)
+        else:  # Cut off in the middle of anything: what the driver says of it no longer counts.
+            self._connections.recover(self._connection)
+
+
+async def _roll_back(connection: Connection) -> None:
+    """End a transaction that is still open. Its last statement was answered, so the driver knows whether it is."""
+    try:
+        if not connection.is_closed() and connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
+    except FAILURES:
+        connection.terminate()
 
 
 async def _connected(connect: Connect) -> Connection:

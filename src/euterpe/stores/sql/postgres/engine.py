@@ -11,8 +11,9 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -22,7 +23,8 @@ from euterpe.ports import Clock
 from euterpe.stores.sql.engine import LockTimeout
 from euterpe.stores.sql.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing, no_rights
 from euterpe.stores.sql.postgres import session as postgres_session
-from euterpe.stores.sql.postgres.connections import Connection, Connections
+from euterpe.stores.sql.postgres.connections import BorrowedConnection, Connection, Connections
+from euterpe.stores.sql.postgres.conversions import NeedsTransaction, converted
 from euterpe.stores.sql.postgres.errors import (
     FAILURES,
     LOST,
@@ -35,7 +37,7 @@ from euterpe.stores.sql.postgres.errors import (
 )
 from euterpe.stores.sql.postgres.session import plan_of, split_url
 from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
-from euterpe.stores.sql.statements import Family, numbered
+from euterpe.stores.sql.statements import Family, Text, numbered
 
 T = TypeVar("T")
 log = logging.getLogger("euterpe.store")
@@ -143,8 +145,13 @@ class PostgresEngine:
         return await self._persist(lambda: self._transaction(make), patience_s)
 
     async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:  # noqa: ARG002  # a server is never here
-        once = self._transaction if self.session.through_pooler else self._single
-        return await self._persist(lambda: once(make), patience_s)
+        if self.session.through_pooler:
+            return await self._persist(lambda: self._transaction(make), patience_s)
+        first: Callable[[], Awaitable[T]] | None = None
+        if patience_s and self._connections is not None and self._connections.is_one_at_hand():
+            # The usual submit waits for nothing but its statement, and the driver has a timer for that.
+            first = partial(self._single, make, patience_s)
+        return await self._persist(partial(self._single, make), patience_s, first)
 
     async def read(self, make: MakeProgram[T], *, patience_s: float = 0) -> T:
         async def once() -> T:
@@ -163,51 +170,43 @@ class PostgresEngine:
             committing = False
             try:
                 await connection.execute(self.session.begin)
-                answer = await self.pump(connection, make())
+                answer = await self.pump(connection, converted(make()))
                 committing = True
                 await connection.execute("COMMIT")
                 return answer
             except FAILURES as error:
                 raise _translated(connection, error, committing=committing) from error
 
-    async def _single(self, make: MakeProgram[T]) -> T:
+    async def _single(self, make: MakeProgram[T], timeout_s: float | None = None) -> T:
+        try:
+            return await self._at_once(make, timeout_s)
+        except NeedsTransaction:
+            return await self._transaction(make)
+
+    async def _at_once(self, make: MakeProgram[T], timeout_s: float | None = None) -> T:
         async with self._acquired() as connection:
             try:
-                return await self.pump(connection, make())
+                return await self.pump(connection, converted(make(), in_transaction=False), timeout_s)
             except FAILURES as error:
                 raise _translated(connection, error, committing=True) from error
 
-    @asynccontextmanager
-    async def _acquired(self) -> AsyncIterator[Connection]:
+    def _acquired(self) -> BorrowedConnection:
         if self._connections is None:
             raise StoreUnavailable("the store is not open; use `async with queue:`")
         if self._opened_by != os.getpid():
             raise OpenedBeforeFork
-        connections = self._connections
-        try:
-            connection = await connections.acquire()
-        except FAILURES as error:
-            raise cannot_connect(error) from error
-        try:
-            try:
-                yield connection
-            except Exception:
-                await _roll_back(connection)
-                raise
-        except Exception:
-            connections.release(connection)
-            raise
-        except BaseException:  # Cut off in the middle of anything: what the driver says of it no longer counts.
-            connections.recover(connection)
-            raise
-        else:
-            connections.release(connection)
+        return BorrowedConnection(self._connections)
 
-    async def _persist(self, run: Callable[[], Awaitable[T]], patience_s: float) -> T:
-        """Run again after a deadlock at once, and while the database is away until patience ends."""
+    async def _persist(
+        self, run: Callable[[], Awaitable[T]], patience_s: float, first: Callable[[], Awaitable[T]] | None = None
+    ) -> T:
+        """Run again after a deadlock at once, and while the database is away until patience ends. `first` is the first
+        try, where that ends by itself in time."""
         deadline = time.monotonic() + patience_s
         for attempt in itertools.count(1):
             try:
+                if first is not None and attempt == 1:
+                    return await first()
                 return await (run() if not patience_s else _answered(run, deadline))
             except Conflict as conflict:
                 if attempt >= TRIES:
@@ -223,34 +222,37 @@ class PostgresEngine:
                 await asyncio.sleep(pause_s)
         raise AssertionError("unreachable")
 
-    async def pump(self, connection: Any, program: Program[T]) -> T:
-        """Drive a program over an asyncpg connection, ours or a caller's."""
+    async def pump(self, connection: Any, program: Program[T], timeout_s: float | None = None) -> T:
+        """Drive a program over an asyncpg connection, ours or a caller's. `timeout_s` is for each statement."""
         try:
             statement = next(program)
             while True:
-                statement = program.send(await self.execute(connection, statement))
+                statement = program.send(await self.execute(connection, statement, timeout_s))
         except StopIteration as stop:
             answer: T = stop.value
             return answer
 
-    async def execute(self, connection: Any, statement: Statement) -> list[Row]:
+    async def execute(self, connection: Any, statement: Statement, timeout_s: float | None = None) -> list[Row]:
         rows: list[Row]
         text = numbered("postgres", statement.name, self.schema, "$")
         if not isinstance(statement, Each):
-            rows = await connection.fetch(*self._bind(text.sql, text.names, statement.params))
+            rows = await connection.fetch(*self._bind(text, statement.params), timeout=timeout_s)
             return rows
         if text.batched:
-            rows = await connection.fetch(*self._bind(text.sql, text.names, statement.columns))
+            rows = await connection.fetch(*self._bind(text, statement.columns), timeout=timeout_s)
             return rows
         rows = []
         names = list(statement.columns)
         for values in zip(*statement.columns.values(), strict=True):
-            rows += await connection.fetch(*self._bind(text.sql, text.names, dict(zip(names, values, strict=True))))
+            bound = self._bind(text, dict(zip(names, values, strict=True)))
+            rows += await connection.fetch(*bound, timeout=timeout_s)
         return rows
 
-    def _bind(self, sql: str, names: tuple[str, ...], params: Any) -> list[Any]:
-        values = {**params, "now": self.clock() if self.clock is not None else None}
-        return [sql, *[values[name] for name in names]]
+    def _bind(self, text: Text, params: Mapping[str, Any]) -> list[Any]:
+        bound = [text.sql, *text.values(params)]
+        if text.now_at is not None:
+            bound.insert(1 + text.now_at, self.clock() if self.clock is not None else None)
+        return bound
 
     async def migrate(self) -> list[str]:
         connection = await self.connect()
@@ -325,12 +327,3 @@ async def _answered(run: Callable[[], Awaitable[T]], deadline: float) -> T:
             return await run()
     except TimeoutError as error:
         raise CommitUnknown("Postgres gave no answer in the time of a submission; it may be stored") from error
-
-
-async def _roll_back(connection: Connection) -> None:
-    """End a transaction that is still open. Its last statement was answered, so the driver knows whether it is."""
-    try:
-        if not connection.is_closed() and connection.is_in_transaction():
-            await connection.execute("ROLLBACK")
-    except FAILURES:
-        connection.terminate()

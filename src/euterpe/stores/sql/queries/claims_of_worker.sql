@@ -1,4 +1,4 @@
 -- What a worker holds, as far as its leases are not over. The running set is small.
 SELECT {{job_columns}} FROM inbox_jobs AS j
-WHERE j.state = 'running' AND j.worker_id = :worker_id AND j.lease_expires_at > {{now}}
+WHERE j.{{indexed_state}} = 'running' AND j.worker_id = :worker_id AND j.lease_expires_at > {{now}}
 ORDER BY j.seq {{skip_locked}}

@@ -1,2 +1,2 @@
 -- Whole jobs by id.
-SELECT {{job_columns}} FROM inbox_jobs AS j WHERE j.id {{in ids uuid}}
+SELECT {{job_columns}} FROM {{jobs_now}} AS j WHERE j.id {{in ids uuid}}

@@ -2,7 +2,7 @@
 -- Where jobs were let go for a token just now, the next one is expected an interval later: by then this one is taken.
 SELECT MIN(due.at), {{now}}
 FROM (
-    SELECT MIN(run_at) AS at FROM inbox_jobs {{by inbox_jobs_due}} WHERE state IN ('delayed', 'retrying')
+    SELECT MIN(run_at) AS at FROM inbox_jobs {{by inbox_jobs_due}} WHERE {{indexed_state}} IN ('delayed', 'retrying')
     UNION ALL
     SELECT CASE WHEN r.offered_at < r.full_at - (r.burst - 1) * r.interval_us
                 THEN r.full_at - (r.burst - 1) * r.interval_us ELSE r.offered_at + r.interval_us END

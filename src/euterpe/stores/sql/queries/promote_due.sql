@@ -2,7 +2,7 @@
 -- comes to it, so its state needs no second look; with one, Postgres came by way of every waiting job.
 WITH due AS MATERIALIZED (
     SELECT id FROM inbox_jobs {{by inbox_jobs_due}}
-    WHERE state IN ('delayed', 'retrying') AND run_at <= {{now}} AND attempt_count < max_attempts
+    WHERE {{indexed_state}} IN ('delayed', 'retrying') AND run_at <= {{now}} AND attempt_count < max_attempts
     ORDER BY run_at LIMIT :limit {{skip_locked}}
 )
 UPDATE inbox_jobs

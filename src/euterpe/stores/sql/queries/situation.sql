@@ -6,4 +6,4 @@ SELECT CAST(j.id AS TEXT), j.requester_id, j.queue, j.type, j.state, j.priority,
        EXISTS (SELECT 1 FROM euterpe_pauses AS p WHERE p.kind = 'queue' AND p.name = j.queue),
        EXISTS (SELECT 1 FROM euterpe_pauses AS p WHERE p.kind = 'type' AND p.name = j.type),
        {{now}}
-FROM inbox_jobs AS j WHERE j.id = :id
+FROM {{jobs_now}} AS j WHERE j.id = :id

@@ -1,4 +1,4 @@
 -- Due retries without budget.
 SELECT {{job_columns}} FROM inbox_jobs AS j {{by inbox_jobs_due}}
-WHERE j.state IN ('delayed', 'retrying') AND j.run_at <= {{now}} AND j.attempt_count >= j.max_attempts
+WHERE j.{{indexed_state}} IN ('delayed', 'retrying') AND j.run_at <= {{now}} AND j.attempt_count >= j.max_attempts
 ORDER BY j.run_at LIMIT :limit {{skip_locked}}

@@ -20,6 +20,7 @@ from euterpe.stores.sql.sqlite import one_library
 from euterpe.stores.sql.sqlite.library import (
     CHECKPOINT_PAGES,
     LOCK_PATIENCE_S,
+    SMALL_CHECKPOINT_PAGES,
     Library,
     as_sqlite,
     bound,
@@ -102,7 +103,7 @@ class ApswSession:
         self._written_before = self._written()
 
     def begin_at_once(self) -> bool:
-        if self._written() - self._written_before >= CHECKPOINT_PAGES:
+        if self._written() - self._written_before >= SMALL_CHECKPOINT_PAGES:
             return False
         try:
             self._begin(0.0)
@@ -114,12 +115,13 @@ class ApswSession:
         self._wait.patience_s = patience_s
         self._connection.execute("BEGIN IMMEDIATE")
 
+    def commit(self, *, is_small: bool) -> None:
+        self._connection.wal_autocheckpoint(SMALL_CHECKPOINT_PAGES if is_small else CHECKPOINT_PAGES)
+        self.run("COMMIT")
+
     def commit_at_once(self) -> None:
         self._connection.wal_autocheckpoint(0)
-        try:
-            self._connection.execute("COMMIT")
-        finally:
-            self._connection.wal_autocheckpoint(CHECKPOINT_PAGES)
+        self._connection.execute("COMMIT")
 
     def _written(self) -> int:
         return self._connection.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0]
@@ -145,6 +147,8 @@ def connect(path: str, wait: Callable[[int], bool] | None = None) -> apsw.Connec
     wait_for_lock(
         lambda: connection.execute("PRAGMA journal_mode = WAL"), lambda error: isinstance(error, apsw.BusyError), path
     )
+    # Else it plans every statement with a LIMIT, or a value beside a partial index, anew at each run, by the values.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -32000")
@@ -172,11 +176,19 @@ class BusyWait:
 
 
 def execute(connection: apsw.Connection, statement: Statement, now: Clock) -> list[Row]:
+    """Every step of a statement hands the interpreter's lock over, and a busy event loop keeps it for a while."""
+    if statement.name == "changes":
+        return [(connection.changes(),)]
     text = numbered("sqlite", statement.name, None, "?")
     if isinstance(statement, Each) and not text.batched:
         columns = [
             itertools.repeat(now(), len(statement)) if name == "now" else statement.columns[name] for name in text.names
         ]
         return connection.cursor().executemany(text.sql, zip(*columns, strict=True)).fetchall()
-    rows = connection.cursor().execute(text.sql, bound(statement, text, now)).fetchall()
+    cursor = connection.cursor().execute(text.sql, bound(statement, text, now))
+    if text.is_one_row:
+        rows = [next(cursor)]
+        cursor.close()  # Instead of a step that finds no second row.
+    else:
+        rows = cursor.fetchall()
     return rows if text.packed is None else unpack_rows(rows[0][0], text.packed)

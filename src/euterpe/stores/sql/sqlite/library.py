@@ -22,6 +22,9 @@ T = TypeVar("T")
 LOCK_PATIENCE_S: Final = 30.0
 CHECKPOINT_PAGES: Final = 4000
 """A checkpoint costs an fsync of the database file; fewer and larger ones cost less a job."""
+SMALL_CHECKPOINT_PAGES: Final = 1000
+"""The same after commits of a few pages each. One that makes the WAL longer takes the disk twice as long as one that
+writes over what is there, so a WAL that starts over sooner costs them less."""
 BUSY: Final = frozenset({5, 6})
 DATA: Final = {
     18: "a value is too big",
@@ -69,6 +72,10 @@ class Session(Protocol):
     def begin_at_once(self) -> bool:
         """`begin` where that waits for nobody, and `commit_at_once` will not either but for the disk; whether it did.
         A library that cannot tell says no."""
+        ...
+
+    def commit(self, *, is_small: bool) -> None:
+        """With a checkpoint, if one is due. `is_small`: others like this one come before and after it."""
         ...
 
     def commit_at_once(self) -> None:
@@ -179,7 +186,5 @@ def bound(statement: Statement, text: Text, now: Clock) -> tuple[Any, ...]:
     given = statement.columns if isinstance(statement, Each) else statement.params
     if text.row_names:
         given = {**given, **rows_of(given, text.row_names)}
-    if "now" in text.names:
-        given = {**given, "now": now()}
-    values = [given[name] for name in text.names]
+    values = [now() if name == "now" else given[name] for name in text.names]
     return tuple(map(as_sqlite, values) if list in map(type, values) else values)

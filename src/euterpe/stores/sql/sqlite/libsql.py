@@ -197,6 +197,9 @@ class LibsqlSession:
     def begin_at_once(self) -> bool:
         return False  # It may be a server, and this library cannot commit without a checkpoint.
 
+    def commit(self, *, is_small: bool) -> None:  # noqa: ARG002  # nor one with a checkpoint of its own
+        self.run("COMMIT")
+
     def commit_at_once(self) -> None:
         self.run("COMMIT")
 

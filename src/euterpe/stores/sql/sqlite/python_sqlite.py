@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -32,6 +33,8 @@ class PythonLibrary(Library):
         connection = sqlite3.connect(
             path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=200
         )
+        if sys.version_info >= (3, 12):
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG)  # As apsw's connections: see `engine.connect`.
         session = PythonSession(connection, path)
         try:
             for pragma in ("journal_mode = WAL", "synchronous = FULL", "temp_store = MEMORY", "cache_size = -32000",
@@ -70,6 +73,9 @@ class PythonSession:
 
     def begin_at_once(self) -> bool:
         return False
+
+    def commit(self, *, is_small: bool) -> None:  # noqa: ARG002  # its checkpoints are always the library's
+        self.run("COMMIT")
 
     def commit_at_once(self) -> None:
         self.run("COMMIT")

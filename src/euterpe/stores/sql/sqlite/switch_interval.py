@@ -1,8 +1,9 @@
 """A shorter switch interval between threads while SQLite's writer thread works.
 
 Every call into SQLite lets the lock go, and to have it back from a busy event loop takes one switch interval, five
-milliseconds by default: more than a whole batch takes SQLite. The interval belongs to the process, so it is
-shortened only while something is being written, and put back as it was.
+milliseconds by default: more than a whole batch takes SQLite. So does the thread's first step after it was woken. The
+interval belongs to the process, so it is shortened only while something is being written, or waits to be, and put back
+as it was.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 import threading
 from typing import Final
 
-SOON_S: Final = 0.0003
+SOON_S: Final = 0.0001
 ROUNDING_S: Final = 5e-7
 """The interpreter cuts off to whole microseconds: what it told, told back to it, could be one less every time."""
 

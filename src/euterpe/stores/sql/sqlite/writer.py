@@ -20,7 +20,15 @@ from typing import Final, TypeVar
 
 from euterpe.model.errors import EuterpeError, OpenedBeforeFork, StoreUnavailable
 from euterpe.ports import Clock
-from euterpe.stores.sql.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing
+from euterpe.stores.sql.migrations import (
+    LEDGER,
+    OLD_LEDGER,
+    OLD_LEDGER_IS_OURS,
+    OPTIONAL,
+    Migration,
+    applied_by,
+    missing,
+)
 from euterpe.stores.sql.program import MakeProgram, Row, Statement, run_sync
 from euterpe.stores.sql.sqlite.library import (
     LOCK_PATIENCE_S,
@@ -44,6 +52,9 @@ SOON_S: Final = 0.5
 JOIN_S: Final = 0.001
 """Who comes while so short a transaction runs still takes part in its commit. A worker's turn takes longer: its jobs
 should start, and not wait for those of the next turn."""
+LONG_S: Final = 0.002
+"""A transaction that has run for so long is committed, and who still waits for it takes part in the next. The two lanes
+of a worker would otherwise wait for one commit together, and nothing of theirs would run meanwhile."""
 
 
 MEMORY: Final = ":memory:"
@@ -146,9 +157,13 @@ class GroupCommitEngine:
         loop = asyncio.get_running_loop()
         deadline = time.monotonic() + (min(patience_s, LOCK_PATIENCE_S) or LOCK_PATIENCE_S)
         ticket = Ticket(make, loop, loop.create_future(), deadline, is_small)
-        if not self._on_loop.take(ticket):
-            self._tickets.put(ticket)
-        answer: T = await ticket.future
+        answer: T
+        if self._on_loop.take(ticket):
+            answer = await ticket.future
+        else:
+            with short_switch_interval:  # The writer thread must have the interpreter's lock before it can begin.
+                self._tickets.put(ticket)
+                answer = await ticket.future
         return answer
 
     async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:
@@ -230,7 +245,7 @@ class GroupCommitEngine:
                 session.run(LEDGER)
             todo = missing(self.family, {row[0] for row in session.run(applied_by(ledger))} if ledger else set())
             for migration in todo:
-                session.run_script(migration.sql)
+                _apply(session, migration)
                 values = f"{migration.version}, '{migration.name}', {self._now()}"  # a name of our own file
                 session.run(f"INSERT INTO euterpe_migrations (version, name, applied_at) VALUES ({values})")  # noqa: S608
             session.run("COMMIT")
@@ -253,14 +268,17 @@ class GroupCommitEngine:
             _resolve(started, library.explain(self.path, error, committing=False) if known else error)
             return
         _resolve(started, None)
-        while not isinstance(item := tickets.get(), StopTicket):
-            group = [item]
-            stop = self._gather(group, tickets)
+        stop, later = False, list[Ticket]()
+        while later or not stop:
+            group, later = later, []
+            if not group:
+                if isinstance(item := tickets.get(), StopTicket):
+                    break
+                group.append(item)
+            stop = self._gather(group, tickets) or stop
             with slot.lock, short_switch_interval:
-                stop = self._commit_together(slot, group, tickets) or stop
+                stop = self._commit_together(slot, group, later, tickets) or stop
             deliver_answers(group)
-            if stop:
-                break
         with slot.lock:
             slot.close()
 
@@ -276,16 +294,17 @@ class GroupCommitEngine:
             group.append(item)
         return False
 
-    def _commit_together(self, slot: ConnectionSlot, group: list[Ticket], tickets: Tickets) -> bool:
-        """Whether the end was among those that joined on the way."""
+    def _commit_together(
+        self, slot: ConnectionSlot, group: list[Ticket], later: list[Ticket], tickets: Tickets
+    ) -> bool:
+        """Whether the end was among those that joined on the way. Who is left for the next goes into `later`."""
         committing = stop = False
         library = self.library
         begun = time.monotonic()
         try:
             session = slot.session = slot.session or library.connect(self.path)
-            self._begin(session, group, tickets)
-            for ticket in group:
-                self._run(session, ticket, alone=len(group) == 1)
+            self._begin(session, group, later)
+            self._run_some(session, group, later)
             if not session.in_transaction:
                 return stop  # A lone one was rejected. Who came meanwhile begins anew, as a writer.
             if time.monotonic() - begun < JOIN_S:
@@ -295,8 +314,9 @@ class GroupCommitEngine:
                 for ticket in group[first:]:
                     self._run(session, ticket, alone=False)
             committing = True
-            session.run("COMMIT")
-            if all(ticket.is_small for ticket in group):
+            are_small = all(ticket.is_small for ticket in group)
+            session.commit(is_small=are_small)
+            if are_small:
                 self._on_loop.took(time.monotonic() - begun)
         except Exception as error:  # noqa: BLE001  # whatever it was, every waiter must get an answer
             self._fail(slot, group, error, committing=committing)
@@ -337,17 +357,24 @@ class GroupCommitEngine:
             raise
         return True
 
-    def _begin(self, session: Session, group: list[Ticket], tickets: Tickets) -> None:
-        """Wait for other writers as long as the first of the group may; who may wait longer is put back in the line."""
+    def _begin(self, session: Session, group: list[Ticket], later: list[Ticket]) -> None:
+        """Wait for other writers as long as the first of the group may; who may wait longer has another try."""
         first = min(ticket.deadline for ticket in group)
         try:
             session.begin(max(0.0, first - time.monotonic()))
         except StoreUnavailable:
-            later = [ticket for ticket in group if ticket.deadline > first + SOON_S]
+            later += [ticket for ticket in group if ticket.deadline > first + SOON_S]
             group[:] = [ticket for ticket in group if ticket.deadline <= first + SOON_S]
-            for ticket in later:
-                tickets.put(ticket)
             raise
+
+    def _run_some(self, session: Session, group: list[Ticket], later: list[Ticket]) -> None:
+        """All of the group, if that does not take too long."""
+        alone, begun = len(group) == 1, time.monotonic()
+        for at, ticket in enumerate(group, 1):
+            self._run(session, ticket, alone=alone)
+            if at < len(group) and time.monotonic() - begun > LONG_S:
+                later += group[at:]
+                del group[at:]
 
     def _run(self, session: Session, ticket: Ticket, *, alone: bool) -> None:
         """One program inside the group's transaction; a rejected one is rolled back to its savepoint."""
@@ -369,6 +396,18 @@ class GroupCommitEngine:
                 session.run("ROLLBACK TO program")
         if not alone:
             session.run("RELEASE program")
+
+
+def _apply(session: Session, migration: Migration) -> None:
+    if migration.version not in OPTIONAL:
+        session.run_script(migration.sql)
+        return
+    session.run("SAVEPOINT migration")
+    try:
+        session.run_script(migration.sql)
+    except session.library.failures:
+        session.run("ROLLBACK TO migration")
+    session.run("RELEASE migration")
 
 
 def _ledger_of(session: Session) -> str | None:

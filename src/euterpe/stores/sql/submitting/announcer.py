@@ -33,24 +33,26 @@ class Announcer:
     def notify_before_commit(self, units: Sequence[Unit]) -> CommitNotice | None:
         if self._notifies_before_commit is None:
             return None
-        drafts = [draft for unit in units for draft in unit.drafts]
-        if len(drafts) > 1 or drafts[0].submission.delay_us or drafts[0].submission.run_at is not None:
+        if len(units) > 1 or len(units[0].drafts) > 1:
             return None
-        return self._notifies_before_commit.notify_before_commit(drafts[0].submission.queue)
+        lone = units[0].drafts[0].submission
+        if lone.delay_us or lone.run_at is not None:
+            return None
+        return self._notifies_before_commit.notify_before_commit(lone.queue)
 
     def announce_ready(self, answers: Sequence[Answer], notice: CommitNotice | None) -> None:
         """Tell workers of what is ready, once for all that was committed together."""
         fresh = [r for answer in answers if not isinstance(answer, EuterpeError) for r in answer if not r.replayed]
         if self._wakeups is not None and (ready := [r for r in fresh if r.state == State.SCHEDULED]):
             if notice is not None:
-                notice.announce({receipt.queue for receipt in ready})
+                notice.announce({submitted.queue for submitted in ready})
             elif self._names_jobs is not None:
                 self._names_jobs.announce_jobs(ready)
             else:
-                self._wakeups.announce({receipt.queue for receipt in ready})
+                self._wakeups.announce({submitted.queue for submitted in ready})
         telemetry = self._telemetry()
         if telemetry is not None:
-            for queue, count in Counter(receipt.queue for receipt in fresh).items():
+            for queue, count in Counter(submitted.queue for submitted in fresh).items():
                 telemetry.produced(queue, count)
 
     def hint_of_events(self) -> None:

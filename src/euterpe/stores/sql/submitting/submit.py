@@ -16,7 +16,7 @@ from euterpe.model.errors import CommitUnknown, EuterpeError, IdempotencyConflic
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import TERMINAL, State
-from euterpe.model.submitting.batch import Draft, Receipt, Unit
+from euterpe.model.submitting.batch import AS_SAID, Draft, SubmitResult, Unit
 from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
     KEY_KEPT_AFTER_END_US,
@@ -29,12 +29,12 @@ from euterpe.stores.sql.jobs.effects import apply_effects
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.statements import Family
 from euterpe.stores.sql.submitting.plan import PlannedJob, plan_units
-from euterpe.stores.sql.submitting.uniform_batch import AS_SAID, insert_uniform, uniform_statement
+from euterpe.stores.sql.submitting.uniform_batch import insert_uniform, uniform_statement
 from euterpe.stores.sql.submitting.unique import find_unique, kept_for, unique_keys
 
 Key = tuple[str, str]
-Answer = list[Receipt] | EuterpeError
-Replays = dict[int, dict[str, Receipt]]
+Answer = list[SubmitResult] | EuterpeError
+Replays = dict[int, dict[str, SubmitResult]]
 
 
 class KeyClaim(msgspec.Struct, frozen=True):
@@ -50,29 +50,33 @@ class KeyClaim(msgspec.Struct, frozen=True):
 
 def are_simple(units: Iterable[Unit]) -> bool:
     """No key, dependency, parent or time of day to look at: the whole transaction is one insert."""
-    return all(unit.key is None and unit.parent is None and all(map(_stands_alone, unit.drafts)) for unit in units)
-
-
-def _stands_alone(draft: Draft) -> bool:
-    s = draft.submission
-    return not s.depends_on and s.idempotency_key is None and s.run_at is None and s.unique_key is None
+    for unit in units:  # Not `all(...)`: a generator costs more than what it looks at.
+        if unit.key is not None or unit.parent is not None:
+            return False
+        for s in unit.said:
+            if s.depends_on or s.idempotency_key is not None or s.run_at is not None or s.unique_key is not None:
+                return False
+    return True
 
 
 def submit_simple(units: Sequence[Unit], family: Family, channel: str | None = None) -> Program[list[Answer]]:
     """The one-statement case, without a transaction around it. With a channel, the commit of a lone job notifies."""
-    drafts = [draft for unit in units for draft in unit.drafts]
-    statement = uniform_statement(drafts, family, channel)
+    drafts = units[0].drafts if len(units) == 1 else [draft for unit in units for draft in unit.drafts]
+    statement = uniform_statement(units, drafts, family, channel)
     if statement is None:
         stored = yield from _insert([PlannedJob(draft, State.SCHEDULED) for draft in drafts])
         return [[stored[draft.id] for draft in unit.drafts] for unit in units]
     state, created_at = yield from insert_uniform(statement, family)
-    return [[_receipt(draft, None, state, created_at) for draft in unit.drafts] for unit in units]
+    first = _submit_result(drafts[0], None, state, created_at)
+    if len(drafts) == 1:
+        return [[first]]
+    return [[msgspec.structs.replace(first, job_id=draft.id) for draft in unit.drafts] for unit in units]
 
 
 def submit(
     units: Sequence[Unit], *, may_hold: bool = True, key_window_us: int = IDEMPOTENCY_WINDOW_US
 ) -> Program[list[Answer]]:
-    """Store units; an answer each, in order: its receipts, or the error that rejected it.
+    """Store units; an answer each, in order: its answers, or the error that rejected it.
 
     `may_hold` is false in a transaction that may stay open for long: it must not lock jobs that others work on.
     `key_window_us` is for submissions that name no window of their own."""
@@ -102,7 +106,7 @@ def submit(
 
 def submit_joined(
     unit: Unit, family: Family, channel: str | None = None, *, key_window_us: int = IDEMPOTENCY_WINDOW_US
-) -> Program[list[Receipt]]:
+) -> Program[list[SubmitResult]]:
     """One unit in a transaction that others will end: a rejection is raised, so that its traces are rolled back."""
     # SQLite has one writer: as long as the caller's transaction is open, nobody else can end a job.
     may_hold = family == "sqlite"
@@ -112,7 +116,7 @@ def submit_joined(
         (answer,) = yield from submit([unit], may_hold=may_hold, key_window_us=key_window_us)
     if isinstance(answer, EuterpeError):
         raise answer
-    ready = {receipt.queue for receipt in answer if receipt.state == State.SCHEDULED and not receipt.replayed}
+    ready = {submitted.queue for submitted in answer if submitted.state == State.SCHEDULED and not submitted.replayed}
     if channel is not None and ready:
         yield one("announce", channel=channel, queues=sorted(ready))
     return answer
@@ -146,23 +150,23 @@ def _answer_stored(unit: Unit, stored: Mapping[str, _StoredRow]) -> Program[Answ
         known = yield one("existing_keys", scope=claim.key[0], key=claim.key[1])
         kept[claim.draft.id if claim.draft is not None else None] = bytes(known[0][2])
     if None in kept:
-        return msgspec.json.decode(kept[None], type=list[Receipt])
-    receipts = []
+        return msgspec.json.decode(kept[None], type=list[SubmitResult])
+    submit_results = []
     for draft in unit.drafts:
         if draft.id in kept:
             # What is not there under its own id was stored long ago, and only replayed.
             replayed = draft.id not in stored
-            receipts.append(msgspec.structs.replace(Receipt.replay(kept[draft.id]), replayed=replayed))
+            submit_results.append(msgspec.structs.replace(SubmitResult.replay(kept[draft.id]), replayed=replayed))
         elif draft.id in stored:
-            receipts.append(_receipt(draft, *stored[draft.id]))
+            submit_results.append(_submit_result(draft, *stored[draft.id]))
         else:
             kept_job = yield from kept_for(draft)
             if kept_job is None:
                 return CommitUnknown(
                     "the batch is stored, but which job was kept for a unique key is not known any more"
                 )
-            receipts.append(kept_job)
-    return receipts
+            submit_results.append(kept_job)
+    return submit_results
 
 
 def key_claims(unit: Unit, window_us: int = IDEMPOTENCY_WINDOW_US) -> list[KeyClaim]:
@@ -241,7 +245,7 @@ def _replay_taken(claims: dict[int, list[KeyClaim]], answers: dict[int, Answer],
             if claim.draft is None:
                 answers[i] = _batch_replay(claim, response)
                 break
-            replay = Receipt.replay(response) if response else (yield from _replay_from_row(claim.draft, job_id))
+            replay = SubmitResult.replay(response) if response else (yield from _replay_from_row(claim.draft, job_id))
             replays.setdefault(i, {})[claim.draft.id] = replay
 
 
@@ -252,15 +256,15 @@ def _batch_replay(claim: KeyClaim, response: bytes | None) -> Answer:
             f"{claim.key[1]!r} was taken by a batch that was cut off before its answer was stored; look for the jobs "
             "that it left, and submit the batch under another key",
         )
-    receipts = msgspec.json.decode(response, type=list[Receipt])
-    return [msgspec.structs.replace(receipt, replayed=True) for receipt in receipts]
+    submit_results = msgspec.json.decode(response, type=list[SubmitResult])
+    return [msgspec.structs.replace(submitted, replayed=True) for submitted in submit_results]
 
 
-def _replay_from_row(draft: Draft, job_id: str) -> Program[Receipt]:
+def _replay_from_row(draft: Draft, job_id: str) -> Program[SubmitResult]:
     """Its submit was cut off after the job was stored and before the answer was."""
     ((_, priority, state, created_at),) = yield one("existing_ids", ids=[job_id])
-    receipt = _receipt(Draft(job_id, draft.submission), priority, state, created_at)
-    return msgspec.structs.replace(receipt, replayed=True)
+    submitted = _submit_result(Draft(job_id, draft.submission), priority, state, created_at)
+    return msgspec.structs.replace(submitted, replayed=True)
 
 
 def _give_back(claims: Sequence[KeyClaim]) -> Program[None]:
@@ -292,12 +296,12 @@ def _store(
     responses: list[tuple[Key, str, bytes]] = []
     for i in plans.keys() - answers.keys():
         known = stored | replays.get(i, {})
-        receipts = [known[draft.id] for draft in units[i].drafts]
-        answers[i] = receipts
+        submit_results = [known[draft.id] for draft in units[i].drafts]
+        answers[i] = submit_results
         for c in claims[i]:
             if c.draft is None:
                 # The first job may be one that was stored long ago under its own key.
-                responses.append((c.key, receipts[0].job_id, msgspec.json.encode(receipts)))
+                responses.append((c.key, submit_results[0].job_id, msgspec.json.encode(submit_results)))
             elif c.job_id in stored:
                 responses.append((c.key, c.job_id, stored[c.job_id].response))
     if responses:
@@ -310,7 +314,7 @@ def _store(
         )
 
 
-def _without(unit: Unit, replayed: dict[str, Receipt]) -> Unit:
+def _without(unit: Unit, replayed: dict[str, SubmitResult]) -> Unit:
     """What is left to store of a unit; edges to a replayed job point to the one that was stored before."""
     if not replayed:
         return unit
@@ -323,13 +327,13 @@ def _without(unit: Unit, replayed: dict[str, Receipt]) -> Unit:
     return msgspec.structs.replace(unit, drafts=tuple(drafts))
 
 
-def _insert(planned: Sequence[PlannedJob]) -> Program[dict[str, Receipt]]:
+def _insert(planned: Sequence[PlannedJob]) -> Program[dict[str, SubmitResult]]:
     if not planned:
         return {}
     rows = yield each("insert_job", **_columns(planned))
-    stored: dict[str, Receipt] = {}
+    stored: dict[str, SubmitResult] = {}
     for job, (job_id, state, created_at) in zip(planned, rows, strict=True):
-        stored[job_id] = _receipt(job.draft, job.priority, state, created_at)
+        stored[job_id] = _submit_result(job.draft, job.priority, state, created_at)
     return stored
 
 
@@ -345,9 +349,9 @@ def _follow_ended(planned: Sequence[PlannedJob]) -> Program[None]:
     yield from apply_effects(moved)
 
 
-def _receipt(draft: Draft, priority: int | None, state: str, created_at: int) -> Receipt:
+def _submit_result(draft: Draft, priority: int | None, state: str, created_at: int) -> SubmitResult:
     s = draft.submission
-    return Receipt(
+    return SubmitResult(
         job_id=draft.id,
         type=s.type,
         queue=s.queue,

@@ -7,45 +7,62 @@ of a batch's on SQLite.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Final
 
 from msgspec.structs import astuple
 
-from euterpe.model.submitting.batch import Draft
+from euterpe.model.events.callback_events import TERMINAL_ONLY
+from euterpe.model.submitting.batch import Draft, JobKind, Unit
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.program import One, Program, one
 from euterpe.stores.sql.statements import Family
 
-AS_SAID: Final = (
-    "requester_id", "queue", "type", "payload_format", "max_attempts", "run_at", "delay_us", "lifetime_us",
-    "execution_timeout_us", "visibility_us", "correlation_id", "callback_url", "callback_events", "replay_of",
-    "concurrency_key", "concurrency_limit",
-)  # fmt: skip
-"""Columns that take a submission's word as it is."""
-_as_said: Final = attrgetter(*AS_SAID)
+CHUNKED_FROM: Final = 16
+"""So many jobs of one submit wait in chunks. A lone one costs least on a row of its own."""
 _PAYLOAD: Final = Submission.__struct_fields__.index("payload")
 _before_payload: Final = itemgetter(slice(0, _PAYLOAD))
 _behind_payload: Final = itemgetter(slice(_PAYLOAD + 1, None))
 
 
-def uniform_statement(drafts: Sequence[Draft], family: Family, channel: str | None = None) -> One | None:
-    """The statement that stores them all; None where they differ in more. With a channel, a lone job's notifies."""
-    shared = drafts[0].submission
-    if len(drafts) > 1 and not _differ_in_payload_at_most([draft.submission for draft in drafts]):
+def uniform_statement(
+    units: Sequence[Unit], drafts: Sequence[Draft], family: Family, channel: str | None = None
+) -> One | None:
+    """The statement that stores all drafts of these units; None where they differ in more than id and payload. With a
+    channel, a lone job's notifies."""
+    kind = _kind_of(units)
+    if kind is None:
         return None
-    said = {
-        "priority": shared.priority,
-        "stages": shared.stages_json,
-        "retry_policy": shared.retry_json,
-        "tags": shared.tags_json,
-        **dict(zip(AS_SAID, _as_said(shared), strict=True)),
-    }
+    params = kind.columns.copy()
     if len(drafts) == 1:
-        notified = {"channel": channel} if family == "postgres" else {}
-        return one("insert_one", id=drafts[0].id, payload=shared.payload, **notified, **said)
-    ids, payloads = [draft.id for draft in drafts], [draft.submission.payload for draft in drafts]
-    return one("insert_uniform", id=ids, payload=payloads, **said)
+        params["id"], params["payload"] = drafts[0].id, drafts[0].submission.payload
+        if family == "postgres":
+            params["channel"] = channel
+        return One("insert_one", params)
+    params["id"], params["payload"] = [d.id for d in drafts], [d.submission.payload for d in drafts]
+    if family == "postgres":
+        params["chunked"] = is_chunked(kind.submission, len(drafts))
+    return One("insert_uniform", params)
+
+
+def _kind_of(units: Sequence[Unit]) -> JobKind | None:
+    """What all of them are, if they differ in no more than id and payload."""
+    if len(units) == 1 and units[0].kind is not None:
+        return units[0].kind
+    said = [submission for unit in units for submission in unit.said]
+    return JobKind(said[0]) if len(said) == 1 or _differ_in_payload_at_most(said) else None
+
+
+def is_chunked(shared: Submission, count: int) -> bool:
+    """Whether they may wait in chunks (ADR 017): there are enough, a claim that meets a conflict does not end them, and
+    nothing follows from a claim of one. Of its completion, an event may follow."""
+    return (
+        count >= CHUNKED_FROM
+        and shared.max_attempts > 1
+        and (shared.callback_url is None or shared.callback_events == TERMINAL_ONLY)
+        and shared.concurrency_key is None
+        and shared.stages_json is None
+    )
 
 
 def _differ_in_payload_at_most(submissions: Sequence[Submission]) -> bool:

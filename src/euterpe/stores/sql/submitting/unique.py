@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from euterpe.model.job import JobRow
 from euterpe.model.state import LIVE, WAITING
-from euterpe.model.submitting.batch import Draft, Receipt, Unit
+from euterpe.model.submitting.batch import Draft, SubmitResult, Unit
 from euterpe.model.submitting.submission import idempotency_scope
 from euterpe.model.submitting.unique import Unique
 from euterpe.stores.sql.program import Program, each, one
@@ -27,7 +27,7 @@ def unique_keys(unit: Unit) -> list[tuple[UniqueKey, Draft]]:
     ]
 
 
-def find_unique(units: Mapping[int, Unit], replays: dict[int, dict[str, Receipt]]) -> Program[None]:
+def find_unique(units: Mapping[int, Unit], replays: dict[int, dict[str, SubmitResult]]) -> Program[None]:
     """Note what is answered by a job that is there already; everything else is new, and has its key now."""
     wanted = sorted(
         ((key, i, draft) for i, unit in units.items() for key, draft in unique_keys(unit)),
@@ -44,8 +44,8 @@ def find_unique(units: Mapping[int, Unit], replays: dict[int, dict[str, Receipt]
             replays.setdefault(i, {})[draft.id] = kept
 
 
-def _kept(job_id: str, draft: Draft) -> Program[Receipt | None]:
-    """The receipt of the job that stays; None where it does not keep the new one away."""
+def _kept(job_id: str, draft: Draft) -> Program[SubmitResult | None]:
+    """The answer of the job that stays; None where it does not keep the new one away."""
     s = draft.submission
     job = yield from _look("get_jobs", job_id)
     if job is not None and job.state in WAITING:
@@ -61,7 +61,7 @@ def _kept(job_id: str, draft: Draft) -> Program[Receipt | None]:
             payload_format=s.payload_format,
             delay_us=s.delay_us if s.unique is Unique.DEBOUNCE else None,
         )
-    return Receipt.of(job, replayed=True)
+    return SubmitResult.of(job, replayed=True)
 
 
 def _look(statement: str, job_id: str) -> Program[JobRow | None]:
@@ -69,12 +69,12 @@ def _look(statement: str, job_id: str) -> Program[JobRow | None]:
     return jobs_from(rows)[0] if rows else None
 
 
-def kept_for(draft: Draft) -> Program[Receipt | None]:
+def kept_for(draft: Draft) -> Program[SubmitResult | None]:
     """After a lost answer: the job that was kept instead of this draft. None: its key is free again."""
     s = draft.submission
     rows = yield one("unique_job", scope=idempotency_scope(s.requester_id, s.type), key=s.unique_key)
     job = (yield from _look("get_jobs", rows[0][0])) if rows else None
-    return None if job is None else Receipt.of(job, replayed=True)
+    return None if job is None else SubmitResult.of(job, replayed=True)
 
 
 def regain_unique(job: JobRow) -> Program[bool]:

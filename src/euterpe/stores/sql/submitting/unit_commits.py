@@ -9,7 +9,7 @@ from typing import Final
 from euterpe.model.errors import CommitUnknown, EuterpeError, StoreUnavailable
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import State
-from euterpe.model.submitting.batch import Receipt, Unit
+from euterpe.model.submitting.batch import SubmitResult, Unit
 from euterpe.model.submitting.submission import SUBMISSION_TIMEOUT_US
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndedJob, EndReporter, log_ended
@@ -34,7 +34,7 @@ class UnitCommits:
         self._key_window_us = key_window_us
         self._batcher = SubmitBatcher(self._commit, lambda: OUTAGE_WAIT_S)
 
-    async def submit(self, unit: Unit) -> list[Receipt]:
+    async def submit(self, unit: Unit) -> list[SubmitResult]:
         answer = await self._batcher.submit(unit)
         if isinstance(answer, EuterpeError):
             raise answer

@@ -6,7 +6,9 @@ reports is settled in batches; a report that comes again finds its closed attemp
 
 from __future__ import annotations
 
+import logging
 import secrets
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple
@@ -26,12 +28,12 @@ from euterpe.model.claims.worker_reports import (
     TokenReport,
     hash_token,
 )
-from euterpe.model.errors import CommitUnknown, StoreUnavailable
+from euterpe.model.errors import CommitUnknown, EuterpeError, StoreUnavailable
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State, check_advance
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.jobs import heartbeat, settle
-from euterpe.stores.sql.jobs.claim import take_jobs
+from euterpe.stores.sql.jobs.claim import Claimed, ask_until_free, take_jobs
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
 from euterpe.stores.sql.jobs.simple_jobs import is_simple
@@ -39,8 +41,11 @@ from euterpe.stores.sql.jobs.usable_claims import usable_claims
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from
 from euterpe.stores.sql.statements import Family
-from euterpe.stores.sql.worker_protocol.fast_path import WorkerProtocolFastPath, token_of
-from euterpe.stores.sql.worker_protocol.lost_claims import give_back_lost
+from euterpe.stores.sql.worker_protocol.fast_path import WorkerProtocolFastPath
+from euterpe.stores.sql.worker_protocol.lost_claims import LostClaim, give_back_lost
+from euterpe.stores.sql.worker_protocol.tokens import token_of
+
+log = logging.getLogger("euterpe.api")
 
 CONFIRM_TRIES: Final = 3
 
@@ -54,18 +59,55 @@ class WorkerProtocolStore:
         self._end_reporter = end_reporter or EndReporter(engine)
         self._fast_path = WorkerProtocolFastPath(engine)
 
+    async def close(self) -> None:
+        await self._fast_path.close()
+
     async def claim_for(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
-        """At most one job for each of these workers (a worker may stand there several times), in their order."""
-        family, secret = self._engine.family, secrets.token_bytes(32)
+        """At most one job for each of these workers (a worker may stand there several times), in their order. They are
+        as many as the request has places, those for what must begin at once before those for what can wait."""
+        if request.by_receipt and len(set(worker_ids)) > 1 and await self._fast_path.has_jobs_for_each(request):
+            claims = await self._claim_apart(request, worker_ids)
+        else:
+            claims = await self._claim(request, worker_ids)
+        return await usable_claims(self._engine, self._end_reporter, claims, sent_as_json=True)
+
+    async def _claim_apart(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
+        """For one worker after the other: a receipt names its owner. What is claimed is not lost for an error."""
+        at_once, ahead = Counter(worker_ids[: request.limit]), Counter(worker_ids[request.limit :])
+        claims: list[Claim] = []
+        for worker_id in dict.fromkeys(worker_ids):
+            own = msgspec.structs.replace(
+                request, worker_id=worker_id, limit=at_once[worker_id], prefetch=ahead[worker_id]
+            )
+            try:
+                claims += await self._claim(own, [worker_id] * own.total)
+            except EuterpeError as error:
+                if not claims:
+                    raise
+                log.warning("a claim failed behind others that did not; those are handed out", exc_info=error)
+                break
+        return claims
+
+    async def _claim(self, request: ClaimRequest, worker_ids: Sequence[str]) -> list[Claim]:
+        secret = secrets.token_bytes(32)
         try:
             claims = await self._fast_path.claim_for(request, worker_ids, secret)
             if claims is None:
-                claims = await self._engine.write(lambda: claim_for(request, worker_ids, secret, family))
+                claims = await self._claim_in_full(request, worker_ids, secret)
                 self._fast_path.observe_claims(request, claims)
         except CommitUnknown:
-            await give_back_lost(self._end_reporter, worker_ids, secret, family, self._rng)
+            lost = LostClaim(worker_ids, secret, request.total if request.by_receipt else 0)
+            await give_back_lost(self._end_reporter, lost, self._engine.family, self._rng)
             raise
-        return await usable_claims(self._engine, self._end_reporter, claims, sent_as_json=True)
+        return claims
+
+    async def _claim_in_full(self, request: ClaimRequest, worker_ids: Sequence[str], secret: bytes) -> list[Claim]:
+        family = self._engine.family
+        claimed = await ask_until_free(
+            lambda: self._engine.write(lambda: claim_for(request, worker_ids, secret, family)),
+            lambda found: found.is_held_up,
+        )
+        return claimed.claims
 
     async def renew_leases(self, heartbeats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
         """None: the lease is gone."""
@@ -111,11 +153,11 @@ class WorkerProtocolStore:
         return reply
 
 
-def claim_for(request: ClaimRequest, worker_ids: Sequence[str], secret: bytes, family: Family) -> Program[list[Claim]]:
+def claim_for(request: ClaimRequest, worker_ids: Sequence[str], secret: bytes, family: Family) -> Program[Claimed]:
     """Who runs which job is known after the claim alone, and an event names the worker: so they are written last."""
-    jobs = yield from take_jobs(msgspec.structs.replace(request, limit=len(worker_ids)), family)
+    jobs, is_held_up = yield from take_jobs(request, family)
     if not jobs:
-        return []
+        return Claimed([], is_held_up)
     owners = worker_ids[: len(jobs)]
     tokens = [token_of(secret, job) for job in jobs]
     yield each(
@@ -127,7 +169,7 @@ def claim_for(request: ClaimRequest, worker_ids: Sequence[str], secret: bytes, f
     )
     owned = [_handed_over(job, owner, token) for job, owner, token in zip(jobs, owners, tokens, strict=True)]
     yield from insert_events(claim.job for claim in owned)
-    return owned
+    return Claimed(owned, is_held_up=False)
 
 
 def _handed_over(job: JobRow, owner: str, token: str) -> Claim:
@@ -207,6 +249,7 @@ def finish(reports: Sequence[TokenReport], family: Family, rng: Random) -> Progr
         job = running[(reports[i].job_id, reports[i].token_hash)].job
         settled = Settled(
             queue=job.queue,
+            type=job.type,
             started_at=job.started_at,
             has_callback=job.callback_url is not None,
             is_simple=is_simple(job) and not wakes_others,

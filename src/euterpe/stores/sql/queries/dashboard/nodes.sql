@@ -1,3 +1,3 @@
 -- Jobs of a graph, without what is large.
-SELECT CAST(j.id AS TEXT), j.requester_id, j.type, j.state, j.progress FROM inbox_jobs AS j
+SELECT CAST(j.id AS TEXT), j.requester_id, j.type, j.state, j.progress FROM {{jobs_now}} AS j
 WHERE j.id {{in ids uuid}}

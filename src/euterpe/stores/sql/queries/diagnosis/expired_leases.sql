@@ -1,3 +1,3 @@
 -- Running jobs whose lease ended a while ago, and nobody took them back.
 SELECT COUNT(*), MIN(j.lease_expires_at), {{now}} FROM inbox_jobs AS j
-WHERE j.state = 'running' AND j.lease_expires_at < {{now}} - :late_us
+WHERE j.{{indexed_state}} = 'running' AND j.lease_expires_at < {{now}} - :late_us

@@ -1,7 +1,8 @@
 -- Settle what completed and claim the next, in one round trip and one commit. Only what needs nothing more: a job with
--- dependents, a callback or a key is left for `settle`; and if one that is next in line has a callback or a key, none is
--- taken here, and `claim` decides. The first four columns are the same in every row: how many were settled, which (only if
--- not all), and whether the line was plain; then comes a job that was taken, or NULLs.
+-- dependents, a callback or a key is left for `settle`; and if one that is next in line has a key, or a callback for more than
+-- its end, none is taken here, and `claim` decides. Nor is any while the queue has chunks (ADR 017): `exchange_chunks` knows their order. The first
+-- five columns are the same in every row: how many were settled, which (only if not all), whether the line was plain, and
+-- whether there are chunks; then comes a job that was taken, or NULLs.
 -- At most :limit of those can begin at once; behind them only what can wait is taken, up to the first that cannot.
 -- The next are picked first (`settled` asks for `line`), while the snapshot is fresh. What somebody claims after the
 -- snapshot still looks free in it: SKIP LOCKED locks the newest version of such a row, finds it taken, and keeps it locked
@@ -9,11 +10,14 @@
 -- The settling update waits for a held row, but no longer than :wait_ms; then the whole statement fails with a lock timeout.
 -- The timeout is set when the jobs are picked, and ends with the transaction.
 -- Ids and versions come as texts, in order; :results is empty where all have the same :result.
-WITH picked AS MATERIALIZED (
-    SELECT w.ctid AS at, w.callback_url IS NULL AND w.concurrency_key IS NULL AS plain, w.priority, w.seq,
+WITH chunks AS MATERIALIZED (
+    SELECT CAST(:limit AS integer) + CAST(:prefetch AS integer) > 0 AND EXISTS (
+        SELECT 1 FROM euterpe_ready AS r WHERE {{ready}}) AS are_there
+), picked AS MATERIALIZED (
+    SELECT w.ctid AS at, {{plain}} AS plain, w.priority, w.seq,
            {{prefetchable}} AS can_wait
     FROM inbox_jobs AS w
-    WHERE {{claimable}}
+    WHERE {{claimable}} AND NOT (SELECT are_there FROM chunks)
       AND (CAST(:types AS text[]) IS NULL OR type = ANY (CAST(:types AS text[])))
     ORDER BY priority, seq
     LIMIT CAST(:limit AS integer) + CAST(:prefetch AS integer)
@@ -34,19 +38,13 @@ WITH picked AS MATERIALIZED (
       AND NOT j.has_dependents AND j.callback_url IS NULL AND j.concurrency_key IS NULL
       AND (SELECT set_config('lock_timeout', CAST(CAST(:wait_ms AS integer) AS text), true) <> '' FROM line)
     RETURNING j.id, j.claim_version
-), done AS MATERIALIZED (
-    SELECT COUNT(*) AS count,
-           CASE WHEN COUNT(*) < CAST(:settling AS integer) THEN array_agg(CAST(id AS text)) END AS ids,
-           CASE WHEN COUNT(*) < CAST(:settling AS integer) THEN array_agg(claim_version) END AS versions
-    FROM settled
-), taken AS (
+), {{settled_count}}, taken AS (
     UPDATE inbox_jobs AS j
-    SET {{claimed}},
-        lease_expires_at = {{now}} + LEAST(:lease_ttl_us, j.visibility_us, j.execution_timeout_us + {{overrun}}),
-        worker_id = :worker_id, lease_token_hash = NULL
+    SET {{leased}}
     FROM placed
     WHERE j.ctid = placed.at AND (SELECT plain FROM line)
       AND (placed.place >= (SELECT ends_before FROM line)) IS NOT TRUE
     RETURNING {{taken_columns}}
 )
-SELECT done.count, done.ids, done.versions, line.plain, j.* FROM done CROSS JOIN line LEFT JOIN taken AS j ON true
+SELECT done.count, done.ids, done.versions, line.plain, chunks.are_there, j.*
+FROM done CROSS JOIN line CROSS JOIN chunks LEFT JOIN taken AS j ON true

@@ -12,6 +12,7 @@ WHERE c.oid IN (
         CAST('inbox_jobs' AS regclass), CAST('job_dependencies' AS regclass),
         CAST('job_outbox_events' AS regclass), CAST('idempotency_keys' AS regclass),
         CAST('euterpe_ended_attempts' AS regclass), CAST('euterpe_outbox_deliveries' AS regclass),
-        CAST('euterpe_tombstones' AS regclass), CAST('euterpe_pauses' AS regclass))
+        CAST('euterpe_tombstones' AS regclass), CAST('euterpe_pauses' AS regclass),
+        CAST('euterpe_ready' AS regclass), CAST('euterpe_claims' AS regclass))
     AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
         AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))

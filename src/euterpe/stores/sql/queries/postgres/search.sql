@@ -1,4 +1,4 @@
--- Newest first, one index scan per state asked for.
+-- Newest first, one index scan per state asked for, and one for each stretch of jobs that are in no chunk any more.
 -- What is large comes along until there is :max_bytes of it; behind that it is NULL, and has not been read.
 SELECT {{listed_columns}}
 FROM (
@@ -6,13 +6,8 @@ FROM (
     FROM (
         SELECT c.*, octet_length(c.payload) + COALESCE(octet_length(c.result), 0)
                   + COALESCE(octet_length(c.checkpoint), 0) AS bytes
-        FROM unnest(CAST(:states AS text[])) AS s (state),
-        LATERAL (
-            SELECT * FROM inbox_jobs AS w
-            WHERE w.state = s.state AND w.seq < :before AND w.seq >= :down_to
-              AND {{search_filters}}
-            ORDER BY w.seq DESC
-            LIMIT :limit
+        FROM unnest(CAST(:states AS text[])) AS s (state), LATERAL (
+            {{found}}
         ) AS c
         ORDER BY c.seq DESC
         LIMIT :limit

@@ -1,8 +1,10 @@
--- Which scheduled jobs of one queue are next, most urgent first, oldest first inside a priority, and how large they are.
-SELECT json_group_array(seq), COALESCE(SUM(size), 0)
+-- Which scheduled jobs of one queue are next, most urgent first, oldest first inside a priority; how large they are; the time; whether
+-- nothing follows from their claim; and the jobs themselves, if all of them are small and as their submit left them: ids, payloads, and what
+-- jobs of a bulk submit have in common, once if it is all the same.
+SELECT json_group_array(seq), COALESCE(SUM(size), 0), :now, {{picked_rows}}
 FROM (
-    SELECT seq, LENGTH(payload) + COALESCE(LENGTH(checkpoint), 0) + COALESCE(LENGTH(error), 0) AS size
-    FROM inbox_jobs
+    SELECT j.seq, {{picked_columns}}
+    FROM inbox_jobs AS j
     WHERE {{claimable}}
       AND (:types IS NULL OR type IN (SELECT value FROM json_each(:types)))
     ORDER BY priority, seq

@@ -1,5 +1,5 @@
 -- Jobs of a state in which they have ended, the newest up to a limit: by queue and type.
 SELECT r.queue, r.type, COUNT(*)
-FROM (SELECT queue, type, requester_id FROM inbox_jobs WHERE state = :state ORDER BY seq DESC LIMIT :limit) AS r
+FROM (SELECT queue, type, requester_id FROM {{newest_of_state}} ORDER BY seq DESC LIMIT :limit) AS r
 WHERE CAST(:requester_id AS TEXT) IS NULL OR r.requester_id = :requester_id
 GROUP BY r.queue, r.type

@@ -1,0 +1,122 @@
+"""Jobs that completed on SQLite, settled by what their claims say, without a look at their rows.
+
+The statements ask whether the rows still say the same. An event tells more of a job than whether it ended; the claim
+that the worker holds says all of that, as long as nobody has changed the row meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from euterpe.model.claims.exchange import Report
+from euterpe.model.claims.outcome import Success
+from euterpe.model.job import JobRow
+from euterpe.model.state import State
+from euterpe.stores.sql.jobs.effects import Completions, apply_effects, insert_completions, told_alike
+from euterpe.stores.sql.jobs.settle import Follows, alike_and_near, complete
+from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions, is_simple
+from euterpe.stores.sql.program import Program, one
+
+_said: Final = attrgetter("callback_url", "tags_json", "correlation_id", "transitions")
+
+
+class RowsSayMore(Exception):
+    """Not all rows are as they were claimed, and nobody can say which: nothing of the transaction may last."""
+
+
+class ToldCompletions(msgspec.Struct, frozen=True):
+    """All but the time, which is read in the transaction."""
+
+    count: int
+    settling: Mapping[str, object]
+    """What `complete_told` asks for."""
+    alike: Sequence[Completions]
+
+
+def told_completions(told: Sequence[tuple[JobRow, bytes | None]]) -> ToldCompletions | None:
+    """None where they do not end alike, or the full path is no worse."""
+    jobs = [job for job, _ in told]
+    alike = alike_and_near(
+        [job.seq for job in jobs],
+        [job.id for job in jobs],
+        [job.claim_version for job in jobs],
+        [result for _, result in told],
+    )
+    said = set(map(_said, jobs))
+    if alike is None or len(said) != 1:
+        return None
+    ((callback_url, tags, correlation_id, transitions),) = said
+    settling = {
+        **alike,
+        "callback_url": callback_url,
+        "tags": tags,
+        "correlation_id": correlation_id,
+        "transitions": transitions,
+    }
+    return ToldCompletions(len(jobs), settling, told_alike(told))
+
+
+def complete_told(told: ToldCompletions, plain: SimpleCompletions) -> Program[None]:
+    """End them, and insert the events of those that are told. RowsSayMore: the transaction must not be committed."""
+    ((at,),) = yield one("clock")
+    yield one("complete_told", **told.settling, at=at)
+    ((written,),) = yield one("changes")
+    if written != told.count:
+        raise RowsSayMore
+    yield from insert_completions(told.alike, at)
+    if not (yield from complete_simple(plain)):
+        raise RowsSayMore
+
+
+class LinkedCompletions(msgspec.Struct, frozen=True):
+    """Those with dependents, as their claims say, and those without."""
+
+    linked: SimpleCompletions
+    plain: SimpleCompletions
+
+
+def linked_completions(finished: Sequence[Report]) -> LinkedCompletions | None:
+    """None where none has dependents, or more than their release follows from the end of one."""
+    linked: list[tuple[JobRow, bytes | None]] = []
+    plain: list[tuple[JobRow, bytes | None]] = []
+    for report in finished:
+        job, outcome = report.claim.job, report.outcome
+        if type(outcome) is not Success or report.log is not None or not is_simple(job) or job.stages_json is not None:
+            return None
+        (linked if job.has_dependents else plain).append((job, outcome.result))
+    return LinkedCompletions(_lists_of(linked), _lists_of(plain)) if linked else None
+
+
+def _lists_of(completions: Sequence[tuple[JobRow, bytes | None]]) -> SimpleCompletions:
+    return SimpleCompletions(
+        ids=[job.id for job, _ in completions],
+        claim_versions=[job.claim_version for job, _ in completions],
+        results=[result for _, result in completions],
+        seqs=[job.seq for job, _ in completions],
+    )
+
+
+def complete_linked(completions: LinkedCompletions) -> Program[None]:
+    """End them, and release what waited for them. RowsSayMore: the transaction must not be committed."""
+    if not (yield from _complete(completions.linked, Follows.RELEASES)):
+        raise RowsSayMore
+    if not (yield from complete_simple(completions.plain)):
+        raise RowsSayMore
+    yield from apply_effects([(job_id, State.COMPLETED, True, False, "", None) for job_id in completions.linked.ids])
+
+
+def complete_simple(completions: SimpleCompletions) -> Program[bool]:
+    """End plain jobs; whether that was all of them. What it left, `settle_or_confirm` finds and confirms."""
+    return (yield from _complete(completions, Follows.NOTHING))
+
+
+def _complete(completions: SimpleCompletions, follows: Follows) -> Program[bool]:
+    if not completions:
+        return True
+    yield complete(completions.seqs, completions.ids, completions.claim_versions, completions.results, follows)
+    ((written,),) = yield one("changes")
+    return bool(written == len(completions))

@@ -1,0 +1,2 @@
+-- When this job, which was just settled, was completed.
+SELECT completed_at FROM inbox_jobs AS j WHERE j.id {{in ids uuid}}

@@ -1,0 +1,1 @@
+inbox_jobs WHERE state = :state

@@ -1,0 +1,1 @@
+indexed_state

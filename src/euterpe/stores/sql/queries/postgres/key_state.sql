@@ -1,0 +1,1 @@
+j.indexed_state || ''

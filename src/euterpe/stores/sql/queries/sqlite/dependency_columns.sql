@@ -1,0 +1,1 @@
+d.job_id, d.depends_on, d.position

@@ -1,0 +1,4 @@
+LENGTH(payload) + COALESCE(LENGTH(checkpoint), 0) + COALESCE(LENGTH(error), 0) AS size,
+           (callback_url IS NULL OR callback_events = 'terminal') AND concurrency_key IS NULL AS is_simple, j.id,
+           CASE WHEN LENGTH(payload) <= :small THEN hex(payload) END AS small_payload,
+           CASE WHEN {{fresh}} AND LENGTH(payload) <= :small THEN {{as_json kind_columns}} END AS kind

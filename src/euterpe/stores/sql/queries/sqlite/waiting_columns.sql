@@ -1,0 +1,1 @@
+d.depends_on, j.id, j.dependency, j.pending_dependencies, j.callback_url IS NOT NULL, j.seq
