@@ -14,6 +14,12 @@ STOPPING = "tests/worker/test_stopping.py"
 
 WORKER_BUGS = (
     Bug(
+        "two_lanes_look_for_lost_claims_at_once",
+        (Edit("worker/loop.py", "not is_claiming and not self._lost_claims.is_looking", "not is_claiming"),),
+        "tests/worker/test_lost_claims.py::test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on[sqlite]",
+        "the lanes look one after the other",
+    ),
+    Bug(
         "the_jobs_of_a_lost_claim_wait_for_the_end_of_their_leases",
         (Edit("worker/loop.py", "                self._lost_claims.suspect()\n", ""),),
         "tests/worker/test_lost_claims.py::test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on[sqlite]",
@@ -24,13 +30,32 @@ WORKER_BUGS = (
         (
             Edit(
                 "stores/sql/worker_protocol/store.py",
-                "            await give_back_lost(self._end_reporter, worker_ids, secret, family, self._rng)\n",
+                "            await give_back_lost(self._end_reporter, lost, self._engine.family, self._rng)\n",
                 "",
             ),
         ),
         "tests/faults/test_ambiguous_commits.py::"
         "test_what_was_claimed_for_http_workers_is_given_back_when_the_answer_was_lost[plain-after]",
         "not enough values to unpack",
+    ),
+    Bug(
+        "a_control_plane_killed_before_its_answer_keeps_what_it_claimed",
+        (Edit("stores/remote/store.py", "        await self._exchange.tell_held(worker_id, begun)\n", ""),),
+        "tests/remote/test_lost_claims.py"
+        "::test_a_control_plane_killed_before_its_answer_costs_no_attempt_and_no_lease[sqlite]",
+        "the job of the lost claim to begin",
+    ),
+    Bug(
+        "what_an_http_worker_runs_is_given_back_with_a_lost_claim",
+        (
+            Edit(
+                "server/routes/worker.py",
+                "release_unbegun(body.worker_id, held)",
+                "release_unbegun(body.worker_id, ())",
+            ),
+        ),
+        "tests/server/test_worker_turns.py::test_what_a_worker_does_not_hold_goes_back_uncharged[sqlite]",
+        "assert [(",
     ),
     Bug(
         "what_a_worker_runs_is_given_back_with_a_lost_claim",
