@@ -241,6 +241,18 @@ SPEED_BUGS = (
         "waited",
     ),
     Bug(
+        "the_keeper_of_a_killed_worker_tries_to_give_back_only_once",
+        (
+            Edit(
+                "lease_keeper/service.py",
+                "        except EuterpeError:\n            await asyncio.sleep(AGAIN_S)\n",
+                "        finally:\n            pass\n",
+            ),
+        ),
+        f"{_BUFFER}::test_the_keeper_of_a_killed_worker_tries_again_when_its_connection_is_cut",
+        "waited",
+    ),
+    Bug(
         "what_waits_is_kept_at_the_order_to_stop",
         (
             Edit(

@@ -23,7 +23,6 @@ from euterpe.backends.engines import (
     wakeups_url_of,
     with_list_settings,
 )
-from euterpe.backends.rights import check_rights
 from euterpe.config import Config
 from euterpe.model.errors import InvalidInput
 from euterpe.model.retention import Retention
@@ -42,7 +41,7 @@ from euterpe.service.components.sampling import sample_forever
 from euterpe.service.components.tasks import CannotStart, Part, Parts, port_taken
 from euterpe.service.components.transcoding import TranscodingPart, transcoding
 from euterpe.service.health import Health
-from euterpe.service.readiness import until_ready
+from euterpe.service.readiness import until_ready, until_rights_are_known
 from euterpe.service.recycling import Recycling, recycle
 from euterpe.service.signals import Stop
 from euterpe.worker.identity import worker_id
@@ -150,7 +149,8 @@ async def run_role(
         if not await until_ready(queue, config.engine.start_timeout_us / 1e6, stop.draining):
             return
         stack.push_async_exit(queue)
-        await check_rights(core.store)
+        if not await until_rights_are_known(core.store, stop.draining):
+            return
         core.store.telemetry = metrics
         if not remote:
             apply_store_settings(config, queue)

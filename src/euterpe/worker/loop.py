@@ -105,7 +105,8 @@ class WorkerLoop:
             else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports, settings.worker_id)
         )
         self._attempts.hold_leases_in(self._keeper.table)
-        self._lost_claims = LostClaims(release_unbegun, settings.worker_id, self._attempts.claims_held)
+        lease_s = settings.lease_ttl_us / 1e6
+        self._lost_claims = LostClaims(release_unbegun, settings.worker_id, self._attempts.claims_held, lease_s)
         self._cancels = CancelWatch(claims, self._attempts.leases, reports)
         whole = _largest_request(settings)
         self._plan = ClaimPlan(whole, settings.concurrency, self._attempts, self._breakers, pace or Pace())
