@@ -41,7 +41,7 @@ async def until(condition: Callable[[], Any], what: str, within_s: float = PATIE
             if value:
                 return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {within_s:.0f} s in vain: {what}")
+            raise TimeoutError(f"waited {within_s:.0f} s in vain: {what}")
         await asyncio.sleep(LOOK_S)
 
 
