@@ -15,7 +15,7 @@ from euterpe.model.submitting.submission import Submission
 from euterpe.ports import OUTBOX_CHANNEL
 from euterpe.server.batcher import Batcher
 from euterpe.server.http.limits import Limits
-from tests.patience import in_time
+from tests.patience import PATIENCE_S, in_time
 from tests.plain_http import NO_CERTIFICATES
 from tests.server.plane import Plane, claim_one, lease_of, running_plane
 
@@ -38,7 +38,7 @@ async def submit(plane: Plane, count: int = 1, **said: Any) -> list[str]:
     return [submitted.job_id for submitted in submit_results]
 
 
-async def eventually(true: Callable[[], Any], timeout_s: float = 30) -> None:
+async def eventually(true: Callable[[], Any], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not await true():  # noqa: ASYNC110  # what is waited for often lies in the database, which has no events
             await asyncio.sleep(0.01)

@@ -77,9 +77,8 @@ class Cut:
             running = asyncio.create_task(worker.run())
             try:
                 yield worker
-                self.all_may_end.set()
-                worker.stop()
             finally:
+                self.all_may_end.set()
                 worker.stop()
                 await running
 
