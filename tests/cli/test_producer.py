@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -12,16 +12,24 @@ from tests.cli.commands import Shell
 from tests.cli.conftest import Start
 from tests.cli.test_roles import GOOD_BYE, address_of
 from tests.cli.test_transcode import make_tone
+from tests.patience import looks
 from tests.plain_http import NO_CERTIFICATES
 
 PATIENCE_S = 60.0
 
 
 def until_there(path: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.05)
+    for _ in looks(lambda: path, PATIENCE_S):
+        if path.exists():
+            return
+
+
+def until_listed(shell: Shell, count: int) -> list[dict[str, Any]]:
+    jobs: list[dict[str, Any]] = []
+    for _ in looks(lambda: f"{count} jobs, and not {len(jobs)}", PATIENCE_S):
+        if len(jobs := shell.json("jobs", "list", "--limit", "100")["jobs"]) >= count:
+            break
+    return jobs
 
 
 def test_a_folder_of_music_becomes_a_folder_of_encodes(bare_shell: Shell, start: Start) -> None:
@@ -94,10 +102,7 @@ def test_the_encodes_may_lie_inside_the_scanned_folder(bare_shell: Shell, start:
     system.until_said(GOOD_BYE)
     until_there(folder / "media/encodes/a.wav.mp3")
     (folder / "media/sentinel.txt").touch()
-    deadline = time.monotonic() + PATIENCE_S
-    while len(jobs := bare_shell.json("jobs", "list")["jobs"]) < 3:
-        assert time.monotonic() < deadline
-    assert len(jobs) == 3
+    assert len(until_listed(bare_shell, 3)) == 3
     assert sorted(path.name for path in (folder / "media/encodes").iterdir()) == ["a.wav.mp3"]
 
 
@@ -119,9 +124,7 @@ def test_files_go_to_a_control_plane_too(bare_shell: Shell, start: Start, tmp_pa
             bare_shell, "--role=producer", ENGINE_URL=url, PRODUCER_SCAN_DIR=str(files), PRODUCER_SETTLE="0s"
         )
         producer.until_said("looking for files")
-        deadline = time.monotonic() + PATIENCE_S
-        while len(jobs := bare_shell.json("jobs", "list", "--limit", "100")["jobs"]) < 20:
-            assert time.monotonic() < deadline, producer.err
+        jobs = until_listed(bare_shell, 20)
         producer.tell(signal.SIGTERM)
         assert producer.ended() == 0
     assert len(jobs) == 20
