@@ -96,7 +96,9 @@ async def test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on(
         await in_state(cut.queue, before, State.RUNNING)
         cut.loses_answers = True
         lost = await cut.queue.submit_many([("once", {"n": n}) for n in (1, 2)])
-        await until(lambda: len(cut.begun) == 3 or cut.most_looking > 1, "the jobs of the lost claim to begin", within_s=10)
+        await until(
+            lambda: len(cut.begun) == 3 or cut.most_looking > 1, "the jobs of the lost claim to begin", within_s=10
+        )
         assert cut.most_looking == 1, "the lanes look one after the other"
         cut.all_may_end.set()
         for job in (before, *lost):
