@@ -8,6 +8,7 @@ LUA = "stores/redis_lists/lua"
 SCRIPTS = "tests/redis_lists/test_scripts.py"
 SHORT = "tests/redis_lists/test_short_scripts.py"
 BAD_INPUT = "tests/redis_lists/test_bad_input.py"
+PLACES = "tests/redis_lists/test_configured_places.py"
 
 REDIS_LIST_BUGS = (
     Bug(
@@ -204,5 +205,29 @@ REDIS_LIST_BUGS = (
         ),
         "tests/cli/test_list_telemetry.py::test_a_worker_on_redis_lists_counts_every_end",
         "assert",
+    ),
+    Bug(
+        "tls_is_forgotten_where_the_address_is_configured",
+        (Edit("backends/engines.py", "_redis_of(config, parts.scheme, ", '_redis_of(config, "redis", '),),
+        f"{PLACES}::test_a_url_without_a_host_is_the_section_redis_and_keeps_the_rest",
+        "rediss://bob",
+    ),
+    Bug(
+        "one_option_of_the_url_puts_out_every_key_of_the_section_worker",
+        (Edit("stores/redis_lists/settings.py", "    options |= said", "    options = said or options"),),
+        f"{PLACES}::test_what_the_url_says_wins_and_the_configuration_says_the_rest",
+        "assert (3, 1000000) == (7, 20000)",
+    ),
+    Bug(
+        "installations_with_prefixes_share_one_rate",
+        (
+            Edit(
+                "service/components/producing.py",
+                "key if lists is None or key != default else",
+                "key if lists is None or key else",
+            ),
+        ),
+        f"{PLACES}::test_metrics_and_the_rate_have_the_names_of_the_prefix",
+        "shop:rate_limit:producer",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
@@ -152,10 +152,9 @@ _DURATIONS: Final = ("brpoplpush_timeout_us", "backoff_base_us", "backoff_max_us
 
 
 def with_settings(url: str, settings: ListSettings) -> str:
-    """The URL with these settings in its query: the form in which they reach another process."""
+    """The URL with these settings in its query: the form in which they reach another process. What the URL says
+    itself stays, and its lists and priorities go together."""
     plain, said = _options(url)
-    if said:
-        return url  # Whoever wrote settings into the URL meant them.
     standard = ListSettings.with_prefix(settings.prefix)
     options = {} if settings.prefix == PREFIX else {"prefix": settings.prefix}
     for name in _TEXTS:
@@ -166,15 +165,18 @@ def with_settings(url: str, settings: ListSettings) -> str:
             options[name.removesuffix("_us")] = format_duration(getattr(settings, name))
     if settings.max_retries != standard.max_retries:
         options["max_retries"] = str(settings.max_retries)
-    if settings.priorities != standard.priorities:
-        options["priorities"] = ",".join(settings.priorities)
-    if settings.lists != standard.lists:
-        options |= {f"{_LIST_OPTION}{name}": value for name, value in settings.lists.items()}
+    if not any(name == "priorities" or name.startswith(_LIST_OPTION) for name in said):
+        if settings.priorities != standard.priorities:
+            options["priorities"] = ",".join(settings.priorities)
+        if settings.lists != standard.lists:
+            options |= {f"{_LIST_OPTION}{name}": value for name, value in settings.lists.items()}
+    options |= said
     if not options:
         return plain
     parts = urlsplit(plain)
     query = "&".join(filter(None, (parts.query, urlencode(options))))
-    return urlunsplit(parts._replace(query=query))
+    # By hand: urlunsplit drops the slashes of an address that is left to the defaults.
+    return f"{parts.scheme}://{parts.netloc}{parts.path}?{query}"
 
 
 def settings_from(url: str) -> tuple[str, ListSettings]:
