@@ -230,4 +230,22 @@ REDIS_LIST_BUGS = (
         f"{PLACES}::test_metrics_and_the_rate_have_the_names_of_the_prefix",
         "shop:rate_limit:producer",
     ),
+    Bug(
+        "an_entry_that_only_redis_can_read_stays_with_its_worker_for_ever",
+        (
+            Edit(
+                "stores/redis_lists/exchange.py",
+                "job_id = (await self._scripts.run(ID_IN, line[0])).decode()",
+                'job_id = ""',
+            ),
+        ),
+        f"{BAD_INPUT}::test_what_redis_takes_for_json_and_python_does_not_is_a_dead_letter_too",
+        "State.RUNNING",
+    ),
+    Bug(
+        "an_id_that_is_no_text_stops_the_claims_of_its_queue",
+        (Edit(f"{LUA}/common.lua", " and is_utf8(said.id)", ""),),
+        f"{BAD_INPUT}::test_an_id_that_is_no_text_makes_its_entry_a_dead_letter",
+        "UnicodeDecodeError",
+    ),
 )

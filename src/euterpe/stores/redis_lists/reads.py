@@ -102,8 +102,9 @@ class ListReads:
 
     async def _jobs_of(self, entries: Sequence[bytes | None]) -> list[JobRow]:
         read = [read_entry(entry) for entry in entries if entry is not None]
-        records = await self._scripts.read_all(HGETALL, [(self._keys.job(e.id),) for e in read if e is not None])
-        return [self._rows.stored(record_of(said)) for said in records if said]
+        ids = [e.id for e in read if e is not None]
+        records = await self._scripts.read_all(HGETALL, [(self._keys.job(job_id),) for job_id in ids])
+        return [self._rows.stored(job_id, record_of(said)) for job_id, said in zip(ids, records, strict=True) if said]
 
     async def peek(self, queues: Sequence[str], limit: int) -> list[JobRow]:
         found: list[JobRow] = []

@@ -227,7 +227,7 @@ local function tell_odd(what, entry) table.insert(odd, what); table.insert(odd, 
 local function adopt(list, entry, id)
   local good, said = pcall(cjson.decode, entry)
   if not good or type(said) ~= 'table' or said.id ~= id then return false end
-  local job_type = type(said.type) == 'string' and said.type ~= '' and said.type or foreign_type
+  local job_type = type(said.type) == 'string' and said.type ~= '' and is_utf8(said.type) and said.type or foreign_type
   redis.call('HSET', job_key(id), 'seq', redis.call('INCR', PREFIX .. ':seq'), 'state', 'scheduled', 'entry', entry,
     'kind', list .. SEPARATOR .. job_type, 'list', list, 'created_at', stamp, 'expires_at', whole(now + foreign_lifetime))
   begin_lifetime(id, now + foreign_lifetime)
