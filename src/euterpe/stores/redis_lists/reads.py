@@ -126,10 +126,13 @@ class ListReads:
     async def why(
         self, job: JobRow, paused: Sequence[tuple[str, str]], now: int, service: ClaimingWorkers | None
     ) -> Explanation:
+        queue, claimed_as = job.queue, self._keys.claimed_as(job.queue)
+        if ("queue", queue) not in paused and (("queue", claimed_as) in paused or (service and service.open_until)):
+            queue = claimed_as  # What is in the way has this name.
         situation = Situation(
-            job.id, job.requester_id, job.queue, job.type, job.state, job.priority, job.seq, job.attempt_count,
+            job.id, job.requester_id, queue, job.type, job.state, job.priority, job.seq, job.attempt_count,
             job.max_attempts, job.run_at, job.expires_at, job.started_at, job.completed_at, job.lease_expires_at,
-            job.worker_id, job.cancel_requested, 0, None, None, False, job.error, ("queue", job.queue) in paused,
+            job.worker_id, job.cancel_requested, 0, None, None, False, job.error, ("queue", queue) in paused,
             ("type", job.type) in paused, now,
             await self._ahead(job) if job.state is State.SCHEDULED else 0, service=service,
         )  # fmt: skip

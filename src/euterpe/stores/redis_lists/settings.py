@@ -12,8 +12,8 @@ import msgspec
 from euterpe.model.duration import format_duration, parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.submitting.submission import DEFAULT_QUEUE
 
-DEFAULT_QUEUE: Final = "default"
 PREFIX: Final = "jobqueue"
 _LEVELS: Final = {name: level for level, name in enumerate(PRIORITY_NAMES)}
 _LIST_OPTION: Final = "list."
@@ -109,6 +109,10 @@ class ListSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_configured(self, list_key: str) -> bool:
         """Whether the configuration names it, so that it is a queue of its own."""
         return list_key in self._configured
+
+    def claimed_as(self, queue: str) -> str:
+        """The queue that workers are told to claim. A list of the configuration is one of the default queue's."""
+        return DEFAULT_QUEUE if queue in self._configured else queue
 
     def named_list(self, priority: str) -> str | None:
         """The list of a priority that another program's job names."""

@@ -356,7 +356,8 @@ for _ = 1, tonumber(take()) do
   local is_open = not paused['queue' .. SEPARATOR .. queue]
   for _ = 1, lists do
     local list = take()
-    if is_open and #claims < total and not is_stopped then
+    -- A list of the configuration is a queue of its own, and is paused as one.
+    if is_open and #claims < total and not is_stopped and not paused['queue' .. SEPARATOR .. list] then
       for _, job_type in ipairs(aside[list] or {}) do
         if may_run(job_type) and #claims < total and not is_stopped then
           from(list, aside_of(list, job_type), true)
