@@ -248,4 +248,10 @@ REDIS_LIST_BUGS = (
         f"{BAD_INPUT}::test_an_id_that_is_no_text_makes_its_entry_a_dead_letter",
         "UnicodeDecodeError",
     ),
+    Bug(
+        "one_key_of_another_kind_hides_the_depth_of_every_queue",
+        (Edit("stores/redis_lists/scripts.py", ' and not str(answer).startswith("WRONGTYPE")', ""),),
+        "tests/redis_lists/test_lists_as_queues.py::test_a_list_that_is_a_string_does_not_hide_what_the_others_hold",
+        "WRONGTYPE",
+    ),
 )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+import redis
+
 from euterpe.model.claims.presence import BreakerState, Presence, TrippedBreaker, WorkerFacts
 from euterpe.model.reading.why import Reason
 from euterpe.stores.redis_lists.store import RedisListStore
-from tests.conformance.acts import submit, take
+from tests.conformance.acts import job, submit, take
+from tests.conformance.clock import FrozenClock
 from tests.redis_lists.foreign import HIGH, LOW
+from tests.redis_lists.test_reaper import CountedTrips
 
 
 async def alive(store: RedisListStore, **breakers: TrippedBreaker) -> None:
@@ -40,3 +45,28 @@ async def test_the_breaker_of_the_default_queue_is_why_a_job_in_a_list_waits(sto
     await alive(store, default=TrippedBreaker(BreakerState.OPEN, 20_000_000))
     told = await why(store, job_id, Reason.BREAKER_OPEN)
     assert told.startswith("The circuit breaker of queue 'default' is open")
+
+
+async def test_depths_and_ages_of_many_queues_take_a_few_round_trips(
+    store: RedisListStore, monkeypatch: pytest.MonkeyPatch, clock: FrozenClock
+) -> None:
+    """Every worker asks for them every ten seconds."""
+    names = {f"q{n}" for n in range(150)}
+    await store.submit_many([job("work", queue=name) for name in names])
+    clock.advance(us=3_000_000)
+    trips = CountedTrips(store, monkeypatch)
+    depths = await store.depths()
+    assert {(d.queue, d.count, d.oldest_age_us) for d in depths} == {(name, 1, 3_000_000) for name in names}
+    assert (await store.stats()).oldest_age_us == dict.fromkeys(names, 3_000_000)
+    assert trips.count <= 20
+
+
+async def test_a_list_that_is_a_string_does_not_hide_what_the_others_hold(
+    store: RedisListStore, raw: redis.Redis
+) -> None:
+    raw.set(HIGH, "mine")
+    record = await submit(store, queue=LOW)
+    raw.set(f"jobqueue:job:{record}", "mine too")
+    await submit(store, queue="mail")
+    assert {d.queue: d.count for d in await store.depths()} == {LOW: 1, "mail": 1}
+    assert set((await store.stats()).oldest_age_us) == {"mail"}
