@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import redis
 
 from tests.cli.commands import Shell
 from tests.cli.conftest import Start
@@ -82,6 +85,54 @@ def test_a_folder_of_music_becomes_a_folder_of_encodes_on_redis_lists_too(
     assert system.ended() == 0
     assert bare_shell.json("stats", ENGINE_URL=redis_url)["by_state"] == {"completed": 1, "failed": 1}
     assert not list((folder / "media/.euterpe-staging").iterdir()), "drafts are gone"
+
+
+APP_WITH_A_PREFIX = """
+import euterpe
+
+queue = euterpe.Queue("redis://?prefix=shop")
+
+
+@queue.job("process_file")
+async def process_file(filepath: str, filesize: int, priority: str) -> None:
+    if filepath.endswith(".txt"):
+        raise euterpe.TemporaryError("not a sound")
+"""
+
+
+def test_an_installation_with_a_prefix_keeps_to_it_from_the_folder_to_the_last_list(
+    bare_shell: Shell, start: Start, redis_url: str
+) -> None:
+    """The address comes from the section `redis`, the names from the prefix, and the retries from `worker`."""
+    folder, place = bare_shell.folder, urlsplit(redis_url)
+    (folder / "in").mkdir()
+    for name in ("a.wav", "b.txt"):
+        (folder / "in" / name).write_text("sound")
+    (folder / "shop.py").write_text(APP_WITH_A_PREFIX)
+    start(
+        bare_shell,
+        "--role=all",
+        "--app",
+        "shop:queue",
+        ENGINE_URL="redis://?prefix=shop",
+        REDIS_ADDR=f"{place.hostname}:{place.port}",
+        REDIS_PASSWORD=place.password or "",
+        REDIS_DB=place.path.strip("/"),
+        WORKER_MAX_RETRIES="1",
+        WORKER_BACKOFF_BASE="10ms",
+        PRODUCER_SCAN_DIR="in",
+        PRODUCER_SETTLE="0s",
+        OBSERVABILITY_METRICS_PORT="0",
+    )
+    with redis.Redis.from_url(redis_url, decode_responses=True) as raw:
+        deadline = time.monotonic() + PATIENCE_S
+        while raw.llen("shop:completed") + raw.llen("shop:dead_letter") < 2:
+            assert time.monotonic() < deadline, raw.keys()
+            time.sleep(0.05)
+        dead, completed = (json.loads(raw.lindex(f"shop:{name}", 0)) for name in ("dead_letter", "completed"))
+        assert (Path(completed["filepath"]).name, completed["origin_queue"]) == ("a.wav", "shop:low_priority")
+        assert (Path(dead["filepath"]).name, dead["retries"]) == ("b.txt", 1)
+        assert {key.partition(":")[0] for key in raw.scan_iter()} == {"shop"}
 
 
 def test_the_encodes_may_lie_inside_the_scanned_folder(bare_shell: Shell, start: Start) -> None:
