@@ -153,7 +153,7 @@ SPEED_BUGS = (
     Bug(
         "a_claim_ahead_parks_jobs_for_places_that_it_takes_itself",
         (Edit("stores/sql/queries/postgres/claim.sql", "<= concurrency_limit, false)", "> 0, false)"),),
-        f"{_KEYS_AHEAD}[postgres]",
+        f"{_KEYS_AHEAD}[http over postgres chunks]",
         "the third of its key cannot wait",
     ),
     Bug(

@@ -28,6 +28,7 @@ from tests.planted.bugs_demo import DEMO_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_hooks import HOOK_BUGS
 from tests.planted.bugs_http_receipts import HTTP_RECEIPT_BUGS
+from tests.planted.bugs_keyed import KEYED_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_looking import LOOKING_BUGS
 from tests.planted.bugs_media import MEDIA_BUGS
@@ -85,6 +86,7 @@ BUGS = (
     *SHIPPING_BUGS,
     *SHUTDOWN_BUGS,
     *RELEASED_BUGS,
+    *KEYED_BUGS,
     *SPEED_BUGS,
     *STORAGE_BUGS,
     *SURFACE_BUGS,

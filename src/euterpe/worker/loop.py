@@ -313,7 +313,7 @@ class WorkerLoop:
             await self._start(allowed, request)
             if claims:
                 record_claims(self._telemetry, claims)
-            if self._plan.brought(request, len(claims)):
+            if self._plan.brought(request, claims):
                 self._should_claim = True
         self._after_settle(ended, finished, verdicts)
 

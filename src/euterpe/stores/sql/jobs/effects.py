@@ -142,12 +142,20 @@ def _insert_events_of(moves: Sequence[Moved]) -> Program[None]:
 def _free_keys(keys: Sequence[str]) -> Program[None]:
     freed = Counter(keys)
     if freed:
-        names = sorted(freed)
-        yield one("lock_keys", keys=names)
-        # One look for all: few keys have parked jobs, and a turn may free a hundred keys.
-        full = sorted(row[0] for row in (yield one("parked_keys", keys=names)))
-        if full:
-            yield each("unpark", limit_key=full, limit=[freed[name] for name in full])
+        yield one("lock_keys", keys=sorted(freed))
+        yield from free_locked_keys(freed)
+
+
+def free_locked_keys(freed: Mapping[str, int]) -> Program[None]:
+    """So many jobs of these keys, whose locks are held, have ended: as many parked ones may go."""
+    # One look for all: few keys have parked jobs, and a turn may free a hundred keys.
+    yield from unpark(freed, [row[0] for row in (yield one("parked_keys", keys=sorted(freed)))])
+
+
+def unpark(freed: Mapping[str, int], full: Iterable[str]) -> Program[None]:
+    """`full`: which of these keys have parked jobs."""
+    if names := sorted(full):
+        yield each("unpark", limit_key=names, limit=[freed[name] for name in names])
 
 
 def _follow(ended: Mapping[str, State], release: Release | None) -> Program[list[Moved]]:
