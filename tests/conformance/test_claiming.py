@@ -127,9 +127,11 @@ async def test_a_claim_brings_a_dependent_as_it_is_stored_with_what_it_waited_fo
 async def test_a_claim_brings_neighbours_of_several_kinds_as_they_are_stored(store: SqlStore) -> None:
     for number, max_attempts in enumerate((3, 3, 7, 7, 3)):
         await submit(store, payload=b"%d" % number, max_attempts=max_attempts)
+    for number, key in enumerate(("a", "b", None, "a"), 5):
+        await submit(store, payload=b"%d" % number, concurrency_key=key, concurrency_limit=None if key is None else 2)
     claims = await take(store)
     assert [claim.job for claim in claims] == [await store.get(claim.job.id) for claim in claims]
-    assert [claim.job.payload for claim in claims] == [b"0", b"1", b"2", b"3", b"4"]
+    assert [claim.job.payload for claim in claims] == [b"%d" % number for number in range(9)]
 
 
 @needs(TABLES, Capability.WHOLE_JOBS)

@@ -161,6 +161,20 @@ async def test_a_stale_completion_in_a_turn_of_chains_releases_nothing(store: Sq
     assert [await state_of(store, job_id) for job_id in nexts] == [State.PENDING, State.SCHEDULED, State.SCHEDULED]
 
 
+@needs(Capability.CONCURRENCY_KEYS)
+async def test_a_stale_completion_in_a_turn_of_keys_frees_no_place(store: SqlStore, clock: FrozenClock) -> None:
+    for key in ("a", "a", "a", "b", "b"):
+        await submit(store, type=key, concurrency_key=key, concurrency_limit=2 if key == "a" else 1)
+    claims = await take(store, 10)
+    clock.advance(us=MINUTE // 2)
+    await store.heartbeat([claim.lease for claim in claims[1:]])
+    clock.advance(us=MINUTE)
+    await store.sweeps.reclaim()
+    verdicts, more = await store.exchange([Report(claim, Success()) for claim in claims], ALL)
+    assert [verdict.accepted for verdict in verdicts] == [False, True, True]
+    assert sorted(claim.job.type for claim in more) == ["a", "b"]
+
+
 @needs(Capability.DEPENDENCIES)
 async def test_dependents_that_came_while_a_job_of_a_chain_ran_are_released(store: SqlStore) -> None:
     heads = [await submit(store) for _ in range(2)]

@@ -57,6 +57,7 @@ BY = {
     "peek": {"inbox_jobs_claim"},
     "unpark": {BY_ID, "inbox_jobs_parked"},
     "parked_keys": {"inbox_jobs_parked"},
+    "running_by_key": {"inbox_jobs_concurrency"},
     "free_keys": {"inbox_jobs_parked", "inbox_jobs_concurrency"},
     "resolve_dependent": {BY_ID},
     "release_dependents": {ROWID},

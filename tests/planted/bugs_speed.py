@@ -68,7 +68,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "a_claim_in_steps_forgets_the_events_of_its_jobs",
-        (Edit("stores/sql/jobs/picking.py", "self.fresh is not None and self.is_simple", "self.fresh is not None"),),
+        (Edit("stores/sql/jobs/picking.py", "self.is_quiet and self.fit", "self.fit"),),
         "tests/conformance/test_turns.py::test_a_turn_that_takes_jobs_with_callbacks_tells_of_them[sqlite]",
         "assert [] ==",
     ),
@@ -158,9 +158,47 @@ SPEED_BUGS = (
     ),
     Bug(
         "a_claim_ahead_takes_more_of_a_key_than_its_limit_on_sqlite",
-        (Edit("stores/sql/queries/sqlite/may_wait_by_key.sql", "k.running + n.place <=", "0 * n.place <="),),
+        (Edit("stores/sql/jobs/picking.py", "running[name] > most)", "running[name] > most + 1)"),),
         f"{_KEYS_AHEAD}[sqlite]",
         "the third of its key cannot wait",
+    ),
+    Bug(
+        "a_turn_of_keys_takes_more_than_their_limits_on_sqlite",
+        (Edit("stores/sql/jobs/picking.py", "        fit = fit and not is_over\n", ""),),
+        "tests/conformance/test_turns.py"
+        "::test_a_turn_holds_keys_to_their_limit_and_takes_what_stands_behind_them[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
+        "a_job_that_comes_along_has_the_key_of_nobody",
+        (Edit("stores/sql/jobs/picking.py", "len(job.requester_id) + 1 :", "len(job.requester_id) :"),),
+        f"{_NEIGHBOURS}[sqlite]",
+        "assert [JobRow(",
+    ),
+    Bug(
+        "jobs_that_end_in_a_turn_of_keys_free_nobody",
+        (Edit("stores/sql/jobs/claimed_completions.py", "    if completions.freed:\n", "    if False:\n"),),
+        "tests/conformance/test_concurrency_keys.py"
+        "::test_a_turn_that_ends_jobs_of_many_keys_frees_as_many_places_of_each[sqlite]",
+        "assert Counter(",
+    ),
+    Bug(
+        "a_stale_completion_in_a_turn_of_keys_counts",
+        (
+            Edit(
+                "stores/sql/jobs/claimed_completions.py",
+                "    if not (yield from complete_simple(completions.plain)):\n        raise RowsSayMore\n    yield from apply",
+                "    yield from complete_simple(completions.plain)\n    yield from apply",
+            ),
+        ),
+        "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_of_keys_frees_no_place[sqlite]",
+        "assert [True",
+    ),
+    Bug(
+        "a_job_whose_key_has_a_rate_spends_its_token_before_it_begins_on_sqlite",
+        (Edit("stores/sql/jobs/picking.py", "is_over = name in rated or (", "is_over = ("),),
+        f"{_CANNOT_WAIT}[sqlite-rated]",
+        "== []",
     ),
     Bug(
         "a_job_whose_key_has_a_rate_spends_its_token_before_it_begins",

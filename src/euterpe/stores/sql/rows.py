@@ -88,12 +88,11 @@ def fresh_from(
     seq: int, id_: str, payload: bytes, kind: Row, queue: str, worker_id: str, lease_ttl_us: int, picked_at: int
 ) -> JobRow:
     """A job that is claimed for the first time, with little but what every job has (`kind_columns.sql`, as JSON), as
-    `take.sql` leaves it."""
+    `take.sql` leaves it; but for its concurrency key."""
     (
         requester_id, type_, priority, payload_format, max_attempts, run_at, created_at,
         scheduled_at, expires_at, execution_timeout_us, visibility_us, retry_policy,
-        callback_url, callback_events, concurrency_key, concurrency_limit,
-        dependency, depth, has_dependents, transitions, only_dependency,
+        callback_url, callback_events, dependency, depth, has_dependents, transitions, only_dependency,
     ) = kind  # fmt: skip
     expires_in_us = execution_timeout_us + OVERRUN_US
     if lease_ttl_us < expires_in_us:
@@ -106,7 +105,7 @@ def fresh_from(
         picked_at, run_at, created_at, picked_at, scheduled_at, picked_at, None, expires_at, execution_timeout_us,
         visibility_us, retry_policy, None, None, None, None, None, None, None, None, callback_url,
         callback_events, None, dependency, 0, depth, has_dependents != 0, None, None, None, transitions + 1,
-        concurrency_key, concurrency_limit, None if only_dependency is None else (only_dependency,),
+        None, None, None if only_dependency is None else (only_dependency,),
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ that the worker holds says all of that, as long as nobody has changed the row me
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Final
@@ -16,10 +17,11 @@ from euterpe.model.claims.exchange import Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
-from euterpe.stores.sql.jobs.effects import Completions, apply_effects, insert_completions, told_alike
+from euterpe.stores.sql.jobs.effects import Completions, apply_effects, free_locked_keys, insert_completions, told_alike
 from euterpe.stores.sql.jobs.settle import Follows, alike_and_near, complete
-from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions, is_simple
+from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.rows import limit_key_of
 
 _said: Final = attrgetter("callback_url", "tags_json", "correlation_id", "transitions")
 
@@ -77,18 +79,28 @@ class LinkedCompletions(msgspec.Struct, frozen=True):
 
     linked: SimpleCompletions
     plain: SimpleCompletions
+    freed: Mapping[str, int]
+    """How many of each concurrency key end."""
 
 
 def linked_completions(finished: Sequence[Report]) -> LinkedCompletions | None:
-    """None where none has dependents, or more than their release follows from the end of one."""
+    """None where none has dependents or a concurrency key, or an event follows from the end of one."""
     linked: list[tuple[JobRow, bytes | None]] = []
     plain: list[tuple[JobRow, bytes | None]] = []
+    keys: list[str] = []
     for report in finished:
         job, outcome = report.claim.job, report.outcome
-        if type(outcome) is not Success or report.log is not None or not is_simple(job) or job.stages_json is not None:
+        if (
+            type(outcome) is not Success
+            or report.log is not None
+            or job.callback_url is not None
+            or job.stages_json is not None
+        ):
             return None
         (linked if job.has_dependents else plain).append((job, outcome.result))
-    return LinkedCompletions(_lists_of(linked), _lists_of(plain)) if linked else None
+        if (key := limit_key_of(job)) is not None:
+            keys.append(key)
+    return LinkedCompletions(_lists_of(linked), _lists_of(plain), Counter(keys)) if linked or keys else None
 
 
 def _lists_of(completions: Sequence[tuple[JobRow, bytes | None]]) -> SimpleCompletions:
@@ -101,12 +113,14 @@ def _lists_of(completions: Sequence[tuple[JobRow, bytes | None]]) -> SimpleCompl
 
 
 def complete_linked(completions: LinkedCompletions) -> Program[None]:
-    """End them, and release what waited for them. RowsSayMore: the transaction must not be committed."""
+    """End them, release what waited for them, free their keys. RowsSayMore: the transaction must not be committed."""
     if not (yield from _complete(completions.linked, Follows.RELEASES)):
         raise RowsSayMore
     if not (yield from complete_simple(completions.plain)):
         raise RowsSayMore
     yield from apply_effects([(job_id, State.COMPLETED, True, False, "", None) for job_id in completions.linked.ids])
+    if completions.freed:
+        yield from free_locked_keys(completions.freed)
 
 
 def complete_simple(completions: SimpleCompletions) -> Program[bool]:

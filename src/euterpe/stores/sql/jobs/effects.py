@@ -34,13 +34,15 @@ def apply_effects(rows: Iterable[Row], release: Release | None = None) -> Progra
     """Tell, release and end what hangs on these moves; ends of dependents are followed in turn. `release` comes first,
     where somebody has a way of their own for the usual dependents."""
     moves = moved_from(row for row in rows if row[2] or row[3] or row[5])
-    keys = [m.limit_key for m in moves if m.limit_key is not None]
+    keys = Counter(m.limit_key for m in moves if m.limit_key is not None)
     while moves:
         yield from _insert_events_of(moves)
         ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
         moves = (yield from _follow(ended, release)) if ended else []
     # Last and all at once: nobody who holds a key's lock may wait for a row, nor for a second round of keys.
-    yield from _free_keys(keys)
+    if keys:
+        yield one("lock_keys", keys=sorted(keys))
+        yield from free_locked_keys(keys)
 
 
 def insert_events(jobs: Iterable[JobRow]) -> Program[None]:
@@ -139,15 +141,8 @@ def _insert_events_of(moves: Sequence[Moved]) -> Program[None]:
         yield from insert_events(jobs_from(rows))
 
 
-def _free_keys(keys: Sequence[str]) -> Program[None]:
-    freed = Counter(keys)
-    if freed:
-        yield one("lock_keys", keys=sorted(freed))
-        yield from free_locked_keys(freed)
-
-
 def free_locked_keys(freed: Mapping[str, int]) -> Program[None]:
-    """So many jobs of these keys, whose locks are held, have ended: as many parked ones may go."""
+    """So many jobs of these keys, whose locks are held where there are any, have ended: as many parked ones may go."""
     # One look for all: few keys have parked jobs, and a turn may free a hundred keys.
     yield from unpark(freed, [row[0] for row in (yield one("parked_keys", keys=sorted(freed)))])
 

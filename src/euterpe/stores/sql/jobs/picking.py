@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Final
 
@@ -20,8 +21,14 @@ PACKED_LIMIT: Final = 8_000_000
 SMALL_BYTES: Final = 8_000
 """A payload of so many comes along when its job is picked, before anybody knows how many others there are."""
 
+NONE: Final = "[]"
+
 _numbers = msgspec.json.Decoder(list[int])
 _texts = msgspec.json.Decoder(list[str])
+
+Keyed = tuple[int, str, int | None]
+"""The number of a job with a concurrency key, its limit key and its limit."""
+_keyed = msgspec.json.Decoder(list[Keyed])
 
 
 class FreshJobs(msgspec.Struct, frozen=True):
@@ -54,15 +61,19 @@ class Picked(msgspec.Struct, frozen=True):
     seqs: str
     size: int
     picked_at: int
-    is_simple: bool
-    """No event to write, no concurrency key to hold."""
+    is_quiet: bool
+    """No event to write."""
     fresh: FreshJobs | None
     """The jobs themselves, where all came along."""
+    keyed: Sequence[Keyed] = ()
+    """Those with a concurrency key; more than are taken, maybe."""
+    fit: bool = True
+    """All of them may run at once: no key is over its limit with them, and none has a rate."""
 
     @property
     def is_plain(self) -> bool:
         """Nothing is left to do in the transaction once these are taken."""
-        return self.fresh is not None and self.is_simple
+        return self.fresh is not None and self.is_quiet and self.fit
 
     def jobs(self) -> list[JobRow]:
         """As `take` leaves them, in the order of the line. Neighbours of one submit are copies of the first of them."""
@@ -77,7 +88,7 @@ class Picked(msgspec.Struct, frozen=True):
             else:
                 job, last = fresh_from(seq, id_, payload, kind, *taken), kind
             jobs.append(job)
-        return jobs
+        return _with_keys(jobs, self.keyed) if self.keyed else jobs
 
     def claims(self) -> list[Claim]:
         return claims_of(self.jobs())
@@ -87,29 +98,63 @@ def claims_of(jobs: list[JobRow]) -> list[Claim]:
     return [Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0)) for job in jobs]
 
 
+def _with_keys(jobs: list[JobRow], keyed: Sequence[Keyed]) -> list[JobRow]:
+    keys = {seq: (name, limit) for seq, name, limit in keyed}
+    return [job if (key := keys.get(job.seq)) is None else _with_key(job, *key) for job in jobs]
+
+
+def _with_key(job: JobRow, name: str, limit: int | None) -> JobRow:
+    """`limit_key.sql` has put the name together."""
+    return replace(job, concurrency_key=name[len(job.requester_id) + 1 :], concurrency_limit=limit)
+
+
 def pick(request: ClaimRequest, queue: str) -> Program[Picked]:
     """For a worker that asks for more than it can begin: up to the first behind the limit that cannot wait."""
     asked = {"queue": queue, "types": None if request.types is None else list(request.types), "small": SMALL_BYTES}
-    if not request.prefetch:
-        ((seqs, size, picked_at, is_simple, *fresh),) = yield one("pick", **asked, limit=request.limit)
-        return _picked(request, queue, seqs, size, picked_at, is_simple, fresh)
-    ((seqs, size, picked_at, is_simple, *fresh, cannot_wait),) = yield one(
-        "pick_ahead", **asked, limit=request.total, prefetch_types=list(request.prefetch_types)
-    )
-    if cannot_wait != "[]":
-        picked, held_up = _numbers.decode(seqs), set(_numbers.decode(cannot_wait))
-        ((can_wait,),) = yield one("may_wait_by_key", seqs=cannot_wait, prefetch_types=list(request.prefetch_types))
-        held_up.difference_update(_numbers.decode(can_wait))
-        end = next((i for i in range(request.limit, len(picked)) if picked[i] in held_up), None)
-        seqs = msgspec.json.encode(picked[:end]).decode()
-    return _picked(request, queue, seqs, size, picked_at, is_simple, fresh)
-
-
-def _picked(
-    request: ClaimRequest, queue: str, seqs: str, size: int, picked_at: int, is_simple: int | None, fresh: list[str]
-) -> Picked:
+    if request.prefetch:
+        types = list(request.prefetch_types)
+        ((*front, keyed_said, cannot_wait),) = yield one(
+            "pick_ahead", **asked, limit=request.total, prefetch_types=types
+        )
+    else:
+        ((*front, keyed_said),) = yield one("pick", **asked, limit=request.limit)
+        cannot_wait = NONE
+    seqs, size, picked_at, is_quiet, *fresh = front
+    keyed: list[Keyed] = []
+    fit = True
+    if keyed_said != NONE or cannot_wait != NONE:
+        keyed = _keyed.decode(keyed_said)
+        line = _numbers.decode(seqs)
+        end, fit = yield from _front(line, keyed, set(_numbers.decode(cannot_wait)), request.limit)
+        if end < len(line):
+            seqs = msgspec.json.encode(line[:end]).decode()
     came_along = None if fresh[-1] is None else FreshJobs(*fresh)
-    return Picked(queue, request.worker_id, request.lease_ttl_us, seqs, size, picked_at, bool(is_simple), came_along)
+    return Picked(
+        queue, request.worker_id, request.lease_ttl_us, seqs, size, picked_at, bool(is_quiet), came_along, keyed, fit
+    )
+
+
+def _front(line: Sequence[int], keyed: Sequence[Keyed], cannot_wait: set[int], limit: int) -> Program[tuple[int, bool]]:
+    """How many of the line come, and whether all of those may run at once. Behind the limit comes what can wait: that
+    counts among its key's running jobs meanwhile, and must not be parked for a place that it takes itself. One of a key
+    with a rate cannot wait."""
+    counted = (yield one("running_by_key", keys=sorted({name for _, name, _ in keyed}))) if keyed else []
+    running = Counter({name: count for name, count, _ in counted})
+    rated = {name for name, _, has_rate in counted if has_rate}
+    keys = {seq: (name, most) for seq, name, most in keyed}
+    fit = True
+    for at, seq in enumerate(line):
+        can_wait = seq not in cannot_wait
+        is_over = False
+        if (key := keys.get(seq)) is not None:
+            name, most = key
+            running[name] += 1
+            is_over = name in rated or (most is not None and running[name] > most)
+            can_wait = can_wait and most is not None and not is_over
+        if at >= limit and not can_wait:
+            return at, fit
+        fit = fit and not is_over
+    return len(line), fit
 
 
 def take(picked: Picked) -> Program[None]:
@@ -124,7 +169,7 @@ def take(picked: Picked) -> Program[None]:
 
 def taken_jobs(picked: Picked) -> Program[list[JobRow]]:
     """Take them, and read those that did not come along."""
-    if picked.seqs == "[]":
+    if picked.seqs == NONE:
         return []
     yield from take(picked)
     if picked.fresh is not None:

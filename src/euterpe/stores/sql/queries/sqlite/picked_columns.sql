@@ -1,4 +1,5 @@
 LENGTH(payload) + COALESCE(LENGTH(checkpoint), 0) + COALESCE(LENGTH(error), 0) AS size,
-           (callback_url IS NULL OR callback_events = 'terminal') AND concurrency_key IS NULL AS is_simple, j.id,
+           callback_url IS NULL OR callback_events = 'terminal' AS is_quiet, j.id,
            CASE WHEN LENGTH(payload) <= :small THEN hex(payload) END AS small_payload,
-           CASE WHEN {{fresh}} AND LENGTH(payload) <= :small THEN {{as_json kind_columns}} END AS kind
+           CASE WHEN {{fresh}} AND LENGTH(payload) <= :small THEN {{as_json kind_columns}} END AS kind,
+           {{limit_key}} AS limit_key, concurrency_limit

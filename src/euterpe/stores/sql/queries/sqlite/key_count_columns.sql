@@ -1,0 +1,1 @@
+k.name, k.running, k.has_rate

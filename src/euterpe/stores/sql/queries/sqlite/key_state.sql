@@ -1,0 +1,1 @@
+j.completed_at IS NULL AND j.state
