@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import redis
+
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.submitting.submission import Submission
@@ -40,6 +42,15 @@ def test_a_worker_whose_lists_are_configured_is_not_said_to_be_elsewhere(
     worker = start(telling_shell, *WORKER, ENGINE_URL=redis_url, WORKER_MAX_RETRIES="1", OBSERVABILITY_METRICS_PORT="0")
     worker.until_said("working on jobs")
     assert not lines_with("another database", (*worker.out, *worker.err))
+
+
+def test_commands_take_the_ids_of_other_programs(telling_shell: Shell, start: Start, redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url) as raw:
+        raw.lpush("jobqueue:low_priority", '{"id": "their-7", "type": "fail"}')
+    worker = start(telling_shell, *WORKER, ENGINE_URL=redis_url, OBSERVABILITY_METRICS_PORT="0")
+    worker.until_said("their-7")
+    shown = telling_shell.json("jobs", "show", "their-7", ENGINE_URL=redis_url)
+    assert (shown["job_id"], shown["type"]) == ("their-7", "fail")
 
 
 def test_a_worker_on_redis_lists_counts_every_end(telling_shell: Shell, start: Start, redis_url: str) -> None:

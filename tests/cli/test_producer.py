@@ -134,6 +134,21 @@ def test_an_installation_with_a_prefix_keeps_to_it_from_the_folder_to_the_last_l
         assert {key.partition(":")[0] for key in raw.scan_iter()} == {"shop"}
 
 
+def test_a_submit_goes_to_the_configured_redis_as_the_jobs_of_files_do(bare_shell: Shell, redis_url: str) -> None:
+    place = urlsplit(redis_url)
+    (bare_shell.folder / "shop.py").write_text(APP_WITH_A_PREFIX)
+    settings = {
+        "REDIS_ADDR": f"{place.hostname}:{place.port}",
+        "REDIS_PASSWORD": place.password or "",
+        "REDIS_DB": place.path.strip("/"),
+    }
+    said = '{"filepath": "a.wav", "filesize": 1, "priority": "low"}'
+    bare_shell.json("submit", "process_file", said, "--app", "shop:queue", **settings)
+    bare_shell.json("submit", "process_file", said, ENGINE_URL="redis://?prefix=shop", **settings)
+    with redis.Redis.from_url(redis_url) as raw:
+        assert raw.llen("shop:normal_priority") == 2
+
+
 def test_the_encodes_may_lie_inside_the_scanned_folder(bare_shell: Shell, start: Start) -> None:
     folder = bare_shell.folder
     (folder / "media").mkdir()

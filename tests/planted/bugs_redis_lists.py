@@ -254,4 +254,10 @@ REDIS_LIST_BUGS = (
         "tests/redis_lists/test_lists_as_queues.py::test_a_list_that_is_a_string_does_not_hide_what_the_others_hold",
         "WRONGTYPE",
     ),
+    Bug(
+        "an_id_in_upper_case_is_looked_for_in_lower_case_alone",
+        (Edit("stores/redis_lists/operator.py", "if not record and stored_id != job_id:", "if record is None:"),),
+        "tests/redis_lists/test_entries.py::test_a_job_of_another_program_is_found_by_the_id_that_it_chose",
+        "JobNotFound",
+    ),
 )

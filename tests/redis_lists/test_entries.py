@@ -238,3 +238,14 @@ async def test_children_are_stored_while_the_parent_runs_and_never_after(store: 
     with pytest.raises(StaleLease):
         await store.spawn(parent.lease, [Submission(type="child")])
     assert [c.job.type for c in await store.claim(ClaimRequest(worker_id="w", limit=9))] == ["child"]
+
+
+async def test_a_job_of_another_program_is_found_by_the_id_that_it_chose(
+    store: RedisListStore, raw: redis.Redis
+) -> None:
+    shouted = "550E8400-E29B-41D4-A716-446655440000"
+    for job_id in ("job 7/a", shouted):
+        raw.lpush(HIGH, foreign(job_id))
+    assert {claim.job.id for claim in await take(store)} == {"job 7/a", shouted}
+    assert [(await store.get(job_id)).id for job_id in ("job 7/a", shouted)] == ["job 7/a", shouted]
+    assert await store.cancel(shouted, force=True) is State.CANCELLED

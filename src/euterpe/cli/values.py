@@ -9,6 +9,8 @@ from typing import Any
 import click
 import msgspec
 
+from euterpe.backends.engines import is_redis
+from euterpe.cli.session import CliSession
 from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 
@@ -32,7 +34,8 @@ class Duration(ParamType):
 
 
 class JobId(ParamType):
-    """A UUID, in the spelling that is stored. `listed_by`: the command that shows such ids."""
+    """A UUID, in the spelling that is stored. `listed_by`: the command that shows such ids. On Redis lists other
+    programs choose the ids of their jobs as they like."""
 
     name = "id"
 
@@ -40,6 +43,9 @@ class JobId(ParamType):
         self._listed_by = listed_by
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        session = None if ctx is None else ctx.find_object(CliSession)
+        if self is JOB_ID and session is not None and is_redis(session.url):
+            return str(value)
         try:
             return str(click.UUID.convert(value, param, ctx))
         except click.BadParameter:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from euterpe.backends.engines import Backend
+from euterpe.backends.engines import Backend, is_redis
 from euterpe.cli.apps import load_queue
 from euterpe.cli.commands.jobs import print_job
 from euterpe.cli.output import note, print_json, print_line
@@ -66,6 +66,10 @@ def submit(
         queue = Queue(session.url, payload_limit=session.config.engine.max_payload_bytes)
     else:
         queue = load_queue(app)
+    if is_redis(queue.url):
+        from euterpe.service.roles import use_configured_redis  # Roles take a while to load, and are for this alone.
+
+        use_configured_redis(session.config, queue)
     handle, job = asyncio.run(_submit(queue, job_type, payload, options, wait))
     _show(handle, job, as_json=as_json)
 

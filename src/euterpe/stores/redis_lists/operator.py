@@ -62,8 +62,10 @@ class ListOperator:
     async def _look(self, job_id: str, requester_id: str | None) -> tuple[JobRow, bytes]:
         """The job, and its entry as it stands in a list."""
         stored_id = possible_id(job_id)
-        said = await self._scripts.read(HGETALL, self._scripts.settings.job(stored_id))
-        record = record_of(said)
+        record = record_of(await self._scripts.read(HGETALL, self._scripts.settings.job(stored_id)))
+        if not record and stored_id != job_id:  # Another program's own spelling.
+            record = record_of(await self._scripts.read(HGETALL, self._scripts.settings.job(job_id)))
+            stored_id = job_id if record else stored_id
         if not record:
             raise await self._missing(stored_id, requester_id)
         job = self._rows.stored(stored_id, record)
