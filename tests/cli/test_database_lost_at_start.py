@@ -12,6 +12,7 @@ import pytest
 from tests.cli.commands import Shell, clean_environment
 from tests.cli.conftest import Start
 from tests.faults.proxy import Cut, proxied
+from tests.worker import proxy as network
 
 RIGHTS = "the database is read-only"
 """Stands in the statement that looks for lacking rights."""
@@ -54,6 +55,18 @@ async def test_a_start_that_waits_for_a_lost_database_obeys_a_signal(
         running.tell(signal.SIGTERM)
         assert await asyncio.to_thread(running.ended) == 0
         assert not any('"started"' in line for line in running.err)
+
+
+async def test_a_redis_that_hangs_up_on_a_start_is_waited_for(redis_url: str, folder: Path, start: Start) -> None:
+    """As one does that is about to end, or a proxy before one that is not there yet."""
+    async with network.proxied(redis_url) as (proxy, url):
+        proxy.refuse()
+        running = start(Shell(folder, clean_environment(ENGINE_URL=url)), "worker", "app:queue")
+        await asyncio.to_thread(running.until_said, "database unavailable, retrying")
+        proxy.restore()
+        await asyncio.to_thread(running.until_said, '"started"')
+        running.tell(signal.SIGTERM)
+        assert await asyncio.to_thread(running.ended) == 0
 
 
 def _runs_a_job(shell: Shell) -> None:

@@ -62,6 +62,12 @@ CAMPAIGN_BUGS = (
         "",
     ),
     Bug(
+        "a_role_ends_when_redis_hangs_up_on_its_start",
+        (Edit("stores/redis_lists/scripts.py", "wrote=False, opening=True", "wrote=False"),),
+        "tests/cli/test_database_lost_at_start.py::test_a_redis_that_hangs_up_on_a_start_is_waited_for",
+        "ended before 'database unavailable, retrying'",
+    ),
+    Bug(
         "a_wrong_password_is_waited_for",
         (
             Edit(

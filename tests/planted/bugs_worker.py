@@ -24,6 +24,13 @@ WORKER_BUGS = (
         "a failover takes longer than a few tries",
     ),
     Bug(
+        "a_claim_that_is_too_large_to_be_answered_is_made_again_and_again",
+        (Edit("worker/claiming/claim_plan.py", "self._most = max(1, request.total // 2)", "pass"),),
+        "tests/worker/test_lost_claims.py"
+        "::test_jobs_whose_claim_is_too_large_to_be_answered_in_time_are_claimed_by_and_by[sqlite]",
+        "waited",
+    ),
+    Bug(
         "two_lanes_look_for_lost_claims_at_once",
         (Edit("worker/loop.py", "not is_claiming and not self._lost_claims.is_looking", "not is_claiming"),),
         "tests/worker/test_lost_claims.py::test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on[sqlite]",

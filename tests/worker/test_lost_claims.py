@@ -18,7 +18,9 @@ from euterpe.stores.sql.jobs import usable_claims
 from euterpe.worker.claiming.lost_claims import TRIES, LostClaims
 from euterpe.worker.loop import WorkerLoop
 from euterpe.worker.settings import WorkerSettings
+from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import in_state, until
+from tests.worker.inline import working
 
 
 class Cut:
@@ -146,6 +148,42 @@ async def test_a_database_that_goes_away_before_the_results_are_read_costs_no_at
         second = await cut.queue.submit("once", {"n": 2}, depends_on=[first])
         await in_state(cut.queue, second, State.COMPLETED)
     assert (failures, cut.begun) == ([], [1, 2])
+
+
+@ON_SQLITE_ALONE
+async def test_jobs_whose_claim_is_too_large_to_be_answered_in_time_are_claimed_by_and_by(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Cut(url)
+    cut.all_may_end.set()
+    asked: list[int] = []
+
+    async def exchange(
+        finished: Sequence[Report], request: ClaimRequest | None
+    ) -> tuple[list[SettleResult], list[Claim]]:
+        if request is not None:
+            asked.append(request.total)
+            if request.total > 2 and cut.loses_answers:
+                raise CommitUnknown("no answer in time")
+        return await answer(finished, request)
+
+    async with cut.queue:
+        store = core_of(cut.queue).store
+        answer = store.exchange
+        monkeypatch.setattr(store, "exchange", exchange)
+        cut.loses_answers = True
+        jobs = await cut.queue.submit_many([("once", {"n": n}) for n in range(20)])
+        async with working(cut.queue, concurrency=100, poll=0.05):
+            for job in jobs:
+                await in_state(cut.queue, job, State.COMPLETED)
+            cut.loses_answers = False
+
+            async def asks_for_all_slots() -> bool:
+                await (await cut.queue.submit("once", {"n": 20})).result("10s")
+                return asked[-1] > 25
+
+            await until(asks_for_all_slots, "once they come again, claims are as large as before")
+    assert sorted(cut.begun)[:20] == list(range(20))
 
 
 class Store:

@@ -33,8 +33,9 @@ def is_nogroup(error: BaseException) -> bool:
     return isinstance(error, ResponseError) and "NOGROUP" in str(error)
 
 
-def unavailable(error: BaseException, *, wrote: bool) -> EuterpeError:
-    """An error of Redis as what it means for a caller."""
+def unavailable(error: BaseException, *, wrote: bool, opening: bool = False) -> EuterpeError:
+    """An error of Redis as what it means for a caller. `opening`: of a connection that was of no use yet; the server is
+    perhaps about to start, or to end."""
     text = str(error)
     if (said := _meaning_of(error, text)) is not None:
         return said
@@ -44,7 +45,8 @@ def unavailable(error: BaseException, *, wrote: bool) -> EuterpeError:
         return ServerNotReady(f"Redis cannot be reached: {text}")
     if wrote:
         return CommitUnknown("the answer of Redis was lost; what was asked may have been done")
-    return StoreUnavailable(f"Redis does not answer: {text or type(error).__name__}")
+    kind = ServerNotReady if opening else StoreUnavailable
+    return kind(f"Redis does not answer: {text or type(error).__name__}")
 
 
 def _meaning_of(error: BaseException, text: str) -> EuterpeError | None:

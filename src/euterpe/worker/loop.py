@@ -16,7 +16,7 @@ from typing import Final
 from euterpe.model.claims.exchange import COMPLETED, ClaimRequest, ProgressUpdate, Report, SettleResult
 from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.presence import WorkerFacts
-from euterpe.model.errors import StaleLease, StoreUnavailable
+from euterpe.model.errors import ServerNotReady, StaleLease, StoreUnavailable
 from euterpe.model.failures.circuit_breaker import BreakerPolicy
 from euterpe.model.job import Claim
 from euterpe.model.state import State
@@ -294,6 +294,8 @@ class WorkerLoop:
             if request is not None:
                 self._breakers.failed_to_claim(request)
                 self._lost_claims.suspect()
+                if not isinstance(error, ServerNotReady):
+                    self._plan.got_no_answer(request)
             self._give_back(request)
             if isinstance(error, StoreUnavailable) or not ended:
                 self._attempts.give_back_ended(ended)

@@ -63,7 +63,7 @@ class RedisScripts:
         except BaseException as error:
             await self.close()
             if isinstance(error, _LOST):
-                raise unavailable(error, wrote=False) from error
+                raise unavailable(error, wrote=False, opening=True) from error
             raise
 
     async def close(self) -> None:

@@ -30,6 +30,7 @@ class ClaimPlan:
         self._attempts = attempts
         self._breakers = breakers
         self._pace = pace
+        self._most = whole.limit
         self._more_waits = False
         """Whether the last claim got all that it asked for, or jobs have come since."""
         self._brought_ahead = False
@@ -58,7 +59,7 @@ class ClaimPlan:
     def next_request(self, types: tuple[str, ...], *, is_settling: bool) -> ClaimRequest | None:
         """Slots and places in the buffer are reserved for it until it is given back."""
         attempts = self._attempts
-        room = min(attempts.free_leases, self._whole.limit)
+        room = min(attempts.free_leases, self._most)
         limit = max(0, min(attempts.free_slots, -(-self._concurrency // self.lanes), room))
         prefetch = min(self._lacking(is_exchanging=is_settling or limit > 0), room - limit)
         if limit + prefetch <= 0:
@@ -87,10 +88,17 @@ class ClaimPlan:
         self._attempts.reserved -= request.limit
         self._attempts.reserved_ahead -= request.prefetch
 
+    def got_no_answer(self, request: ClaimRequest) -> None:
+        """Perhaps it was too large to come in time: payloads may have megabytes each. The next one asks for half, or
+        they would be claimed, lost and given back for ever."""
+        self._most = max(1, request.total // 2)
+
     def brought(self, request: ClaimRequest, claims: Sequence[Claim]) -> bool:
         """Whether there may be more for free slots. A store that gives nothing ahead (an older control plane) is asked
         for nothing ahead the next time."""
         count = len(claims)
+        if count:
+            self._most = min(2 * self._most, self._whole.limit)
         got_all = count >= request.total
         self._brought_ahead = count > request.limit
         # One whose key was at its limit ends a claim. It is asked for again when something has ended.
