@@ -143,33 +143,45 @@ async def test_what_joined_and_is_refused_takes_nothing_along(
     assert await paused(engine) == {"first"}
 
 
-async def test_who_comes_while_a_lone_one_is_rejected_is_a_writer_from_its_begin(
-    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A transaction that begins as a reader can only fail when others write."""
-    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 60.0)
-    intruder: list[str] = []
+class Intruded:
+    """A program that reads and then writes, and somebody else who would write in between. A transaction that begins as
+    a reader can only fail when others write."""
 
-    def reads_then_writes() -> Program[str]:
+    def __init__(self, engine: SqliteEngine) -> None:
+        self._path = engine.path
+        self.seen: list[str] = []
+
+    def reads_then_writes(self) -> Program[str]:
         yield one("paused")
-        other = apsw.Connection(engine.path)
+        other = apsw.Connection(self._path)
         try:
             other.execute("BEGIN IMMEDIATE")
-            intruder.append("wrote in between")
+            self.seen.append("wrote in between")
         except apsw.BusyError:
-            intruder.append("kept out")
+            self.seen.append("kept out")
         finally:
             other.close()
         return (yield from pausing("second"))
 
-    standing = StandsStill()
+
+async def test_whoever_reads_first_is_a_writer_from_its_begin(engine: SqliteEngine) -> None:
+    intruded = Intruded(engine)
+    assert await engine.write(intruded.reads_then_writes) == "second"
+    assert intruded.seen == ["kept out"]
+
+
+async def test_who_comes_while_a_lone_one_is_rejected_is_a_writer_from_its_begin(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 60.0)
+    standing, intruded = StandsStill(), Intruded(engine)
     first = asyncio.create_task(engine.write(standing.rejected))
     assert await asyncio.to_thread(standing.inside.wait, 10)
-    second = asyncio.create_task(engine.write(reads_then_writes))
+    second = asyncio.create_task(engine.write(intruded.reads_then_writes))
     await asyncio.sleep(0)
     standing.may_go_on.set()
     with pytest.raises(InvalidInput):
         await first
     assert await second == "second"
-    assert intruder == ["kept out"]
+    assert intruded.seen == ["kept out"]
     assert await paused(engine) == {"second"}
