@@ -95,13 +95,13 @@ class SpareSchemas:
     """`session` keeps the schemas of two sessions on one server apart."""
 
     def __init__(
-        self, url: str, session: str, record: Callable[[str], Coroutine[Any, Any, None]] | None = None
+        self, url: str, session: str, furnish: Callable[[str], Coroutine[Any, Any, None]] | None = None
     ) -> None:
-        """With `record`, which is told the URL of each new schema, they are of another heap."""
+        """With `furnish`, which is told the URL of each new schema and adds to its tables, they are of another heap."""
         self._url = url
         self._session = f"spare_{session}_"
-        self._record = record
-        self._fitting = f"{self._session}{digest('postgres')}_{'recorded' if record else 'plain'}_"
+        self._furnish = furnish
+        self._fitting = f"{self._session}{digest('postgres')}_{furnish.__name__ if furnish else 'plain'}_"
 
     @contextmanager
     def lent(self) -> Iterator[str]:
@@ -112,8 +112,8 @@ class SpareSchemas:
         url = with_schema(self._url, name)
         if not lent:
             run(PostgresEngine(url).migrate())
-            if self._record is not None:
-                run(self._record(url))
+            if self._furnish is not None:
+                run(self._furnish(url))
             catalog = sql.Literal(_catalog(connection, name))
             connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(name), catalog))
         yield url

@@ -10,6 +10,7 @@ A wait that runs out raises TimeoutError, and so does a time that was too long: 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -20,9 +21,15 @@ PATIENCE_S: Final = float(os.environ.get(VARIABLE, "40"))
 
 
 def in_time(took_s: float, most_s: float, what: str = "it took too long") -> None:
-    """For an upper bound of a time on the clock. Half of the machine may have been somebody else's."""
+    """For an upper bound of a time, on the clock or on a core. Half of the machine may have been somebody else's."""
     if not took_s < most_s:
-        raise TimeoutError(f"{what}: {took_s:.2f} s of at most {most_s:.2f} s")
+        raise TimeoutError(f"{what}: {took_s:.3f} s of at most {most_s:.3f} s")
+
+
+def reached(event: threading.Event, what: str) -> None:
+    """Wait for what a thread must come to."""
+    if not event.wait(PATIENCE_S):
+        raise TimeoutError(f"waited {PATIENCE_S:.0f} s in vain: {what}")
 
 
 def looks(what: Callable[[], object], within_s: float = PATIENCE_S, every_s: float = 0.05) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from euterpe.stores.sql.sqlite.engine import SqliteEngine
 from euterpe.stores.sql.sqlite.libsql import LibsqlEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.caller.callers import LIBSQL, ORDERS, POSTGRES, SQLITE, Caller, Place
+from tests.migrated import SpareSchemas, session_of, sqlite_template
 
 TABLES = (
     "inbox_jobs", "job_attempts", "job_dependencies", "job_outbox_events", "idempotency_keys",
@@ -62,12 +64,28 @@ def caller_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(caller_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+def place(caller_name: str, tmp_path: Path, templates: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Migrated, with a table of the application's own."""
     if caller_name not in POSTGRES:
-        yield Place(file=tmp_path / "jobs.db")
+        place = Place(file=tmp_path / "jobs.db")
+        shutil.copyfile(sqlite_template(templates), place.file)
+        engine = engine_of(place, caller_name)
+        assert isinstance(engine, SqliteEngine | LibsqlEngine)
+        session = engine.library.connect(engine.path)
+        session.run(ORDERS.format(schema=""))
+        session.close()
+        yield place
         return
-    dsn, options = split_url(request.getfixturevalue("fresh_postgres_url"))
-    yield Place(dsn=dsn, schema=options["schema"])
+    server: str = request.getfixturevalue("postgres_url")
+    with SpareSchemas(server, session_of(templates), with_orders).lent() as url:
+        dsn, options = split_url(url)
+        yield Place(dsn=dsn, schema=options["schema"])
+
+
+async def with_orders(url: str) -> None:
+    dsn, options = split_url(url)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(ORDERS.format(schema=f"{options['schema']}.").encode())
 
 
 def engine_of(place: Place, caller_name: str) -> Engine:
@@ -76,25 +94,9 @@ def engine_of(place: Place, caller_name: str) -> Engine:
     return LibsqlEngine(str(place.file)) if caller_name in LIBSQL else SqliteEngine(str(place.file))
 
 
-async def make_orders_table(engine: Engine, place: Place) -> None:
-    sql = ORDERS.format(schema=place.prefix)
-    if isinstance(engine, PostgresEngine):
-        connection = await engine.connect()
-        await connection.execute(sql)
-        await connection.close()
-    else:
-        assert isinstance(engine, SqliteEngine | LibsqlEngine)
-        session = engine.library.connect(engine.path)
-        session.run(sql)
-        session.close()
-
-
 @pytest.fixture
 async def scene(place: Place, caller_name: str) -> AsyncIterator[Scene]:
-    engine = engine_of(place, caller_name)
-    await engine.migrate()
-    await make_orders_table(engine, place)
-    store = SqlStore(engine)
+    store = SqlStore(engine_of(place, caller_name))
     await store.open()
     caller = {**POSTGRES, **SQLITE, **LIBSQL}[caller_name](place)
     await caller.open()

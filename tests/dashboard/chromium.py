@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from euterpe.worker.sweeper import Sweeper
 from tests.dashboard.site import Site, running_site
+from tests.patience import reached
 
 NEEDED = "EUTERPE_TEST_CHROMIUM"
 """Set where a missing browser is a failure: `.ci/run` installs it."""
@@ -99,7 +100,7 @@ class SiteBeside:
 
     def __enter__(self) -> SiteBeside:
         self._thread.start()
-        assert self._up.wait(30), "the site did not start"
+        reached(self._up, "the site starts")
         return self
 
     def __exit__(self, *_: object) -> None:

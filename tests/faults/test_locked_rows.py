@@ -1,4 +1,4 @@
-"""Sweeps that meet a row which somebody is just changing: what they decide must hold for the row as it is then."""
+"""Claims and sweeps that meet a row which somebody is just changing: what they decide holds for it as it is then."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.submission import Submission
+from euterpe.stores.sql.jobs import claim as claims
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
@@ -70,6 +71,22 @@ def _delivered(event: OutboxEvent) -> Delivery:
 async def complete_all(store: SqlStore) -> None:
     claims = await store.claim(ClaimRequest(worker_id="w", limit=10))
     await store.settle([Report(claim, Success(b"1")) for claim in claims])
+
+
+async def test_a_claim_takes_nothing_that_another_is_just_taking(
+    engine: PostgresEngine, store: SqlStore, other: asyncpg.Connection[Any]
+) -> None:
+    """Its snapshot shows these jobs as free."""
+    ids = [(await store.submit(Submission(type="mail"))).job_id for _ in range(4)]
+    transaction = other.transaction()
+    await transaction.start()
+    request = ClaimRequest(worker_id="rival", limit=2)
+    rivals, _ = await engine.pump(other, claims.claim(request, engine.family))
+    claiming = asyncio.create_task(store.claim(ClaimRequest(worker_id="w", limit=2)))
+    await done_or_waiting_for(claiming, other, engine)
+    await transaction.commit()
+    given = [claim.job.id for claim in (*rivals, *await claiming)]
+    assert given == ids, "jobs were given to more than one"
 
 
 async def test_a_key_that_a_submit_is_just_renewing_is_not_expired(

@@ -81,7 +81,7 @@ async def test_a_server_that_is_gone_is_told_within_the_patience_and_used_again_
                 took_s = await _refused_after_s(store.submit(submission))
                 assert took_s > 0.9
                 in_time(took_s, 8.0)
-                assert time.process_time() - busy_s < 0.5, "it did not wait, it hammered"
+                in_time(time.process_time() - busy_s, 0.5, "it did not wait, it hammered")
             in_time(await _refused_after_s(store.settle([Report(claim, Success())])), 6.0)
             in_time(await _refused_after_s(store.claim(ClaimRequest(worker_id="w", limit=1))), 6.0)
             in_time(await _refused_after_s(store.heartbeat([claim.lease])), 6.0)

@@ -33,7 +33,7 @@ from euterpe.stores.sql.worker_protocol.receipts import claim_for_receipt, compl
 from euterpe.stores.sql.worker_protocol.store import finish, renew_leases
 from tests.conformance.clock import FrozenClock
 from tests.interleavings.driver import Actor
-from tests.interleavings.scenario import AUDIT, kept
+from tests.interleavings.scenario import kept
 
 TABLES: Final = (
     "inbox_jobs", "euterpe_ready", "euterpe_claims", "euterpe_ended_attempts", "job_dependencies", "job_outbox_events",
@@ -64,7 +64,6 @@ async def make_receipted(
     engine: PostgresEngine, clock: FrozenClock, connection: asyncpg.Connection[Any], patched: pytest.MonkeyPatch
 ) -> Receipted:
     patched.setattr(uniform_batch, "CHUNKED_FROM", 2)
-    await connection.execute(AUDIT)
     store = SqlStore(engine)
     await store.open()
     ids: dict[str, str] = {}

@@ -60,8 +60,6 @@ class World:
 
 async def make_world(engine: PostgresEngine, clock: FrozenClock, connection: asyncpg.Connection[Any]) -> World:
     store = SqlStore(engine)
-    await engine.migrate()
-    await connection.execute(AUDIT)
     await store.open()
     ids: dict[str, str] = {}
     claims: dict[str, Claim] = {}
@@ -118,7 +116,7 @@ async def kept(connection: asyncpg.Connection[Any], tables: Sequence[str]) -> st
     """Keep these tables as they are; the statements that make them so again."""
     restore = ""
     for table in tables:
-        await connection.execute(f"CREATE TABLE kept_{table} AS TABLE {table}")
+        await connection.execute(f"CREATE TEMP TABLE kept_{table} AS TABLE {table}")
         own = "OVERRIDING SYSTEM VALUE" if table in NUMBERED else ""
         restore += f"DELETE FROM {table}; INSERT INTO {table} {own} SELECT * FROM kept_{table};"
     # The last column: Postgres makes it out of the others, and takes it from nobody.

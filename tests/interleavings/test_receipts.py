@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -44,19 +43,16 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+async def stage(audited_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     # Who waits here waits for the other's next step, however busy the machine is.
     monkeypatch.setattr("euterpe.stores.sql.jobs.one_statement.LOCK_WAIT_MS", 20_000)
     monkeypatch.setattr("euterpe.stores.sql.worker_protocol.receipts.LOCK_WAIT_MS", 20_000)
-    schema = f"receipts_{secrets.token_hex(6)}"
     clock = FrozenClock()
-    engine = PostgresEngine(f"{postgres_url}{'&' if '?' in postgres_url else '?'}schema={schema}", clock)
-    await engine.migrate()
+    engine = PostgresEngine(audited_url, clock)
     connections = [await engine.connect() for _ in range(3)]
     for connection in connections:
         await connection.execute(SETTINGS)
     yield Stage(engine, connections, await make_receipted(engine, clock, connections[2], monkeypatch))
-    await connections[2].execute(f"DROP SCHEMA {schema} CASCADE")
     for connection in connections:
         await connection.close()
 

@@ -9,18 +9,14 @@ so that the settle comes by primary key, and an attempt is one row, written once
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
 
-import asyncpg
 import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.store import SqlStore
 from tests.faults.stores import SQLITE, engine_of, opened
 from tests.plans.history import PAYLOAD, add_history
@@ -57,11 +53,6 @@ async def test_claim_and_settle_on_postgres_do_not_grow_with_finished_history() 
         await _prepare(few, many)
         async with opened(few) as small, opened(many) as large:
             await _compare("Postgres", small, large)
-            # For later: what a forgotten transaction costs. No guard yet.
-            await _submit(large, ROUNDS)
-            async with _old_snapshot(large):
-                held_us = median([await _round_us(large) for _ in range(ROUNDS)])
-            print(f"Postgres, with an old snapshot held: {held_us:.1f} us a job")
 
 
 async def _prepare(few: str, many: str) -> None:
@@ -112,17 +103,3 @@ async def _round_us(store: SqlStore) -> float:
     took = time.perf_counter() - started
     assert len(claims) == BATCH
     return took * 1e6 / BATCH
-
-
-@asynccontextmanager
-async def _old_snapshot(store: SqlStore) -> AsyncIterator[None]:
-    assert isinstance(store.engine, PostgresEngine)
-    connection = await asyncpg.connect(store.engine.dsn)
-    transaction = connection.transaction(isolation="repeatable_read")
-    await transaction.start()
-    await connection.fetchval("SELECT txid_current_snapshot()")
-    try:
-        yield
-    finally:
-        await transaction.rollback()
-        await connection.close()

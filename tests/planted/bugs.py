@@ -6,7 +6,7 @@ from tests.planted.planting import Bug, Edit
 
 QUERIES = "stores/sql/queries"
 FROZEN = "tests/faults/test_lost_workers.py::test_a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes"
-CLAIMS = "tests/faults/test_claims.py::test_ten_processes_claim_each_job_exactly_once"
+CLAIMS = "tests/faults/test_locked_rows.py::test_a_claim_takes_nothing_that_another_is_just_taking"
 SWEEPS = "tests/faults/test_sweeps.py::test_eight_sweepers_promote_reclaim_and_bury_each_job_once"
 KEYS = (
     "tests/faults/test_idempotent_submits.py::test_fifty_submits_with_one_key_make_one_job_and_fifty_identical_answers"
@@ -151,8 +151,8 @@ BUGS = (
             Edit(f"{QUERIES}/postgres/exchange.sql", "w.ctid AS at, {{plain}}", "w.id AS at, {{plain}}"),
             Edit(f"{QUERIES}/postgres/exchange.sql", "j.ctid = placed.at", "j.id = placed.at"),
         ),
-        f"{CLAIMS}[postgres-on rows]",
-        "given to more than one",
+        CLAIMS,
+        "jobs were given to more than one",
     ),
     Bug(
         "the_sweep_promotes_whatever_has_a_time",
@@ -175,8 +175,8 @@ BUGS = (
     Bug(
         "a_transaction_starts_as_a_reader",
         (Edit("stores/sql/sqlite/engine.py", '"BEGIN IMMEDIATE"', '"BEGIN DEFERRED"'),),
-        f"{SWEEPS}[sqlite]",
-        "another process holds its lock",
+        JOINED.partition("::")[0] + "::test_whoever_reads_first_is_a_writer_from_its_begin",
+        "['wrote in between'] == ['kept out']",
     ),
     Bug(
         "the_event_comes_in_a_second_transaction",

@@ -20,7 +20,7 @@ from tests.servers.process import ServerFailed, ServerProcess
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
-    "max_connections": "300",
+    "max_connections": "500",  # of all workers of the session together
     "shared_buffers": "256MB",
     "fsync": "on",  # the promises under test include durability, and their cost belongs into every figure
     "autovacuum": "on",

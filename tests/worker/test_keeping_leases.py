@@ -19,7 +19,11 @@ THREE_LEASES_S = 3 * LEASE_S
 SWEEP_S = 3.0
 
 
-@pytest.mark.parametrize("job_type", ["block_loop", "hold_gil", "block_thread"])
+@pytest.mark.parametrize(
+    ("url", "job_type"),
+    [("sqlite", "block_loop"), ("sqlite", "hold_gil"), ("sqlite", "block_thread"), ("postgres", "hold_gil")],
+    indirect=["url"],
+)
 async def test_a_handler_that_blocks_its_worker_for_three_leases_loses_nothing(
     client: Queue, floor: Floor, job_type: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from euterpe.model.errors import InvalidInput
 from euterpe.stores.sql.program import MakeProgram, Program, one
 from euterpe.stores.sql.sqlite.engine import ApswSession, SqliteEngine
+from tests.patience import reached
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ class StandsStill:
     def program(self) -> Program[str]:
         yield one("pause", kind="queue", name="first")
         self.inside.set()
-        assert self.may_go_on.wait(10)
+        reached(self.may_go_on, "it may go on")
         return "first"
 
     def rejected(self) -> Program[str]:
@@ -76,7 +77,7 @@ async def paused(engine: SqliteEngine) -> set[str]:
 async def two_at_once(engine: SqliteEngine, second: MakeProgram[str]) -> list[str | BaseException]:
     standing = StandsStill()
     first = asyncio.create_task(engine.write(standing.program))
-    assert await asyncio.to_thread(standing.inside.wait, 10)
+    await asyncio.to_thread(reached, standing.inside, "the transaction begins")
     later = asyncio.create_task(engine.write(second))
     await asyncio.sleep(0)
     standing.may_go_on.set()
@@ -107,7 +108,7 @@ async def test_two_that_wait_share_a_commit_unless_the_first_is_long(
     monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.LONG_S", long_s)
     standing = StandsStill()
     first = asyncio.create_task(engine.write(standing.program))
-    assert await asyncio.to_thread(standing.inside.wait, 10)
+    await asyncio.to_thread(reached, standing.inside, "the transaction begins")
     others = [asyncio.create_task(engine.write(lambda name=name: pausing(name))) for name in ("second", "third")]  # type: ignore[misc]
     await asyncio.sleep(0)
     standing.may_go_on.set()
@@ -123,7 +124,7 @@ async def test_who_is_left_for_the_next_commit_is_answered_before_the_end(
     monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.LONG_S", 0.0)
     standing = StandsStill()
     first = asyncio.create_task(engine.write(standing.program))
-    assert await asyncio.to_thread(standing.inside.wait, 10)
+    await asyncio.to_thread(reached, standing.inside, "the transaction begins")
     others = [asyncio.create_task(engine.write(lambda name=name: pausing(name))) for name in ("second", "third")]  # type: ignore[misc]
     closing = asyncio.create_task(engine.close())
     await asyncio.sleep(0)
@@ -143,33 +144,45 @@ async def test_what_joined_and_is_refused_takes_nothing_along(
     assert await paused(engine) == {"first"}
 
 
-async def test_who_comes_while_a_lone_one_is_rejected_is_a_writer_from_its_begin(
-    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A transaction that begins as a reader can only fail when others write."""
-    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 60.0)
-    intruder: list[str] = []
+class Intruded:
+    """A program that reads and then writes, and somebody else who would write in between. A transaction that begins as
+    a reader can only fail when others write."""
 
-    def reads_then_writes() -> Program[str]:
+    def __init__(self, engine: SqliteEngine) -> None:
+        self._path = engine.path
+        self.seen: list[str] = []
+
+    def reads_then_writes(self) -> Program[str]:
         yield one("paused")
-        other = apsw.Connection(engine.path)
+        other = apsw.Connection(self._path)
         try:
             other.execute("BEGIN IMMEDIATE")
-            intruder.append("wrote in between")
+            self.seen.append("wrote in between")
         except apsw.BusyError:
-            intruder.append("kept out")
+            self.seen.append("kept out")
         finally:
             other.close()
         return (yield from pausing("second"))
 
-    standing = StandsStill()
+
+async def test_whoever_reads_first_is_a_writer_from_its_begin(engine: SqliteEngine) -> None:
+    intruded = Intruded(engine)
+    assert await engine.write(intruded.reads_then_writes) == "second"
+    assert intruded.seen == ["kept out"]
+
+
+async def test_who_comes_while_a_lone_one_is_rejected_is_a_writer_from_its_begin(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.stores.sql.sqlite.writer.JOIN_S", 60.0)
+    standing, intruded = StandsStill(), Intruded(engine)
     first = asyncio.create_task(engine.write(standing.rejected))
-    assert await asyncio.to_thread(standing.inside.wait, 10)
-    second = asyncio.create_task(engine.write(reads_then_writes))
+    await asyncio.to_thread(reached, standing.inside, "the transaction begins")
+    second = asyncio.create_task(engine.write(intruded.reads_then_writes))
     await asyncio.sleep(0)
     standing.may_go_on.set()
     with pytest.raises(InvalidInput):
         await first
     assert await second == "second"
-    assert intruder == ["kept out"]
+    assert intruded.seen == ["kept out"]
     assert await paused(engine) == {"second"}
