@@ -163,6 +163,12 @@ SPEED_BUGS = (
         "the third of its key cannot wait",
     ),
     Bug(
+        "the_kernel_is_not_asked_for_writes_again",
+        (Edit("wakeups/sqlite_file.py", "hear(writes=True)", "hear(writes=False)"),),
+        "tests/worker/test_datawatch.py::test_the_kernel_is_asked_for_writes_again_after_each_wake",
+        "the kernel tells of the write",
+    ),
+    Bug(
         "a_turn_of_keys_takes_more_than_their_limits_on_sqlite",
         (Edit("stores/sql/jobs/picking.py", "        fit = fit and not is_over\n", ""),),
         "tests/conformance/test_turns.py"
