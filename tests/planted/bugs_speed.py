@@ -163,6 +163,18 @@ SPEED_BUGS = (
         "the third of its key cannot wait",
     ),
     Bug(
+        "a_job_begins_after_its_submitter_has_gone_on",
+        (
+            Edit(
+                "stores/sql/sqlite/loop_commits.py",
+                "                self._run(last=ticket)\n",
+                "                pass\n",
+            ),
+        ),
+        f"{_LOOP}::test_who_takes_part_is_answered_before_who_came_first",
+        "assert [",
+    ),
+    Bug(
         "the_kernel_is_not_asked_for_writes_again",
         (Edit("wakeups/sqlite_file.py", "hear(writes=True)", "hear(writes=False)"),),
         "tests/worker/test_datawatch.py::test_the_kernel_is_asked_for_writes_again_after_each_wake",

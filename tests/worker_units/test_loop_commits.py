@@ -128,6 +128,17 @@ async def test_what_comes_in_the_same_turn_of_the_loop_takes_part(engine: Sqlite
     assert await paused(engine) == {"a", "b"}
 
 
+async def test_who_takes_part_is_answered_before_who_came_first(engine: SqliteEngine) -> None:
+    """A worker's claim, which begins the job, before the submit that woke the worker."""
+    answered: list[str] = []
+
+    async def write(name: str) -> None:
+        answered.append(await engine.write(lambda: pausing(name), is_small=True))
+
+    await asyncio.gather(write("submit"), write("claim"))
+    assert answered == ["claim", "submit"]
+
+
 async def test_what_is_not_small_takes_all_to_the_writer_in_their_order(
     engine: SqliteEngine, threads: list[str]
 ) -> None:

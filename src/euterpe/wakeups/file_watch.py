@@ -25,6 +25,7 @@ class FileWatch:
             raise OSError("only Linux has inotify")
         self._library = ctypes.CDLL(None, use_errno=True)
         self._path = os.fsencode(path)
+        self._mask = 0
         self._descriptor: int = self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
             raise _last_error("inotify_init1")
@@ -41,7 +42,9 @@ class FileWatch:
         """Of touches always, of writes if asked for; whether that could be had. A large commit is thousands of writes,
         and each that is heard of wakes the loop."""
         mask = IN_ATTRIB | IN_MODIFY if writes else IN_ATTRIB
-        return bool(self._library.inotify_add_watch(self._descriptor, self._path, mask) >= 0)
+        if mask != self._mask and self._library.inotify_add_watch(self._descriptor, self._path, mask) >= 0:
+            self._mask = mask
+        return self._mask == mask
 
     def _read(self) -> None:
         try:

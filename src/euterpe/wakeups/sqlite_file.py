@@ -127,8 +127,9 @@ class DataWatch:
         self._wake_at(self._woken_at + TOUCH_PAUSE_S)
 
     def _was_written(self) -> None:
-        """Never at once: the write that was told of is the first of a commit. Until then no other write is heard of."""
-        if self._kernel is not None:
+        """Never at once: the write that was told of is the first of a commit. After a second one no other is heard of
+        until then."""
+        if self._later is not None and self._kernel is not None:
             self._kernel.hear(writes=False)
         self._wake_at(asyncio.get_running_loop().time() + WRITE_PAUSE_S)
 

@@ -247,7 +247,7 @@ class Exchange:
         return self._observe(request, (states, claimed.claims))
 
     def _observe(self, request: ClaimRequest | None, exchanged: ExchangeResult) -> ExchangeResult:
-        if request is not None:
+        if request is not None and self._engine.family == "postgres":
             self._fast_path.observe(request, exchanged[1])
         return exchanged
 
