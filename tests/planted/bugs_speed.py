@@ -175,6 +175,18 @@ SPEED_BUGS = (
         "assert [",
     ),
     Bug(
+        "a_claim_overtakes_the_report_that_sets_its_places_free",
+        (
+            Edit(
+                "stores/sql/sqlite/loop_commits.py",
+                "            self._handed = ticket\n            return False\n",
+                "            return False\n",
+            ),
+        ),
+        f"{_LOOP}::test_a_small_one_does_not_overtake_what_the_writer_thread_has_not_begun",
+        "the thread has taken the report",
+    ),
+    Bug(
         "the_kernel_is_not_asked_for_writes_again",
         (Edit("wakeups/sqlite_file.py", "hear(writes=True)", "hear(writes=False)"),),
         "tests/worker/test_datawatch.py::test_the_kernel_is_asked_for_writes_again_after_each_wake",

@@ -39,6 +39,8 @@ class LoopCommits:
         self._commit = commit
         self._group: list[Ticket] = []
         self._slow_until = 0.0
+        self._handed: Ticket | None = None
+        """The last of this loop that was left to the writer thread."""
 
     def take(self, ticket: Ticket) -> bool:
         """Whether it need not be given to the writer thread; if it was, because of others that wait here, they were
@@ -53,6 +55,7 @@ class LoopCommits:
                 self.hand_over()
             return True
         if not ticket.is_small or time.monotonic() < self._slow_until or self._is_writer_busy():
+            self._handed = ticket
             return False
         self._group.append(ticket)
         self._loop.call_soon(self._run)
@@ -63,6 +66,7 @@ class LoopCommits:
         group, self._group = self._group, []
         for ticket in group:
             self._tickets.put(ticket)
+            self._handed = ticket
 
     def took(self, seconds: float) -> None:
         """What a commit of small programs took, on whichever thread."""
@@ -70,7 +74,10 @@ class LoopCommits:
             self._slow_until = time.monotonic() + ON_THREAD_S
 
     def _is_writer_busy(self) -> bool:
-        return self._slot.lock.locked() or not self._tickets.empty()
+        """What was asked before comes before. The thread may have it in its hands, and not have begun yet."""
+        if self._handed is not None and self._handed.future.done():
+            self._handed = None
+        return self._handed is not None or self._slot.lock.locked() or not self._tickets.empty()
 
     def _run(self, last: Ticket | None = None) -> None:
         """`last` is answered first."""
