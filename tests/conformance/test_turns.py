@@ -12,7 +12,7 @@ from euterpe.ports import Capability
 from euterpe.stores.sql.store import SqlStore
 from tests.conformance.acts import MINUTE, fail, job, state_of, submit, take, taken
 from tests.conformance.clock import FrozenClock
-from tests.conformance.needs import needs
+from tests.conformance.needs import TABLES, needs
 
 ALL = ClaimRequest(worker_id="w2", limit=10)
 
@@ -145,6 +145,42 @@ async def test_a_turn_of_chains_releases_the_next_of_each(store: SqlStore, reque
         assert [(verdict.accepted, verdict.state) for verdict in verdicts] == [(True, State.COMPLETED)] * 4
     state = State.SCHEDULED if request_ is None else State.RUNNING
     assert [await state_of(store, job_id) for job_id in nexts] == [state] * 3
+
+
+@needs(TABLES, Capability.DEPENDENCIES, Capability.WHOLE_JOBS)
+async def test_a_turn_takes_what_it_releases_in_the_order_of_the_line(store: SqlStore, clock: FrozenClock) -> None:
+    heads = [await submit(store, priority=4) for _ in range(5)]
+    waiting = {
+        "late": await submit(store, depends_on=(heads[0],), priority=4),
+        "first": await submit(store, depends_on=(heads[1],), priority=1),
+        "elsewhere": await submit(store, depends_on=(heads[2],), queue="other"),
+        "delayed": await submit(store, depends_on=(heads[3],), delay_us=MINUTE),
+        "second": await submit(store, depends_on=(heads[4],), priority=2),
+    }
+    claims = await take(store, 5)
+    ready = [await submit(store, priority=2), await submit(store, priority=4)]
+    clock.advance(us=MINUTE // 100)
+    request = ClaimRequest(worker_id="w2", limit=3)
+    _, claims = await store.exchange([Report(claim, Success()) for claim in claims], request)
+    assert [claim.job.id for claim in claims] == [waiting["first"], waiting["second"], ready[0]]
+    assert [claim.job for claim in claims] == [await store.get(claim.job.id) for claim in claims]
+    assert claims[0].job.scheduled_at == claims[0].job.started_at
+    assert claims[0].job.transitions == claims[2].job.transitions + 1, "it was pending before it was scheduled"
+    states = {name: await state_of(store, waiting[name]) for name in ("late", "elsewhere", "delayed")}
+    assert states == {"late": State.SCHEDULED, "elsewhere": State.SCHEDULED, "delayed": State.DELAYED}
+    assert [claim.job.id for claim in await take(store, 5)] == [waiting["late"], ready[1]]
+
+
+@needs(Capability.DEPENDENCIES, Capability.CONCURRENCY_KEYS)
+async def test_what_a_turn_releases_keeps_to_the_limit_of_its_key(store: SqlStore) -> None:
+    heads = [await submit(store) for _ in range(3)]
+    waiting = [await submit(store, depends_on=(head,), concurrency_key="k", concurrency_limit=2) for head in heads]
+    claims = await take(store, 3)
+    _, claims = await store.exchange([Report(claim, Success()) for claim in claims], ALL)
+    assert [claim.job.id for claim in claims] == waiting[:2]
+    assert await take(store) == []
+    _, claims = await store.exchange([Report(claims[0], Success())], ALL)
+    assert [claim.job.id for claim in claims] == waiting[2:]
 
 
 @needs(Capability.DEPENDENCIES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _ROWS = "tests/conformance/test_unprocessable_rows.py"
+_TAKES_WHAT_IT_RELEASES = "tests/conformance/test_turns.py::test_a_turn_takes_what_it_releases_in_the_order_of_the_line"
 _BACKOFFS = "tests/conformance/test_custom_backoffs.py"
 
 ROW_BUGS = (
@@ -144,6 +145,36 @@ ROW_BUGS = (
         ),
         "tests/conformance/test_turns.py::test_dependents_that_came_while_a_job_of_a_chain_ran_are_released[sqlite]",
         "AssertionError",
+    ),
+    Bug(
+        "what_a_turn_releases_and_does_not_take_is_forgotten_on_sqlite",
+        (Edit("stores/sql/jobs/picking.py", "    if left:\n", "    if False:\n"),),
+        f"{_TAKES_WHAT_IT_RELEASES}[sqlite]",
+        "State.PENDING",
+    ),
+    Bug(
+        "what_a_turn_releases_overtakes_what_is_ready_on_sqlite",
+        (Edit("stores/sql/queries/sqlite/pick_released.sql", "    ORDER BY priority, seq\n", "    ORDER BY seq\n"),),
+        f"{_TAKES_WHAT_IT_RELEASES}[sqlite]",
+        "assert [",
+    ),
+    Bug(
+        "what_a_turn_releases_is_taken_before_its_time_on_sqlite",
+        (Edit("stores/sql/queries/sqlite/pick_released.sql", " AND j.run_at <= :now", ""),),
+        f"{_TAKES_WHAT_IT_RELEASES}[sqlite]",
+        "assert [",
+    ),
+    Bug(
+        "a_job_that_a_turn_releases_and_takes_was_never_scheduled_on_sqlite",
+        (Edit("stores/sql/queries/sqlite/take_released.sql", " + 1 + (j.pending_dependencies > 0)", " + 1"),),
+        f"{_TAKES_WHAT_IT_RELEASES}[sqlite]",
+        "assert [JobRow(",
+    ),
+    Bug(
+        "what_a_turn_releases_is_taken_over_the_limit_of_its_key_on_sqlite",
+        (Edit("stores/sql/jobs/picking.py", "self.is_quiet and self.fit", "self.is_quiet"),),
+        "tests/conformance/test_turns.py::test_what_a_turn_releases_keeps_to_the_limit_of_its_key[sqlite]",
+        "assert [",
     ),
     Bug(
         "what_a_claim_brings_lacks_one_of_the_jobs_it_waited_for",

@@ -163,6 +163,36 @@ SPEED_BUGS = (
         "the third of its key cannot wait",
     ),
     Bug(
+        "a_job_begins_after_its_submitter_has_gone_on",
+        (
+            Edit(
+                "stores/sql/sqlite/loop_commits.py",
+                "                self._run(last=ticket)\n",
+                "                pass\n",
+            ),
+        ),
+        f"{_LOOP}::test_who_takes_part_is_answered_before_who_came_first",
+        "assert [",
+    ),
+    Bug(
+        "a_claim_overtakes_the_report_that_sets_its_places_free",
+        (
+            Edit(
+                "stores/sql/sqlite/loop_commits.py",
+                "            self._handed = ticket\n            return False\n",
+                "            return False\n",
+            ),
+        ),
+        f"{_LOOP}::test_a_small_one_does_not_overtake_what_the_writer_thread_has_not_begun",
+        "the thread has taken the report",
+    ),
+    Bug(
+        "the_kernel_is_not_asked_for_writes_again",
+        (Edit("wakeups/sqlite_file.py", "hear(writes=True)", "hear(writes=False)"),),
+        "tests/worker/test_datawatch.py::test_the_kernel_is_asked_for_writes_again_after_each_wake",
+        "the kernel tells of the write",
+    ),
+    Bug(
         "a_turn_of_keys_takes_more_than_their_limits_on_sqlite",
         (Edit("stores/sql/jobs/picking.py", "        fit = fit and not is_over\n", ""),),
         "tests/conformance/test_turns.py"

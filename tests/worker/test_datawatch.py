@@ -67,6 +67,22 @@ async def test_a_burst_wakes_a_few_times_and_the_last_write_is_not_passed_over(w
     assert len(wakes) < 40
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has inotify")
+async def test_the_kernel_is_asked_for_writes_again_after_each_wake(wal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a wake is under way nothing more is heard of writes: a commit is thousands of them."""
+    monkeypatch.setattr("euterpe.wakeups.sqlite_file.LOOK_BESIDE_S", 3600.0)
+    watch = DataWatch(str(wal).removesuffix("-wal"))
+    woken: list[float] = []
+    unsubscribe = watch.subscribe(lambda: woken.append(time.monotonic()), ["default"])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    for times in (1, 2, 3):
+        append(wal)
+        await until(lambda times=times: len(woken) >= times, "the kernel tells of the write")  # type: ignore[misc]
+    unsubscribe()
+    await watch.close()
+
+
 async def test_a_touch_after_a_commit_wakes_sooner_than_the_writes_before_it(wal: Path) -> None:
     other = DataWatch(str(wal).removesuffix("-wal"))
     watch = DataWatch(str(wal).removesuffix("-wal"))

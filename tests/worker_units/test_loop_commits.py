@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -19,6 +21,8 @@ from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.sqlite import library, loop_commits
 from euterpe.stores.sql.sqlite.engine import ApswSession, SqliteEngine
+from euterpe.stores.sql.sqlite.loop_commits import LoopCommits
+from euterpe.stores.sql.sqlite.tickets import ConnectionSlot, Ticket
 from euterpe.stores.sql.store import SqlStore
 
 HOLDS_THE_LOCK = """
@@ -126,6 +130,31 @@ async def test_what_comes_in_the_same_turn_of_the_loop_takes_part(engine: Sqlite
     )
     assert threads == [LOOP]
     assert await paused(engine) == {"a", "b"}
+
+
+async def test_who_takes_part_is_answered_before_who_came_first(engine: SqliteEngine) -> None:
+    """A worker's claim, which begins the job, before the submit that woke the worker."""
+    answered: list[str] = []
+
+    async def write(name: str) -> None:
+        answered.append(await engine.write(lambda: pausing(name), is_small=True))
+
+    await asyncio.gather(write("submit"), write("claim"))
+    assert answered == ["claim", "submit"]
+
+
+async def test_a_small_one_does_not_overtake_what_the_writer_thread_has_not_begun() -> None:
+    """A worker's claim must find the places that its report of a moment ago sets free."""
+    loop = asyncio.get_running_loop()
+    commits = LoopCommits(loop, ConnectionSlot(), queue.SimpleQueue(), lambda _slot, _group: True)
+    report, claim = (
+        Ticket(lambda: pausing("a"), loop, loop.create_future(), math.inf, is_small) for is_small in (False, True)
+    )
+    assert not commits.take(report)
+    assert not commits.take(claim), "the thread has taken the report, and waits for the interpreter's lock"
+    report.future.set_result(None)
+    claim.future.set_result(None)
+    assert commits.take(Ticket(lambda: pausing("b"), loop, loop.create_future(), math.inf, is_small=True))
 
 
 async def test_what_is_not_small_takes_all_to_the_writer_in_their_order(

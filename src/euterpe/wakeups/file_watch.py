@@ -23,11 +23,13 @@ class FileWatch:
     def __init__(self, path: str, *, touched: Callable[[], None], written: Callable[[], None]) -> None:
         if not sys.platform.startswith("linux"):
             raise OSError("only Linux has inotify")
-        library = ctypes.CDLL(None, use_errno=True)
-        self._descriptor: int = library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._library = ctypes.CDLL(None, use_errno=True)
+        self._path = os.fsencode(path)
+        self._mask = 0
+        self._descriptor: int = self._library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._descriptor < 0:
             raise _last_error("inotify_init1")
-        if library.inotify_add_watch(self._descriptor, os.fsencode(path), IN_MODIFY | IN_ATTRIB) < 0:
+        if not self.hear(writes=True):
             error = _last_error("inotify_add_watch")
             os.close(self._descriptor)
             raise error
@@ -35,6 +37,14 @@ class FileWatch:
         self._written = written
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._descriptor, self._read)
+
+    def hear(self, *, writes: bool) -> bool:
+        """Of touches always, of writes if asked for; whether that could be had. A large commit is thousands of writes,
+        and each that is heard of wakes the loop."""
+        mask = IN_ATTRIB | IN_MODIFY if writes else IN_ATTRIB
+        if mask != self._mask and self._library.inotify_add_watch(self._descriptor, self._path, mask) >= 0:
+            self._mask = mask
+        return self._mask == mask
 
     def _read(self) -> None:
         try:

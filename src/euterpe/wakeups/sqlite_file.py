@@ -44,6 +44,7 @@ class DataWatch:
         self._woken_at = 0.0
         self._touched_at = -TOUCH_PAUSE_S
         self._later: asyncio.TimerHandle | None = None
+        self._kernel: FileWatch | None = None
 
     async def open(self) -> None:
         return None
@@ -91,25 +92,22 @@ class DataWatch:
         return unsubscribe
 
     async def _watch(self) -> None:
-        kernel: FileWatch | None = None
         seen = trace_of(self._wal)
         unsure = False
         try:
             while True:
-                if kernel is None and seen is not None:
-                    kernel = self._ask_kernel()
-                await asyncio.sleep(FILE_CHECK_S if kernel is None else LOOK_BESIDE_S)
+                if self._kernel is None and seen is not None:
+                    self._kernel = self._ask_kernel()
+                await asyncio.sleep(FILE_CHECK_S if self._kernel is None else LOOK_BESIDE_S)
                 trace = trace_of(self._wal)
                 if trace != seen or unsure:
                     self._was_touched()
-                if kernel is not None and (trace is None or seen is None or trace[2] != seen[2]):
-                    kernel.close()  # The file is another one now.
-                    kernel = None
+                if trace is None or seen is None or trace[2] != seen[2]:
+                    self._let_kernel_go()  # The file is another one now.
                 unsure = trace != seen and trace is not None and time.time_ns() - trace[0] < TICK_NS
                 seen = trace
         finally:
-            if kernel is not None:
-                kernel.close()
+            self._let_kernel_go()
             if self._later is not None:
                 self._later.cancel()
                 self._later = None
@@ -120,11 +118,19 @@ class DataWatch:
         except OSError:
             return None
 
+    def _let_kernel_go(self) -> None:
+        kernel, self._kernel = self._kernel, None
+        if kernel is not None:
+            kernel.close()
+
     def _was_touched(self) -> None:
         self._wake_at(self._woken_at + TOUCH_PAUSE_S)
 
     def _was_written(self) -> None:
-        """Never at once: the write that was told of is the first of a commit."""
+        """Never at once: the write that was told of is the first of a commit. After a second one no other is heard of
+        until then."""
+        if self._later is not None and self._kernel is not None:
+            self._kernel.hear(writes=False)
         self._wake_at(asyncio.get_running_loop().time() + WRITE_PAUSE_S)
 
     def _wake_at(self, at: float) -> None:
@@ -143,6 +149,9 @@ class DataWatch:
     def _wake(self) -> None:
         self._later = None
         self._woken_at = asyncio.get_running_loop().time()
+        if self._kernel is not None:
+            # Before anybody looks: what is written from now on may come too late for them.
+            self._kernel.hear(writes=True)
         self._local.announce_any()
 
 

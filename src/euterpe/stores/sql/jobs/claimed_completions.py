@@ -16,8 +16,13 @@ import msgspec
 from euterpe.model.claims.exchange import Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.job import JobRow
-from euterpe.model.state import State
-from euterpe.stores.sql.jobs.effects import Completions, apply_effects, free_locked_keys, insert_completions, told_alike
+from euterpe.stores.sql.jobs.effects import (
+    Completions,
+    follow_completed,
+    free_locked_keys,
+    insert_completions,
+    told_alike,
+)
 from euterpe.stores.sql.jobs.settle import Follows, alike_and_near, complete
 from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.program import Program, one
@@ -112,13 +117,15 @@ def _lists_of(completions: Sequence[tuple[JobRow, bytes | None]]) -> SimpleCompl
     )
 
 
-def complete_linked(completions: LinkedCompletions) -> Program[None]:
-    """End them, release what waited for them, free their keys. RowsSayMore: the transaction must not be committed."""
+def complete_linked(completions: LinkedCompletions, postponed: list[int] | None) -> Program[None]:
+    """End them, release what waited for them (see `follow_completed`), free their keys. RowsSayMore: the transaction
+    must not be committed."""
     if not (yield from _complete(completions.linked, Follows.RELEASES)):
         raise RowsSayMore
     if not (yield from complete_simple(completions.plain)):
         raise RowsSayMore
-    yield from apply_effects([(job_id, State.COMPLETED, True, False, "", None) for job_id in completions.linked.ids])
+    if completions.linked:
+        yield from follow_completed(completions.linked.ids, postponed)
     if completions.freed:
         yield from free_locked_keys(completions.freed)
 

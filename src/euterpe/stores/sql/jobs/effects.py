@@ -35,14 +35,25 @@ def apply_effects(rows: Iterable[Row], release: Release | None = None) -> Progra
     where somebody has a way of their own for the usual dependents."""
     moves = moved_from(row for row in rows if row[2] or row[3] or row[5])
     keys = Counter(m.limit_key for m in moves if m.limit_key is not None)
-    while moves:
-        yield from _insert_events_of(moves)
-        ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
-        moves = (yield from _follow(ended, release)) if ended else []
+    yield from _tell_and_follow(moves, release)
     # Last and all at once: nobody who holds a key's lock may wait for a row, nor for a second round of keys.
     if keys:
         yield one("lock_keys", keys=sorted(keys))
         yield from free_locked_keys(keys)
+
+
+def follow_completed(job_ids: Iterable[str], postponed: list[int] | None) -> Program[None]:
+    """`apply_effects` for jobs that completed, of which nobody is told and that hold no key, on SQLite. What waited for
+    them alone is let go, or its numbers are `postponed`: then the caller lets it go, in the same transaction."""
+    moves = yield from _resolve_dependents(dict.fromkeys(job_ids, State.COMPLETED), postponed)
+    yield from _tell_and_follow(moves, None)
+
+
+def _tell_and_follow(moves: Sequence[Moved], release: Release | None) -> Program[None]:
+    while moves:
+        yield from _insert_events_of(moves)
+        ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
+        moves = (yield from _follow(ended, release)) if ended else []
 
 
 def insert_events(jobs: Iterable[JobRow]) -> Program[None]:
@@ -160,9 +171,9 @@ def _follow(ended: Mapping[str, State], release: Release | None) -> Program[list
     return (yield from _resolve_dependents(ended))
 
 
-def _resolve_dependents(ended: Mapping[str, State]) -> Program[list[Moved]]:
+def _resolve_dependents(ended: Mapping[str, State], postponed: list[int] | None = None) -> Program[list[Moved]]:
     """Count down what waits for these jobs; returns the dependents that moved, if anything may follow from it. Most
-    wait for one job, which completed: they are released without an answer."""
+    wait for one job, which completed: they are released without an answer, or by the caller (`postponed`)."""
     rows = yield one("waiting_dependents", ids=list(ended))
     waiting: dict[str, tuple[str, int]] = {}
     ends: dict[str, list[str]] = {}
@@ -183,7 +194,10 @@ def _resolve_dependents(ended: Mapping[str, State]) -> Program[list[Moved]]:
     if released:
         # SQLite goes by their numbers, Postgres by their ids.
         seqs = [seq for job_id in released for seq in numbers[job_id]]
-        yield one("release_dependents", ids=released, seqs=seqs)
+        if postponed is None:
+            yield one("release_dependents", ids=released, seqs=seqs)
+        else:
+            postponed += seqs
         for job_id in released:
             del waiting[job_id]
     if not waiting:

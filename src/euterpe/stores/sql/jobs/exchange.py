@@ -30,7 +30,7 @@ from euterpe.stores.sql.jobs.claimed_completions import (
     told_completions,
 )
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
-from euterpe.stores.sql.jobs.picking import Picked, pick, take
+from euterpe.stores.sql.jobs.picking import Picked, pick, take, take_released
 from euterpe.stores.sql.jobs.settle import (
     HELD_WAIT_MS,
     LOCKED,
@@ -39,7 +39,7 @@ from euterpe.stores.sql.jobs.settle import (
     settle_or_confirm,
 )
 from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
-from euterpe.stores.sql.program import MakeProgram, Program
+from euterpe.stores.sql.program import MakeProgram, Program, one
 
 if TYPE_CHECKING:  # Only Postgres has them.
     from euterpe.stores.sql.jobs.keyed_exchange import KeyedExchange
@@ -202,7 +202,8 @@ class Exchange:
             linked = linked_completions(batch.finished)
             if linked is None:
                 return await self._write(batch.settlements, request, keyed=batch.have_keys)
-            return await self._settle_by_claims(batch, request, partial(complete_linked, linked))
+            released = None if request is None or len(request.queues) > 1 else list[int]()
+            return await self._settle_by_claims(batch, request, partial(complete_linked, linked, released), released)
         if simple.told:
             told = told_completions(simple.told)
             if told is None:
@@ -220,14 +221,21 @@ class Exchange:
         return await self._write_in_steps(program, request, is_small=is_small)
 
     async def _settle_by_claims(
-        self, batch: SettleBatch, request: ClaimRequest | None, settle: MakeProgram[None]
+        self,
+        batch: SettleBatch,
+        request: ClaimRequest | None,
+        settle: MakeProgram[None],
+        released: list[int] | None = None,
     ) -> ExchangeResult:
-        """On SQLite; in full where rows say more than their claims."""
+        """On SQLite; in full where rows say more than their claims. `released` is where `settle` puts what the claim is
+        to let go."""
 
         def program() -> Program[tuple[list[SettledAs], Picked | list[Claim]]]:
+            if released:
+                released.clear()  # A program may run again.
             yield from settle()
             states: list[SettledAs] = [State.COMPLETED] * len(batch)
-            return states, (yield from claim_in_steps(request)) if request is not None else []
+            return states, (yield from claim_in_steps(request, released or ())) if request is not None else []
 
         try:
             return await self._write_in_steps(program, request)
@@ -263,7 +271,7 @@ class Exchange:
         return self._observe(request, (states, claimed.claims))
 
     def _observe(self, request: ClaimRequest | None, exchanged: ExchangeResult) -> ExchangeResult:
-        if request is not None:
+        if request is not None and self._engine.family == "postgres":
             self._fast_path.observe(request, exchanged[1])
         return exchanged
 
@@ -271,13 +279,16 @@ class Exchange:
         return request is None or self._fast_path.allows(request)
 
 
-def claim_in_steps(request: ClaimRequest) -> Program[Picked | list[Claim]]:
+def claim_in_steps(request: ClaimRequest, released: Sequence[int] = ()) -> Program[Picked | list[Claim]]:
     """On SQLite. Plain jobs come as they were picked: the writer thread has more to do than the event loop, which makes
-    claims of them."""
+    claims of them. `released` are jobs that this transaction is to let go; most are claimed at once."""
     if len(request.queues) > 1:
         return (yield from claim(request, "sqlite")).claims
-    picked = yield from pick(request, request.queues[0])
-    if not picked.is_plain:
+    picked = yield from pick(request, request.queues[0], released)
+    if picked.is_plain:
+        yield from take_released(picked, released) if released else take(picked)
+        return picked
+    if not released:
         return (yield from claim(request, "sqlite", picked=picked)).claims
-    yield from take(picked)
-    return picked
+    yield one("release_dependents", seqs=list(released))
+    return (yield from claim(request, "sqlite")).claims

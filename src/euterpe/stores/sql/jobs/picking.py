@@ -108,13 +108,18 @@ def _with_key(job: JobRow, name: str, limit: int | None) -> JobRow:
     return replace(job, concurrency_key=name[len(job.requester_id) + 1 :], concurrency_limit=limit)
 
 
-def pick(request: ClaimRequest, queue: str) -> Program[Picked]:
-    """For a worker that asks for more than it can begin: up to the first behind the limit that cannot wait."""
-    asked = {"queue": queue, "types": None if request.types is None else list(request.types), "small": SMALL_BYTES}
-    if request.prefetch:
-        types = list(request.prefetch_types)
-        ((*front, keyed_said, cannot_wait),) = yield one(
-            "pick_ahead", **asked, limit=request.total, prefetch_types=types
+def pick(request: ClaimRequest, queue: str, released: Sequence[int] = ()) -> Program[Picked]:
+    """For a worker that asks for more than it can begin: up to the first behind the limit that cannot wait. `released`
+    are jobs that this transaction lets go: they stand in the line, though their rows do not say so yet."""
+    asked: dict[str, object] = {
+        "queue": queue,
+        "types": None if request.types is None else list(request.types),
+        "small": SMALL_BYTES,
+    }
+    if released or request.prefetch:
+        asked |= {"limit": request.total, "prefetch_types": list(request.prefetch_types)}
+        ((*front, keyed_said, cannot_wait),) = yield (
+            one("pick_released", **asked, released=list(released)) if released else one("pick_ahead", **asked)
         )
     else:
         ((*front, keyed_said),) = yield one("pick", **asked, limit=request.limit)
@@ -122,8 +127,8 @@ def pick(request: ClaimRequest, queue: str) -> Program[Picked]:
     seqs, size, picked_at, is_quiet, *fresh = front
     keyed: list[Keyed] = []
     fit = True
-    if keyed_said != NONE or cannot_wait != NONE:
-        keyed = _keyed.decode(keyed_said)
+    if keyed_said is not None or cannot_wait != NONE:
+        keyed = [] if keyed_said is None else _keyed.decode(f"[{keyed_said}]")
         line = _numbers.decode(seqs)
         end, fit = yield from _front(line, keyed, set(_numbers.decode(cannot_wait)), request.limit)
         if end < len(line):
@@ -157,14 +162,23 @@ def _front(line: Sequence[int], keyed: Sequence[Keyed], cannot_wait: set[int], l
     return len(line), fit
 
 
-def take(picked: Picked) -> Program[None]:
+def take(picked: Picked, statement: str = "take") -> Program[None]:
     yield one(
-        "take",
+        statement,
         seqs=picked.seqs,
         worker_id=picked.worker_id,
         lease_ttl_us=picked.lease_ttl_us,
         picked_at=picked.picked_at,
     )
+
+
+def take_released(picked: Picked, released: Sequence[int]) -> Program[None]:
+    """Take them with one write each, those that this transaction lets go as well; what is not taken of these is let go
+    only."""
+    left = set(released).difference(_numbers.decode(picked.seqs))
+    if left:
+        yield one("release_dependents", seqs=list(left))
+    yield from take(picked, "take_released")
 
 
 def taken_jobs(picked: Picked) -> Program[list[JobRow]]:

@@ -1,7 +1,8 @@
 """Small programs on the event loop's own thread, while the writer thread has nothing to do.
 
 To hand a single submit to another thread and back costs more than its statement. So it is committed right here, one
-turn of the loop after it came: what comes in that turn, such as the claim of a worker that the submit woke, takes part.
+turn of the loop after it came, or with what comes in that turn: the claim of a worker that the submit woke. That is
+committed at once, and answered at once: the job begins before whoever submitted it goes on.
 The loop waits for the disk then, and for nothing else: never for another process's lock, never for a checkpoint. A disk
 that was slow once is left to the writer thread for a while, and for as long as that finds it slow.
 """
@@ -20,8 +21,6 @@ SLOW_S: Final = 0.05
 """A loop that stands still for so long is noticed by whoever it serves."""
 ON_THREAD_S: Final = 1.0
 """How long commits are the writer thread's after one that was slow."""
-TOGETHER: Final = 8
-"""More small programs than this at once are no longer small."""
 
 
 class LoopCommits:
@@ -40,6 +39,8 @@ class LoopCommits:
         self._commit = commit
         self._group: list[Ticket] = []
         self._slow_until = 0.0
+        self._handed: Ticket | None = None
+        """The last of this loop that was left to the writer thread."""
 
     def take(self, ticket: Ticket) -> bool:
         """Whether it need not be given to the writer thread; if it was, because of others that wait here, they were
@@ -48,10 +49,13 @@ class LoopCommits:
             return False
         if self._group:
             self._group.append(ticket)
-            if not ticket.is_small or len(self._group) > TOGETHER:
+            if ticket.is_small:
+                self._run(last=ticket)
+            else:
                 self.hand_over()
             return True
         if not ticket.is_small or time.monotonic() < self._slow_until or self._is_writer_busy():
+            self._handed = ticket
             return False
         self._group.append(ticket)
         self._loop.call_soon(self._run)
@@ -62,6 +66,7 @@ class LoopCommits:
         group, self._group = self._group, []
         for ticket in group:
             self._tickets.put(ticket)
+            self._handed = ticket
 
     def took(self, seconds: float) -> None:
         """What a commit of small programs took, on whichever thread."""
@@ -69,11 +74,15 @@ class LoopCommits:
             self._slow_until = time.monotonic() + ON_THREAD_S
 
     def _is_writer_busy(self) -> bool:
-        return self._slot.lock.locked() or not self._tickets.empty()
+        """What was asked before comes before. The thread may have it in its hands, and not have begun yet."""
+        if self._handed is not None and self._handed.future.done():
+            self._handed = None
+        return self._handed is not None or self._slot.lock.locked() or not self._tickets.empty()
 
-    def _run(self) -> None:
+    def _run(self, last: Ticket | None = None) -> None:
+        """`last` is answered first."""
         if not self._group:
-            return  # Handed over meanwhile.
+            return  # Committed or handed over meanwhile.
         if not self._slot.lock.acquire(blocking=False):
             self.hand_over()
             return
@@ -92,4 +101,8 @@ class LoopCommits:
             return
         self._group = []
         self.took(time.monotonic() - begun)
-        resolve(group)
+        if last is None:
+            resolve(group)
+            return
+        resolve([last])
+        self._loop.call_soon(resolve, [ticket for ticket in group if ticket is not last])
