@@ -24,3 +24,12 @@ def test_a_config_file_that_is_not_there_is_said_aloud_and_is_no_error(bare_shel
     assert said.returncode == 1
     assert "there is no file none.yaml" in said.stderr
     assert "there is no database at" in said.stderr
+
+
+def test_a_variable_of_the_redis_section_must_make_sense_where_jobs_are_in_redis_and_stops_nobody_else(
+    bare_shell: Shell,
+) -> None:
+    refused = bare_shell.refused("stats", "--engine=redis://127.0.0.1:1/0", code=2, REDIS_DB="first")
+    assert "redis.db" in refused
+    assert "$REDIS_DB" in refused
+    assert "there is no database at" in bare_shell.refused("stats", "--engine=sqlite:///x.db", code=1, REDIS_DB="first")

@@ -260,4 +260,11 @@ REDIS_LIST_BUGS = (
         "tests/redis_lists/test_entries.py::test_a_job_of_another_program_is_found_by_the_id_that_it_chose",
         "JobNotFound",
     ),
+    Bug(
+        "a_command_takes_a_default_for_a_redis_variable_that_makes_no_sense",
+        (Edit("cli/session.py", "return self._load(needed_on_redis)", "return loaded"),),
+        "tests/cli/test_config.py"
+        "::test_a_variable_of_the_redis_section_must_make_sense_where_jobs_are_in_redis_and_stops_nobody_else",
+        "exit 1",
+    ),
 )

@@ -39,6 +39,11 @@ def needed_by_commands(key: str) -> bool:
     return key.startswith("engine.") or key == "worker.consume"
 
 
+def needed_on_redis(key: str) -> bool:
+    """What else such a command reads where the jobs are in Redis lists."""
+    return needed_by_commands(key) or key.startswith("redis.")
+
+
 @dataclass
 class CliSession:
     """The global options. `engine` is what `--engine` said; it wins over the environment and the file."""
@@ -50,12 +55,18 @@ class CliSession:
 
     @cached_property
     def loaded(self) -> LoadedConfig:
+        loaded = self._load(self.needed)
+        if self.needed is needed_by_commands and is_redis(engine_url_of(loaded.config)):
+            return self._load(needed_on_redis)
+        return loaded
+
+    def _load(self, needed: Callable[[str], bool]) -> LoadedConfig:
         environ = dict(os.environ)
         if self.engine is None:
-            return load(self.config_path, environ, self.needed)
+            return load(self.config_path, environ, needed)
         environ["EUTERPE_ENGINE_URL"] = self.engine
         try:
-            return load(self.config_path, environ, self.needed)
+            return load(self.config_path, environ, needed)
         except ConfigError as error:
             problems = [
                 replace(each, source="--engine") if each.key == "engine.url" else each for each in error.problems
