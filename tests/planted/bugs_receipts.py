@@ -22,6 +22,13 @@ _OF_THE_STATE = "{{within}} AND w.state || '' = s.state"
 
 RECEIPT_BUGS = (
     Bug(
+        "a_receipt_that_could_not_be_deleted_is_forgotten",
+        (Edit("stores/sql/jobs/receipts.py", "                self.receipts.keep_settled(settled)\n", ""),),
+        "tests/receipts/test_receipts.py"
+        "::test_a_receipt_that_could_not_be_deleted_is_deleted_when_the_database_is_back",
+        "it does not wait for its end",
+    ),
+    Bug(
         "a_job_that_is_gone_from_its_chunk_holds_up_claims_in_full",
         (Edit(f"{_QUERIES}/chunk_rest.sql", " UNION ALL SELECT seq FROM missing", ""),),
         f"{_MISSING}::test_what_is_gone_from_the_front_of_a_chunk_does_not_hold_up_the_queue",

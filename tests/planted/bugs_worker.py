@@ -31,6 +31,12 @@ WORKER_BUGS = (
         "waited",
     ),
     Bug(
+        "a_paused_cron_ticks_when_the_database_is_away_at_the_start",
+        (Edit("queue/definition/cron_clock.py", "    is_read = store is None\n", "    is_read = True\n"),),
+        "tests/queue/test_crons.py::test_a_paused_cron_stays_so_when_the_database_is_away_at_a_workers_start[sqlite]",
+        "AssertionError",
+    ),
+    Bug(
         "two_lanes_look_for_lost_claims_at_once",
         (Edit("worker/loop.py", "not is_claiming and not self._lost_claims.is_looking", "not is_claiming"),),
         "tests/worker/test_lost_claims.py::test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on[sqlite]",

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from euterpe.model.errors import InvalidInput, Unsupported
+from euterpe.model.cron import CronRow
+from euterpe.model.errors import InvalidInput, StoreUnavailable, Unsupported
 from euterpe.queue.definition.cron import Cron
 from euterpe.queue.definition.cron_clock import keep_time
 from euterpe.queue.queue import Queue, core_of, submitter_of
@@ -50,6 +51,25 @@ async def ticks(queue: Queue) -> list[str]:
     found = (await queue.search(type="tick", limit=100)).jobs
     rows = [await core_of(queue).get(job.id) for job in found]
     return sorted((row.idempotency_key or "")[-9:-1] for row in rows)
+
+
+async def test_a_paused_cron_stays_so_when_the_database_is_away_at_a_workers_start(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = declare(queue).full_name
+    crons = core_of(queue).store.crons
+    await live(queue, START, START + timedelta(seconds=1))
+    await crons.pause(name)
+    read, away = crons.list, [StoreUnavailable("away")] * 2
+
+    async def read_when_back() -> list[CronRow]:
+        if away:
+            raise away.pop()
+        return await read()
+
+    monkeypatch.setattr(crons, "list", read_when_back)
+    await live(queue, START + timedelta(seconds=25), START + 2 * MINUTE)
+    assert (away, await ticks(queue)) == ([], [])
 
 
 async def test_a_cron_is_paused_edited_and_resumed_while_workers_run(queue: Queue) -> None:

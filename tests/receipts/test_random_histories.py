@@ -19,6 +19,7 @@ import pytest
 from euterpe.model.bulk import Action, BulkOrder
 from euterpe.model.claims.exchange import ClaimRequest, Report
 from euterpe.model.claims.outcome import Outcome, Released, Success
+from euterpe.model.claims.worker_reports import TokenHeartbeat, TokenReport, hash_token
 from euterpe.model.dependency import Dependency
 from euterpe.model.errors import EuterpeError, IllegalTransition, JobNotFound, UnknownDependency
 from euterpe.model.job import Claim
@@ -44,7 +45,23 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"visibility_us": 5_000_000},
     {"type": "other", "tags": {"a": "b"}},
 )
+SAID = b"o" * 32
+"""The hash of what is reported over HTTP."""
 GONE = (IllegalTransition, JobNotFound, UnknownDependency)
+
+
+async def onto_rows(store: SqlStore) -> None:
+    for watch in (store._exchange._one_statement._watch, store.control_plane._fast_path._receipts._watch):
+        await watch._end_receipts(math.inf)
+
+
+def heartbeat_of(claim: Claim) -> TokenHeartbeat:
+    return TokenHeartbeat(claim.job.id, hash_token(claim.lease.token or ""), claim.lease.claim_version)
+
+
+def report_of(claim: Claim) -> TokenReport:
+    lease = claim.lease
+    return TokenReport(lease.job_id, lease.claim_version, hash_token(lease.token or ""), Success(b"1"), SAID)
 
 
 class History:
@@ -52,6 +69,7 @@ class History:
         self.stores, self.tables, self.clock, self.rng = stores, tables, clock, rng
         self.ids: list[str] = []
         self.held: list[Claim] = []
+        self.handed_out: set[str] = set()
 
     @property
     def store(self) -> SqlStore:
@@ -74,12 +92,30 @@ class History:
         queues = self.rng.choice((("default",), ("default",), ("first", "default")))
         request = ClaimRequest(worker_id="w", limit=self.rng.choice((1, 7, 30)), queues=queues)
         _, claims = await self.store.exchange(reports, self.rng.choice((request, request, None)))
+        self.got(claims)
+
+    def got(self, claims: list[Claim]) -> None:
+        attempts = {claim.lease.attempt_id for claim in claims}
+        assert attempts.isdisjoint(self.handed_out), "no claim is handed out twice"
+        self.handed_out |= attempts
         self.held += claims
 
     async def over_http(self) -> None:
-        request = ClaimRequest(worker_id="", limit=5, prefetch=5, prefetch_types=("work",))
-        claims = await self.store.control_plane.claim_for(request, ["h"] * 10)
-        self.held += claims
+        limit, by_receipt = self.rng.choice((5, 20)), self.rng.random() < 0.7
+        request = ClaimRequest(worker_id="h", limit=limit, prefetch=5, prefetch_types=("work",), by_receipt=by_receipt)
+        self.got(await self.store.control_plane.claim_for(request, ["h"] * (limit + 5)))
+
+    async def told_over_http(self) -> None:
+        """By any control plane, whoever claimed."""
+        plane = self.store.control_plane
+        mine = [claim for claim in self.held if claim.lease.token is not None][: self.rng.randrange(30)]
+        self.held = [claim for claim in self.held if claim not in mine]
+        if self.rng.random() < 0.3:
+            await plane.renew_leases([heartbeat_of(claim) for claim in mine], MINUTE)
+        replies = await plane.finish([report_of(claim) for claim in mine])
+        ended = [claim.job.id for claim, reply in zip(mine, replies, strict=True) if reply.state is not None]
+        rows = [await self.store.get(job_id) for job_id in ended]
+        assert {row.state for row in rows} <= {State.COMPLETED}, "what was answered is true"
 
     async def heartbeat(self) -> None:
         await self.store.heartbeat([claim.lease for claim in self.held])
@@ -115,7 +151,7 @@ class History:
             pass
 
     async def onto_rows(self) -> None:
-        await self.store._exchange._one_statement._watch._end_receipts(math.inf)
+        await onto_rows(self.store)
 
     async def sweep(self) -> None:
         store = self.store
@@ -133,7 +169,7 @@ class History:
         request = ClaimRequest(worker_id="w", limit=50, queues=self.rng.choice((("default",), ("x", "default"))))
         claims = await self.store.claim(request)
         assert not [c for c in claims if kind == "queue" or c.job.type == name]
-        self.held += claims
+        self.got(claims)
         await self.store.resume(kind, name)
 
     async def check(self) -> None:
@@ -180,7 +216,7 @@ class History:
         assert not live, "something waits for ever"
         assert await self.tables.run("SELECT * FROM euterpe_ready") == []
         for store in self.stores:
-            await store._exchange._one_statement._watch._end_receipts(math.inf)
+            await onto_rows(store)
         self.clock.advance(minutes=2)
         await self.store.sweeps.reclaim()
         assert await self.tables.run("SELECT * FROM euterpe_claims") == []
@@ -198,7 +234,8 @@ async def test_a_random_history(
     rng = Random(seed)
     monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600.0)  # a step does it
     history = History([store, another], tables, clock, rng)
-    steps = [history.lot] * 4 + [history.turn] * 9 + [history.one_job] * 6 + [history.over_http, history.onto_rows]
+    steps = [history.lot] * 4 + [history.turn] * 9 + [history.one_job] * 6 + [history.onto_rows]
+    steps += [history.over_http] * 3 + [history.told_over_http] * 3
     steps += [history.heartbeat, history.many_jobs, history.sweep, history.sweep, history.prune, history.pause]
     await history.lot()
     for _ in range(STEPS):

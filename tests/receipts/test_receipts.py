@@ -10,6 +10,7 @@ import pytest
 
 from euterpe.model.claims.exchange import ClaimRequest, ProgressUpdate, Report
 from euterpe.model.claims.outcome import Success
+from euterpe.model.errors import StoreUnavailable
 from euterpe.model.job import Claim
 from euterpe.model.reading.views import Search
 from euterpe.model.reading.why import Reason
@@ -261,3 +262,23 @@ async def test_a_drain_by_turns_leaves_neither_chunk_nor_receipt_and_retention_r
     assert await store.sweeps.prune(Retention(completed_us=DAY)) == 500
     await store.sweeps.reclaim()
     assert await receipts(tables) == 0
+
+
+@pytest.mark.usefixtures("on_receipts")
+async def test_a_receipt_that_could_not_be_deleted_is_deleted_when_the_database_is_back(
+    store: SqlStore, tables: PostgresTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = await claimed(store)
+    await store.settle([Report(claim, Success(b"1")) for claim in claims])
+    watch = store._exchange._one_statement._watch
+
+    async def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.engine, "write_one", away)
+        with pytest.raises(StoreUnavailable):
+            await watch._end_receipts(0.0)
+    assert await receipts(tables) == 1
+    await watch._end_receipts(0.0)
+    assert await receipts(tables) == 0, "it does not wait for its end"

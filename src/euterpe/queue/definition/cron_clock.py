@@ -96,11 +96,17 @@ async def keep_time(
     times = [CronTimes(cron, now()) for cron in crons]
     read_at = now()
     declared = False
+    is_read = store is None
     while True:
         if store is not None and now() >= read_at:
             read_at = now() + READ_INTERVAL
             with suppress(EuterpeError):  # The next look finds the database again.
                 declared = await _read_settings(store, times, now(), declared=declared)
+                is_read = True
+        if not is_read:  # A cron may be paused, or have other times: nothing is submitted before that is known.
+            read_at = now()
+            await sleep(TRY_AGAIN_S)
+            continue
         upcoming = [each.upcoming for each in times if not each.is_paused]
         wait_s = min([(tick - now()).total_seconds() for tick in upcoming], default=LONGEST_SLEEP_S)
         if wait_s > 0:

@@ -65,6 +65,10 @@ class Receipts:
         settled, self._settled = self._settled, []
         return settled
 
+    def keep_settled(self, receipts: Iterable[int]) -> None:
+        """They could not be deleted yet."""
+        self._settled += receipts
+
     def older(self, than: float) -> list[int]:
         """Receipts of claims that have lasted since then. They are to go onto their rows."""
         return [receipt for receipt, since in self._since.items() if since <= than]
@@ -107,7 +111,11 @@ class ReceiptWatch:
             await self._engine.write(partial(put_on_rows, lasting, limit=len(lasting)))
             self.receipts.forget(lasting)
         if settled := self.receipts.take_settled():
-            await self._engine.write_one(partial(delete_receipts, settled))
+            try:
+                await self._engine.write_one(partial(delete_receipts, settled))
+            except BaseException:
+                self.receipts.keep_settled(settled)
+                raise
 
     async def close(self) -> None:
         """What runs when its store is closed is found on its rows; if that fails, when its receipt runs out."""
