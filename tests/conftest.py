@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -36,7 +36,11 @@ POSTGRES_VARIABLE = "EUTERPE_TEST_POSTGRES_URL"
 REDIS_VARIABLE = "EUTERPE_TEST_REDIS_URL"
 TEMPLATES_VARIABLE = "EUTERPE_TEST_TEMPLATES"
 """The folder that all processes of a session share; its path also tells the session's spare schemas from others."""
-SERVERS: dict[str, type[ServerProcess]] = {POSTGRES_VARIABLE: PostgresServer, REDIS_VARIABLE: RedisServer}
+SERVERS: dict[str, Callable[[], ServerProcess]] = {
+    # Nobody cuts its power, so nobody waits for its disk. Tests that kill a Postgres have one of their own, with fsync.
+    POSTGRES_VARIABLE: lambda: PostgresServer({"fsync": "off"}),
+    REDIS_VARIABLE: RedisServer,
+}
 
 _running = pytest.StashKey[dict[str, ServerProcess]]()
 _made = pytest.StashKey[bool]()

@@ -10,6 +10,7 @@ A schema whose tables, triggers, rights or the like were changed is dropped and 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import hashlib
 import os
 import secrets
@@ -26,6 +27,7 @@ from psycopg import sql
 
 from euterpe.stores.sql.migrations import migrations
 from euterpe.stores.sql.postgres.engine import PostgresEngine
+from euterpe.stores.sql.postgres.session import split_url
 from euterpe.stores.sql.sqlite.engine import SqliteEngine
 
 MOST_BYTES: Final = 8 << 20
@@ -105,30 +107,28 @@ class SpareSchemas:
     def lent(self) -> Iterator[str]:
         """The URL of a migrated schema without a row in it."""
         name = f"test_{secrets.token_hex(6)}"
-        with self._connected() as connection:
-            lent = any(_renamed(connection, spare, name) for spare in self._spares(connection))
+        connection = self._connection()
+        lent = any(_renamed(connection, spare, name) for spare in self._spares(connection))
         url = with_schema(self._url, name)
         if not lent:
             run(PostgresEngine(url).migrate())
             if self._record is not None:
                 run(self._record(url))
-            with self._connected() as connection:
-                catalog = sql.Literal(_catalog(connection, name))
-                connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(name), catalog))
+            catalog = sql.Literal(_catalog(connection, name))
+            connection.execute(sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(name), catalog))
         yield url
-        with self._connected() as connection:
-            self._take_back(connection, name)
+        self._take_back(self._connection(), name)
 
     def drop_all(self) -> None:
         """For the end of a session on a server that stays."""
-        with self._connected() as connection:
-            names = connection.execute("SELECT nspname FROM pg_namespace").fetchall()
-            for (name,) in names:
-                if name.startswith(self._session):
-                    connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+        connection = self._connection()
+        names = connection.execute("SELECT nspname FROM pg_namespace").fetchall()
+        for (name,) in names:
+            if name.startswith(self._session):
+                connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
 
-    def _connected(self) -> psycopg.Connection:
-        return psycopg.connect(self._url, autocommit=True, options=f"-c lock_timeout={LOCK_PATIENCE}")
+    def _connection(self) -> psycopg.Connection:
+        return _connection(self._url)
 
     def _spares(self, connection: psycopg.Connection) -> list[str]:
         names = connection.execute("SELECT nspname FROM pg_namespace ORDER BY random()").fetchall()
@@ -149,6 +149,31 @@ class SpareSchemas:
             connection.execute(SEQUENCES, {"schema": _oid(connection, name)})
             spare = f"{self._fitting}{secrets.token_hex(6)}"
             connection.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(schema, sql.Identifier(spare)))
+
+
+def empty_schema(url: str) -> None:
+    """DELETE, not TRUNCATE: with a handful of rows it is a few milliseconds, TRUNCATE a new file for each index."""
+    dsn, options = split_url(url)
+    connection = _connection(dsn)
+    tables = connection.execute(TABLES, {"schema": _oid(connection, options["schema"])}).fetchall()
+    names = [sql.Identifier(options["schema"], table) for table, _ in tables]
+    connection.execute(sql.SQL(";").join(sql.SQL("DELETE FROM {}").format(table) for table in names))
+
+
+def _connection(url: str) -> psycopg.Connection:
+    """That of this process: new ones for each test would cost as much as many a test."""
+    try:
+        _kept(url, LOCK_PATIENCE).execute("SELECT 1")
+    except psycopg.OperationalError:  # A test has cut all connections.
+        _kept.cache_clear()
+    return _kept(url, LOCK_PATIENCE)
+
+
+@cache
+def _kept(url: str, lock_patience: str) -> psycopg.Connection:
+    connection = psycopg.connect(url, autocommit=True, options=f"-c lock_timeout={lock_patience}")
+    atexit.register(connection.close)
+    return connection
 
 
 def _renamed(connection: psycopg.Connection, spare: str, name: str) -> bool:

@@ -43,6 +43,8 @@ METRICS = (
     Metric("latency_local_p99", "latency in one process p99", "ms", False, ours_alone=True),
     Metric("idle_cpu", "idle CPU", "% of a core", False),
     Metric("idle_rss", "idle RSS", "MB", False),
+    Metric("start", "start to the first handler", "ms", False),
+    Metric("start_cpu", "CPU of the start", "ms", False),
     Metric("drain_worker_cpu", "CPU of the worker (x1)", "us/job", False),
     Metric("drain_server_cpu", "CPU of Postgres (x1)", "us/job", False),
     Metric("drain_wal", "WAL in the drain (x1)", "bytes/job", False),

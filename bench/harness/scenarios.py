@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -189,6 +190,19 @@ async def idle(subject: Subject, stores: Stores, sizes: Sizes) -> Figures:
         return {"idle_cpu": 100 * cpu_s / sizes.idle_s, "idle_rss": worker.rss_bytes() / 1e6}
 
 
+async def start(subject: Subject, stores: Stores, _sizes: Sizes) -> Figures:
+    """From the spawn of a worker process to the first line of the handler of a job that waits for it, and the CPU time
+    of its whole process tree until then: a deployment, or a scaler's new pod."""
+    reported = asyncio.Event()
+    async with submitting(subject, stores) as (url, client):
+        await client.call("submit_one", jobs=1)
+        spawned_ns = time.monotonic_ns()
+        async with PeerProcess(subject, url, reported) as worker:
+            await worker.call("work")
+            await all_started([worker], reported, 1)
+            return {"start": (worker.first_ns - spawned_ns) / 1e6, "start_cpu": 1000 * worker.cpu_s()}
+
+
 SCENARIOS = (
     Scenario("submit-one", submit_one),
     Scenario("submit-bulk", submit_bulk, fits=lambda subject: subject.bulk_jobs > 0),
@@ -196,4 +210,5 @@ SCENARIOS = (
     Scenario("drain-x2", drain_x2),
     Scenario("latency", latency),
     Scenario("idle", idle),
+    Scenario("start", start),
 )

@@ -35,6 +35,7 @@ METRICS = {
     "drain-x2": {"drain_x2"},
     "latency": {"latency_p50", "latency_p99"},
     "idle": {"idle_cpu", "idle_rss"},
+    "start": {"start", "start_cpu"},
 }
 NEEDS_NODE = pytest.mark.skipif(
     shutil.which("node") is None, reason="Node is not installed: the npm peers' protocol was not tested"

@@ -26,9 +26,9 @@ from euterpe.stores.sql.program import Row, Statement
 from euterpe.stores.sql.store import SqlStore
 from tests.caller.callers import POSTGRES, Caller, Place
 from tests.conformance.clock import FrozenClock
+from tests.patience import PATIENCE_S
 
 BY_HALF_A_LEASE = LEASE_TTL_US // 2
-PATIENCE_S = 30
 """Whoever waits for an open transaction waits for ever."""
 BROKEN = Failed(Failure(Category.PERMANENT, "broken"))
 
@@ -223,7 +223,7 @@ async def test_a_heartbeat_renews_all_leases_but_the_one_that_somebody_holds(
 async def test_a_heartbeat_comes_back_for_a_row_that_is_let_go_at_once(
     store: SqlStore, holder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("euterpe.stores.sql.jobs.heartbeat.HEARTBEAT_WAIT_MS", 1000 * PATIENCE_S)
+    monkeypatch.setattr("euterpe.stores.sql.jobs.heartbeat.HEARTBEAT_WAIT_MS", int(1000 * PATIENCE_S))
     claim = await taken(store)
     hold(holder, claim.job.id)
     beating = asyncio.create_task(store.heartbeat([claim.lease]))
@@ -275,10 +275,10 @@ async def test_many_held_rows_are_waited_for_together(
     finished = [Report(claim, Success(b"1")) for claim in await take(store)]
     for report in finished[:60]:
         hold(holder, report.claim.job.id)
-    async with asyncio.timeout(PATIENCE_S):  # a second each would be twice that
+    async with asyncio.timeout(PATIENCE_S):  # a second each would be longer
         verdicts = await store.settle(finished)
     assert [verdict.locked for verdict in verdicts] == [True] * 60 + [False] * 10
-    monkeypatch.setattr(jobs_exchange, "HELD_WAIT_MS", 1000 * PATIENCE_S)
+    monkeypatch.setattr(jobs_exchange, "HELD_WAIT_MS", int(1000 * PATIENCE_S))
     settling = asyncio.create_task(store.settle(finished))
     await waits_for(store, holder, settling)
     holder.rollback()

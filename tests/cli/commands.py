@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import patience
+
 PATIENCE_S = 40.0
 EUTERPE = (sys.executable, "-X", "faulthandler", "-m", "euterpe.cli")
 OURS = ("EUTERPE_", "ENGINE_", "WORKER_", "API_", "OBSERVABILITY_", "OUTBOX_", "PRODUCER_", "TRANSCODE_", "POD_NAME")
@@ -104,11 +106,12 @@ class Background:
         self.until(lambda: any(words in line for line in (*self.out, *self.err)), words)
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + patience.PATIENCE_S
         with self._heard:
             while not condition():
                 assert self.process.poll() is None, f"ended before {what!r}: {''.join(self.out)}{''.join(self.err)}"
-                assert time.monotonic() < deadline, f"never: {what!r}\n{''.join(self.out)}\n{''.join(self.err)}"
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"never: {what!r}\n{''.join(self.out)}\n{''.join(self.err)}")
                 self._heard.wait(0.1)
 
     def tell(self, number: signal.Signals) -> None:

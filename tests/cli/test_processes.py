@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import signal
-import time
 from collections.abc import Callable
 
 import httpx
@@ -16,15 +15,15 @@ from euterpe.queue.queue import Queue
 from euterpe.service.merged_metrics import MetricsPage
 from tests.cli.commands import Background, Shell, lines_with
 from tests.cli.conftest import Start
+from tests.patience import looks
 from tests.plain_http import NO_CERTIFICATES
 from tests.servers.process import free_port
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.05)
+    for _ in looks(lambda: what, 60):
+        if condition():
+            return
 
 
 def worker_pids(worker: Background) -> list[int]:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import signal
-import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+import redis
 
 from tests.cli.commands import Shell
 from tests.cli.conftest import Start
 from tests.cli.test_roles import GOOD_BYE, address_of
 from tests.cli.test_transcode import make_tone
+from tests.patience import looks
 from tests.plain_http import NO_CERTIFICATES
 
 PATIENCE_S = 60.0
 
 
 def until_there(path: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.05)
+    for _ in looks(lambda: path, PATIENCE_S):
+        if path.exists():
+            return
+
+
+def until_listed(shell: Shell, count: int) -> list[dict[str, Any]]:
+    jobs: list[dict[str, Any]] = []
+    for _ in looks(lambda: f"{count} jobs, and not {len(jobs)}", PATIENCE_S):
+        if len(jobs := shell.json("jobs", "list", "--limit", "100")["jobs"]) >= count:
+            break
+    return jobs
 
 
 def test_a_folder_of_music_becomes_a_folder_of_encodes(bare_shell: Shell, start: Start) -> None:
@@ -76,6 +87,53 @@ def test_a_folder_of_music_becomes_a_folder_of_encodes_on_redis_lists_too(
     assert not list((folder / "media/.euterpe-staging").iterdir()), "drafts are gone"
 
 
+APP_WITH_A_PREFIX = """
+import euterpe
+
+queue = euterpe.Queue("redis://?prefix=shop")
+
+
+@queue.job("process_file")
+async def process_file(filepath: str, filesize: int, priority: str) -> None:
+    if filepath.endswith(".txt"):
+        raise euterpe.TemporaryError("not a sound")
+"""
+
+
+def test_an_installation_with_a_prefix_keeps_to_it_from_the_folder_to_the_last_list(
+    bare_shell: Shell, start: Start, redis_url: str
+) -> None:
+    """The address comes from the section `redis`, the names from the prefix, and the retries from `worker`."""
+    folder, place = bare_shell.folder, urlsplit(redis_url)
+    (folder / "in").mkdir()
+    for name in ("a.wav", "b.txt"):
+        (folder / "in" / name).write_text("sound")
+    (folder / "shop.py").write_text(APP_WITH_A_PREFIX)
+    start(
+        bare_shell,
+        "--role=all",
+        "--app",
+        "shop:queue",
+        ENGINE_URL="redis://?prefix=shop",
+        REDIS_ADDR=f"{place.hostname}:{place.port}",
+        REDIS_PASSWORD=place.password or "",
+        REDIS_DB=place.path.strip("/"),
+        WORKER_MAX_RETRIES="1",
+        WORKER_BACKOFF_BASE="10ms",
+        PRODUCER_SCAN_DIR="in",
+        PRODUCER_SETTLE="0s",
+        OBSERVABILITY_METRICS_PORT="0",
+    )
+    with redis.Redis.from_url(redis_url, decode_responses=True) as raw:
+        for _ in looks(raw.keys, PATIENCE_S):
+            if raw.llen("shop:completed") + raw.llen("shop:dead_letter") == 2:
+                break
+        dead, completed = (json.loads(raw.lindex(f"shop:{name}", 0)) for name in ("dead_letter", "completed"))
+        assert (Path(completed["filepath"]).name, completed["origin_queue"]) == ("a.wav", "shop:low_priority")
+        assert (Path(dead["filepath"]).name, dead["retries"]) == ("b.txt", 1)
+        assert {key.partition(":")[0] for key in raw.scan_iter()} == {"shop"}
+
+
 def test_the_encodes_may_lie_inside_the_scanned_folder(bare_shell: Shell, start: Start) -> None:
     folder = bare_shell.folder
     (folder / "media").mkdir()
@@ -94,10 +152,7 @@ def test_the_encodes_may_lie_inside_the_scanned_folder(bare_shell: Shell, start:
     system.until_said(GOOD_BYE)
     until_there(folder / "media/encodes/a.wav.mp3")
     (folder / "media/sentinel.txt").touch()
-    deadline = time.monotonic() + PATIENCE_S
-    while len(jobs := bare_shell.json("jobs", "list")["jobs"]) < 3:
-        assert time.monotonic() < deadline
-    assert len(jobs) == 3
+    assert len(until_listed(bare_shell, 3)) == 3
     assert sorted(path.name for path in (folder / "media/encodes").iterdir()) == ["a.wav.mp3"]
 
 
@@ -119,9 +174,7 @@ def test_files_go_to_a_control_plane_too(bare_shell: Shell, start: Start, tmp_pa
             bare_shell, "--role=producer", ENGINE_URL=url, PRODUCER_SCAN_DIR=str(files), PRODUCER_SETTLE="0s"
         )
         producer.until_said("looking for files")
-        deadline = time.monotonic() + PATIENCE_S
-        while len(jobs := bare_shell.json("jobs", "list", "--limit", "100")["jobs"]) < 20:
-            assert time.monotonic() < deadline, producer.err
+        jobs = until_listed(bare_shell, 20)
         producer.tell(signal.SIGTERM)
         assert producer.ended() == 0
     assert len(jobs) == 20

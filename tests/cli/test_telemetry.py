@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +17,13 @@ import pytest
 
 from euterpe.model.submitting.submission import Submission
 from euterpe.observe.logs import ALLOWED_KEYS
-from tests.cli.commands import PATIENCE_S, Background, Shell
+from tests.cli.commands import Background, Shell
 from tests.cli.conftest import Start
 from tests.cli.states import with_store
 from tests.cli.test_roles import GOOD_BYE, address_of
 from tests.observe.promtool import complaints_about
 from tests.observe.scraping import moved_counters, samples_of
+from tests.patience import looks
 from tests.plain_http import NO_CERTIFICATES
 from tests.servers.process import free_port
 
@@ -63,18 +63,18 @@ def by_type(seen: dict[str, float]) -> dict[tuple[str, str], int]:
 
 def until_counted(expected: dict[str, int], *bases: str) -> None:
     """Until the counters are these. A number that goes too far is told at the end, with all the others."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (seen := counted(*bases)) != expected and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert seen == expected
+    seen: dict[str, int] = {}
+    for _ in looks(lambda: f"{seen} == {expected}"):
+        if (seen := counted(*bases)) == expected:
+            return
 
 
 def until_sampled(expected: dict[str, float], base: str) -> None:
     """Until a look at the queues brought these numbers."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not (seen := samples_of(page_of(base))).items() >= expected.items():
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.05)
+    seen: dict[str, float] = {}
+    for _ in looks(lambda: f"{seen} and not {expected}"):
+        if (seen := samples_of(page_of(base))).items() >= expected.items():
+            return
 
 
 def lines_of(process: Background) -> list[dict[str, Any]]:
@@ -98,10 +98,9 @@ def told_of(process: Background, job_id: str) -> set[tuple[str, str, str | None]
 
 
 def until_begun(shell: Shell, name: str = "begun") -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (shell.folder / name).exists():
-        assert time.monotonic() < deadline, "the job never began"
-        time.sleep(0.05)
+    for _ in looks(lambda: "the job begins"):
+        if (shell.folder / name).exists():
+            return
 
 
 class Client:
@@ -129,10 +128,10 @@ class Client:
         assert answer.status_code < 300, answer.text
 
     def until(self, job_id: str, state: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while (seen := self._http.get(f"/jobs/{job_id}").json()["state"]) != state:
-            assert time.monotonic() < deadline, f"{seen}, and not {state}"
-            time.sleep(0.05)
+        seen = ""
+        for _ in looks(lambda: f"{seen}, and not {state}"):
+            if (seen := self._http.get(f"/jobs/{job_id}").json()["state"]) == state:
+                return
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import time
 
 import httpx
 import pytest
@@ -14,12 +13,14 @@ from euterpe.model.state import State
 from tests.cli.commands import Shell
 from tests.cli.conftest import Start
 from tests.cli.states import until
+from tests.patience import looks
 from tests.plain_http import NO_CERTIFICATES
 
 
 def until_begun(shell: Shell) -> None:
-    while not (shell.folder / "begun").exists():
-        time.sleep(0.05)
+    for _ in looks(lambda: "the job begins"):
+        if (shell.folder / "begun").exists():
+            return
 
 
 def test_a_worker_runs_jobs_and_drains_when_told_to_stop(shell: Shell, start: Start) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -17,10 +18,32 @@ from tests.conformance.engines import ENGINES, Opened, Place, Tables
 from tests.conformance.needs import RUNNING_LISTS, TABLES, needed_by
 from tests.migrated import SpareSchemas, session_of
 
+ELSEWHERE: Final = frozenset(
+    {
+        "test_bad_input",
+        "test_bulk_operations",
+        "test_counting",
+        "test_failure_groups",
+        "test_graphs",
+        "test_idempotency",
+        "test_idempotency_windows",
+        "test_migrations",
+        "test_outbox_delivery",
+        "test_queries",
+        "test_registry",
+        "test_retention",
+        "test_searching",
+        "test_submitting",
+        "test_unique",
+        "test_why",
+    }
+)
+"""Submits, reads, operators, the outbox and the sweeps of what has ended: no claim, or one that only makes history."""
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A behaviour that needs a capability is asked only of the engines that have it."""
-    lacking = [item for item in items if not needed_by(item) <= capabilities_of(item)]
+    lacking = [item for item in items if not needed_by(item) <= capabilities_of(item) or proves_nothing_more(item)]
     if lacking:
         config.hook.pytest_deselected(items=lacking)
         items[:] = [item for item in items if item not in set(lacking)]
@@ -36,6 +59,12 @@ def capabilities_of(item: pytest.Item) -> frozenset[Capability | str]:
     if "postgres chunks" in item.name:
         return EVERYTHING | {TABLES}
     return EVERYTHING | {TABLES, RUNNING_LISTS}
+
+
+def proves_nothing_more(item: pytest.Item) -> bool:
+    """Of a control plane on Postgres with chunks the claims of workers are at issue, and what others do to a job that
+    one of them holds. All else is asked of `postgres chunks`, and of a control plane by `http over sqlite`."""
+    return "http over postgres chunks" in item.name and item.path.stem in ELSEWHERE
 
 
 @pytest.fixture(scope="session")

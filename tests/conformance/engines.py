@@ -31,6 +31,7 @@ from euterpe.stores.sql.store import SqlStore
 from euterpe.stores.sql.submitting import submit, uniform_batch
 from tests.conformance.clock import FrozenClock
 from tests.conformance.over_http import served
+from tests.migrated import empty_schema
 
 SEED = 20_260_101
 
@@ -107,21 +108,26 @@ class SqliteTables:
 
 
 class PostgresTables:
-    def __init__(self, connection: asyncpg.Connection[asyncpg.Record], schema: str) -> None:
-        self._connection = connection
-        self._schema = schema
+    """Connects at the first look: most tests never look."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     async def run(self, sql: str) -> list[tuple[Any, ...]]:
+        self._connection = self._connection or await PostgresEngine(self._url).connect()
         return [tuple(row) for row in await self._connection.fetch(sql)]
 
     async def names(self) -> list[str]:
-        rows = await self.run(f"SELECT tablename FROM pg_tables WHERE schemaname = '{self._schema}'")
+        rows = await self.run("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
         return sorted(row[0] for row in rows)
 
     async def empty(self) -> None:
-        """DELETE, not TRUNCATE: with a handful of rows it is a few milliseconds, TRUNCATE a new file for each index."""
-        names = [name for name in await self.names() if name != "euterpe_migrations"]
-        await self._connection.execute(";".join(f"DELETE FROM {name}" for name in names))
+        await asyncio.to_thread(empty_schema, self._url)
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
 
 
 @asynccontextmanager
@@ -137,9 +143,8 @@ async def open_sqlite(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]
 async def open_postgres(place: Place, clock: FrozenClock) -> AsyncIterator[Opened]:
     engine = PostgresEngine(place.postgres_url, clock)
     async with AsyncExitStack() as stack:
-        connection = await engine.connect()
-        stack.push_async_callback(connection.close)
-        tables = PostgresTables(connection, engine.schema or "public")
+        tables = PostgresTables(place.postgres_url)
+        stack.push_async_callback(tables.close)
         await tables.empty()
         store = await stack.enter_async_context(opened(engine))
         yield Opened(store, tables, lambda: opened(PostgresEngine(place.postgres_url, clock)))

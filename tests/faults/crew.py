@@ -202,5 +202,6 @@ async def _run(part: Part, line: Line, args: tuple[object, ...]) -> None:
 
 
 def _plain(error: BaseException) -> BaseException:
-    """Not every exception survives the pipe; its words do."""
-    return RuntimeError(f"{type(error).__name__}: {error}")
+    """Not every exception survives the pipe; its words do, and whether it was a wait that ran out."""
+    said = f"{type(error).__name__}: {error}"
+    return TimeoutError(said) if isinstance(error, TimeoutError) else RuntimeError(said)

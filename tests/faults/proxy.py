@@ -25,12 +25,18 @@ class Cut(Enum):
 
 
 class Trap:
-    """Springs once, at the first statement whose SQL contains the text."""
+    """Springs once, at the first statement whose SQL contains the text, or at a later one."""
 
-    def __init__(self, text: str, when: Cut) -> None:
+    def __init__(self, text: str, when: Cut, at: int) -> None:
         self.text = text
         self.when = when
         self.sprung = asyncio.Event()
+        self._left = at
+
+    def meets(self, sql: str) -> bool:
+        if self.text in sql:
+            self._left -= 1
+        return not self._left
 
 
 class Proxy:
@@ -48,8 +54,9 @@ class Proxy:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    def cut(self, text: str, when: Cut) -> Trap:
-        self._trap = Trap(text, when)
+    def cut(self, text: str, when: Cut, at: int = 1) -> Trap:
+        """`at`: which of the statements with this text, counted from now on."""
+        self._trap = Trap(text, when, at)
         return self._trap
 
     def freeze(self) -> None:
@@ -84,7 +91,7 @@ class Proxy:
 
     def spring(self, sql: str) -> Trap | None:
         trap = self._trap
-        if trap is None or trap.text not in sql:
+        if trap is None or not trap.meets(sql):
             return None
         self._trap = None
         return trap

@@ -15,6 +15,7 @@ from tests.faults.crew import Crew, until
 from tests.faults.history import check
 from tests.faults.recorder import rows
 from tests.faults.stores import opened
+from tests.patience import in_time
 
 LEASE_S = 0.6
 SWEEP_S = 0.1
@@ -45,11 +46,11 @@ async def test_the_jobs_of_a_killed_worker_run_again_within_lease_and_sweep_and_
         await until(all_claimed_again)
         took_s = time.monotonic() - killed_at
         print(f"recovered {JOBS} jobs {took_s:.2f} s after the SIGKILL of their worker (lease {LEASE_S} s)")
-        # The second is for the machine, and on one that takes half a second for a single write it is not enough.
-        assert took_s < LEASE_S + SWEEP_S + 1.0 + 10 * write_s
     history = check(database, crew)
     assert {job.claim_version for job in history.jobs.values()} == {2}
     assert {job.attempt_count for job in history.jobs.values()} == {2}, "the attempt that died was charged"
+    # The second is for the machine, and on one that takes half a second for a single write it is not enough.
+    in_time(took_s, LEASE_S + SWEEP_S + 1.0 + 10 * write_s)
 
 
 async def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_when_it_wakes(database: str, crew: Crew) -> None:

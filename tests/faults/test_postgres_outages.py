@@ -26,6 +26,7 @@ from tests.faults.history import History, check
 from tests.faults.proxy import proxied
 from tests.faults.recorder import rows
 from tests.faults.stores import engine_of, opened
+from tests.patience import in_time
 from tests.servers import PostgresServer
 
 LEASE_US = 400_000
@@ -77,14 +78,16 @@ async def test_a_server_that_is_gone_is_told_within_the_patience_and_used_again_
         try:
             for submission in (Submission(type="plain"), Submission(type="keyed", idempotency_key="k")):
                 busy_s = time.process_time()
-                assert 0.9 < await _refused_after_s(store.submit(submission)) < 8.0
+                took_s = await _refused_after_s(store.submit(submission))
+                assert took_s > 0.9
+                in_time(took_s, 8.0)
                 assert time.process_time() - busy_s < 0.5, "it did not wait, it hammered"
-            assert await _refused_after_s(store.settle([Report(claim, Success())])) < 6.0
-            assert await _refused_after_s(store.claim(ClaimRequest(worker_id="w", limit=1))) < 6.0
-            assert await _refused_after_s(store.heartbeat([claim.lease])) < 6.0
-            assert await _refused_after_s(store.get(before.job_id)) < 6.0
-            assert await _refused_after_s(SqlStore(engine_of(url)).open()) < 6.0
-            assert await _refused_after_s(engine_of(url).migrate()) < 6.0
+            in_time(await _refused_after_s(store.settle([Report(claim, Success())])), 6.0)
+            in_time(await _refused_after_s(store.claim(ClaimRequest(worker_id="w", limit=1))), 6.0)
+            in_time(await _refused_after_s(store.heartbeat([claim.lease])), 6.0)
+            in_time(await _refused_after_s(store.get(before.job_id)), 6.0)
+            in_time(await _refused_after_s(SqlStore(engine_of(url)).open()), 6.0)
+            in_time(await _refused_after_s(engine_of(url).migrate()), 6.0)
         finally:
             server.start()
         assert (await store.settle([Report(claim, Success())]))[0].accepted
@@ -121,7 +124,7 @@ async def test_a_network_that_swallows_everything_is_told_too(url: str, monkeypa
             _refused_after_s(store.heartbeat([claim.lease])),
             _refused_after_s(store.get(claim.job.id)),
         )
-        assert max(waits_s) < 15.0
+        in_time(max(waits_s), 15.0)
         proxy.thaw()
         assert (await store.settle([Report(claim, Success())]))[0].accepted
     check(url)
@@ -135,7 +138,7 @@ async def test_a_lone_submit_is_told_when_its_own_time_is_over_and_not_the_drive
     async with proxied(url) as (proxy, through), opened(through) as store:
         await store.submit(Submission(type="t"))
         proxy.freeze()
-        assert await _refused_after_s(store.submit(Submission(type="t"))) < 15.0
+        in_time(await _refused_after_s(store.submit(Submission(type="t"))), 15.0)
         proxy.thaw()
     check(url)
 
@@ -155,7 +158,7 @@ async def test_a_process_frozen_inside_a_transaction_does_not_keep_its_jobs_for_
             return heirs == 1
 
         took_s = await until(taken_over)
-        assert took_s < 8.0, f"its locks outlived its lease of 2 s: {took_s:.1f} s"
+        in_time(took_s, 8.0, "its locks outlived its lease of 2 s")
         frozen.order("go on")
         frozen.thaw()
         assert "went away" in await frozen.report(), "its commit must not have come through"

@@ -16,7 +16,7 @@ from euterpe.model.submitting.batch import Parent, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.submission import DAY_US, Submission
 from euterpe.stores.sql.jobs import claim as jobs_claim
-from euterpe.stores.sql.jobs import heartbeat, one_statement, settle
+from euterpe.stores.sql.jobs import heartbeat, keyed_exchange, one_statement, settle
 from euterpe.stores.sql.jobs.simple_jobs import simple_completions
 from euterpe.stores.sql.maintenance import operator, sweep
 from euterpe.stores.sql.outbox import events
@@ -59,6 +59,14 @@ def _releasing_turn(world: World) -> Program[Any]:
     return one_statement.releasing_exchange(completions, CLAIM)
 
 
+def _keyed_turn(world: World) -> Program[Any]:
+    completions = simple_completions(
+        [Report(claim, SUCCESS) for claim in world.claim("plain", "keyed")], with_keys=True
+    )
+    assert completions is not None
+    return keyed_exchange.exchange_keyed(completions, CLAIM)
+
+
 def _spawn(world: World) -> Program[Any]:
     lease = world.claims["spawner"].lease
     return _submit(parent=Parent(lease.job_id, lease.claim_version))
@@ -73,14 +81,15 @@ def _cancel(world: World, name: str, *, force: bool = False) -> Program[Any]:
     return operator.cancel(world.ids[name], None, "postgres", force=force)
 
 
+TURNS: Final = ("turn", "releasing_turn", "keyed_turn")
 APART: Final = (
-    frozenset({"submit", "claim", "turn", "releasing_turn"}),
+    frozenset({"submit", "claim", *TURNS}),
     frozenset({"submit_with_key", "submit_with_old_key", "expire_keys", "prune"}),
     frozenset({"prune", "prune_events", "redeliver"}),
-    frozenset({"promote", "claim", "turn", "releasing_turn", "end_lifetimes"}),
+    frozenset({"promote", "claim", *TURNS, "end_lifetimes"}),
     frozenset({"retry", "dead_letter", "claim", "end_lifetimes"}),
-    frozenset({"update_waiting", "claim", "turn", "releasing_turn", "promote", "end_lifetimes", "unpark"}),
-    frozenset({"update_retrying", "claim", "turn", "releasing_turn", "promote"}),
+    frozenset({"update_waiting", "claim", *TURNS, "promote", "end_lifetimes", "unpark"}),
+    frozenset({"update_retrying", "claim", *TURNS, "promote"}),
     frozenset(
         {
             "update_running",
@@ -126,6 +135,7 @@ PROGRAMS: Final[dict[str, Make]] = {
     "claim": lambda _: jobs_claim.claim(CLAIM, "postgres"),
     "turn": _turn,
     "releasing_turn": _releasing_turn,
+    "keyed_turn": _keyed_turn,
     "heartbeat": lambda w: heartbeat.heartbeat(
         [c.lease for c in w.claim("parent", "lost", "ageing", "keyed", "plain")], LEASE_TTL_US
     ),

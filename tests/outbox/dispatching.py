@@ -20,6 +20,7 @@ from euterpe.model.submitting.submission import Submission
 from euterpe.webhook.dispatcher import Dispatcher, DispatcherSettings
 from euterpe.webhook.policy import DeliveryPolicy
 from euterpe.webhook.signing import new_secret
+from tests.patience import PATIENCE_S
 
 SECRET = new_secret()
 QUICK_POLLS: dict[str, Any] = {"worker_id": "d1", "poll_min_s": 0.02, "poll_max_s": 0.05}
@@ -81,7 +82,9 @@ async def dispatching(
                 await task
 
 
-async def until_settled(backend: Backend, event_ids: set[str] | None = None, timeout_s: float = 30) -> dict[str, str]:
+async def until_settled(
+    backend: Backend, event_ids: set[str] | None = None, timeout_s: float = PATIENCE_S
+) -> dict[str, str]:
     """Wait until no event is under way any more; returns the states by event id."""
     async with asyncio.timeout(timeout_s):
         while True:
@@ -91,7 +94,7 @@ async def until_settled(backend: Backend, event_ids: set[str] | None = None, tim
             await asyncio.sleep(0.01)
 
 
-async def until_one_is_put_off(backend: Backend, timeout_s: float = 30) -> OutboxEvent:
+async def until_one_is_put_off(backend: Backend, timeout_s: float = PATIENCE_S) -> OutboxEvent:
     async with asyncio.timeout(timeout_s):
         while True:
             for _, event in await backend.store.outbox.search():

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from tests.patience import PATIENCE_S
+
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
@@ -47,7 +49,7 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
-    async def wait_for(self, count: int, timeout_s: float = 30) -> None:
+    async def wait_for(self, count: int, timeout_s: float = PATIENCE_S) -> None:
         async with asyncio.timeout(timeout_s), self._changed:
             await self._changed.wait_for(lambda: len(self.got) >= count)
 

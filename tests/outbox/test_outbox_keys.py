@@ -17,6 +17,7 @@ from euterpe.webhook.dispatcher import Dispatcher
 from euterpe.webhook.settings import dispatcher_settings
 from tests.outbox.dispatching import make_ended_jobs, secrets_of, until_settled
 from tests.outbox.receiver import answer, receiving
+from tests.patience import PATIENCE_S
 
 
 class Watched:
@@ -44,13 +45,13 @@ async def running(backend: Backend, watched: Watched, **environ: str) -> tuple[D
 
 async def ended(dispatcher: Dispatcher, task: asyncio.Task[None], egress: Egress) -> None:
     dispatcher.stop()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         await task
     await egress.__aexit__(None, None, None)
 
 
 async def until(true: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not true():  # noqa: ASYNC110  # lists have no events
             await asyncio.sleep(0.005)
 

@@ -15,6 +15,7 @@ from euterpe.webhook import prefetched
 from tests.outbox.dispatching import dispatching, make_ended_job, make_ended_jobs, until_settled
 from tests.outbox.receiver import Receiver, receiving
 from tests.outbox.test_fair_turns import make_events
+from tests.patience import PATIENCE_S
 
 SLOTS_OF_ONE = 4
 """Of five, one receiver gets all but one."""
@@ -31,7 +32,7 @@ async def prove(backend: Backend, receiver: Receiver, requester_id: str = "local
 
 
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not await true():  # noqa: ASYNC110  # what is waited for lies in the database
             await asyncio.sleep(0.01)
 
@@ -143,7 +144,7 @@ async def test_a_newcomer_gets_the_next_free_slot_before_a_batch_that_was_claime
         await make_ended_job(backend, other.url, callback_events="terminal", requester_id="other")
         await other.wait_for(2)
         await make_ended_job(backend, newcomer.url, callback_events="terminal", requester_id="new")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not dispatcher._should_claim:  # noqa: ASYNC110  # its next look, for which it has no slot
                 await asyncio.sleep(0.005)
         assert many.gate is not None

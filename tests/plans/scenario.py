@@ -152,7 +152,8 @@ async def _work(store: SqlStore) -> None:
     ]
     await store.settle(finished)
     await store.settle(finished)
-    keyed = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("keyed",)))
+    await store.submit_many([Submission(type="keyed", concurrency_key="tenant", concurrency_limit=1)] * 2)
+    keyed = await store.claim(ClaimRequest(worker_id="w", limit=20, types=("keyed",), queues=("default", "other")))
     for _ in range(2):  # The second finds nothing as its claims say, and looks.
         await store.settle([Report(claim, Success()) for claim in keyed])
     await store.submit_many([Submission(type="told", callback_url=CALLBACK, callback_events="terminal")] * 5)

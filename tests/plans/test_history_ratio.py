@@ -84,7 +84,7 @@ async def _compare(name: str, small: SqlStore, large: SqlStore) -> None:
         )
         if ratios[-1] <= LIMIT:
             return
-    pytest.fail(f"{name}: {min(ratios):.2f} times as long over {MANY} finished jobs as over {FEW}")
+    raise TimeoutError(f"{name}: {min(ratios):.2f} times as long over {MANY} finished jobs as over {FEW}")
 
 
 async def _sitting(small: SqlStore, large: SqlStore) -> tuple[float, float]:

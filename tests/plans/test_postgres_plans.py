@@ -39,6 +39,7 @@ BOUNDED = 100
 BY_PRIMARY_KEY = {
     "settle", "settle_completed", "heartbeat", "advance", "park", "resolve_dependent", "hold_claim", "get_jobs",
     "release_dependents", "settle_plain", "callback_jobs", "situation", "heartbeat_by_token", "complete_by_token",
+    "settle_keyed",
 }  # fmt: skip
 BY_IF_CHUNKED = {
     "exchange_chunks", "claim_for_receipt", "complete_by_receipt", "receipt_by_token", "claim_by_token",
@@ -49,6 +50,7 @@ BY_IF_CHUNKED = {
 CLAIMED = ("inbox_jobs_claim", "inbox_jobs_pkey")
 BY = {
     "claim": {"inbox_jobs_claim", "inbox_jobs_pkey", "inbox_jobs_concurrency"},
+    "claim_keyed": {"inbox_jobs_claim", "inbox_jobs_concurrency", "inbox_jobs_parked", "euterpe_key_rates_pkey"},
     "claim_for": {"inbox_jobs_claim"},
     "promote_due": {"inbox_jobs_due", "inbox_jobs_pkey"},
     "spent_retries": {"inbox_jobs_due"},
@@ -150,14 +152,14 @@ async def test_a_claim_ahead_counts_what_runs_of_a_key_and_reads_none_of_its_his
         await store.submit_many([keyed] * 3)
         ahead = ClaimRequest(worker_id="w", limit=1, prefetch=1, prefetch_types=("t",))
         assert len(await store.claim(ahead)) == 2
-        (run,) = (run for run in engine.seen["claim"].values() if run.values["prefetch"])
+        *_, run = (run for run in engine.seen["claim_keyed"].values() if run.values["prefetch"])
         connection = await engine.connect()
         try:
             reaches = await explain(connection, run.sql, run.bound)
         finally:
             await connection.close()
         assert any(reach.by == "inbox_jobs_concurrency" for reach in reaches)
-        assert _faults("claim", reaches, "") == []
+        assert _faults("claim_keyed", reaches, "") == []
 
 
 async def test_what_has_ended_of_a_key_is_not_in_the_index_by_key(fresh_postgres_url: str) -> None:

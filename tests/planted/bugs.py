@@ -305,7 +305,7 @@ BUGS = (
     ),
     Bug(
         "an_end_frees_nobody_who_waits_for_its_key",
-        (Edit("stores/sql/jobs/effects.py", "    if full:\n", "    if False:\n"),),
+        (Edit("stores/sql/jobs/effects.py", "if names := sorted(full):", "if names := []:"),),
         f"{TENANTS}[sqlite]",
         "nobody took the free place",
     ),

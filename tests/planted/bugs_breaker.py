@@ -9,6 +9,24 @@ ASKING = "tests/worker_units/test_queue_breakers.py"
 
 BREAKER_BUGS = (
     Bug(
+        "files_in_redis_lists_have_no_breaker",
+        (Edit("worker/claiming/breaker.py", "get(queue, self._default)", "get(queue)"),),
+        f"{CIRCUITS}::test_files_in_the_lists_of_the_configuration_are_guarded_by_the_breaker_of_the_default_queue",
+        "waited",
+    ),
+    Bug(
+        "a_list_that_is_paused_is_claimed_all_the_same",
+        (
+            Edit(
+                "stores/redis_lists/lua/turn.lua",
+                "not is_stopped and not paused['queue' .. SEPARATOR .. list]",
+                "not is_stopped",
+            ),
+        ),
+        "tests/redis_lists/test_lists_as_queues.py::test_a_list_is_paused_alone_or_with_the_default_queue",
+        "assert",
+    ),
+    Bug(
         "an_open_circuit_is_claimed_all_the_same",
         (Edit("worker/claiming/breaker.py", "if self._circuits[queue].is_closed)", "if queue)"),),
         f"{CIRCUITS}::test_an_open_circuit_claims_nothing_and_charges_nothing_and_one_probe_decides[sqlite]",

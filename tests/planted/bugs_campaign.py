@@ -5,6 +5,9 @@ from __future__ import annotations
 from tests.planted.planting import Bug, Edit
 
 _NOT_READY = "tests/cli/test_database_not_ready.py"
+_CUT_START = (
+    "tests/cli/test_database_lost_at_start.py::test_a_connection_that_is_cut_during_a_start_does_not_end_the_process"
+)
 
 _SHORT = "tests/campaign/test_campaign.py::test_a_short_campaign_keeps_every_promise"
 
@@ -33,6 +36,30 @@ CAMPAIGN_BUGS = (
         "tests/service/test_retention.py"
         "::test_a_frozen_role_of_any_kind_keeps_its_locks_for_half_a_lease_at_most[5s-2.5]",
         "assert 10.0 == 2.5",
+    ),
+    Bug(
+        "a_role_ends_with_an_outage_in_the_middle_of_its_start",
+        (
+            Edit(
+                "service/readiness.py",
+                "        if await happens_within(outage.",
+                "        raise error\n        if await happens_within(outage.",
+            ),
+        ),
+        f"{_CUT_START}[outbox-1]",
+        "ended before '\"started\"'",
+    ),
+    Bug(
+        "a_worker_ends_with_an_outage_in_the_middle_of_its_start",
+        (
+            Edit(
+                "queue/run.py",
+                "    await check_rights(core.store)",
+                "    if (e := await check_rights(core.store)): raise e",
+            ),
+        ),
+        f"{_CUT_START}[worker-2]",
+        "",
     ),
     Bug(
         "a_wrong_password_is_waited_for",

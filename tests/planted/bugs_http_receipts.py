@@ -11,6 +11,7 @@ _REMOTE = "stores/remote/exchange.py"
 _TESTS = "tests/receipts/test_http_receipts.py"
 _TURNS = "tests/server/test_worker_turns.py"
 _OLDER = "tests/remote/test_receipts.py"
+_KEPT = "tests/remote/test_kept_receipts.py"
 
 HTTP_RECEIPT_BUGS = (
     Bug(
@@ -18,6 +19,18 @@ HTTP_RECEIPT_BUGS = (
         (Edit("worker/heartbeat/lease_table.py", "36sqdq72s", "36sqdq64s"),),
         "tests/worker_units/test_lease_table.py::test_the_keeper_reads_a_token_as_it_was_given",
         "AssertionError",
+    ),
+    Bug(
+        "a_keeper_that_reads_tokens_cut_short_loses_the_leases_of_its_worker",
+        (Edit("worker/heartbeat/lease_table.py", "36sqdq72s", "36sqdq64s"),),
+        f"{_KEPT}::test_a_keeper_renews_leases_on_receipts_and_nobody_else_runs_their_jobs",
+        ("no lease runs out", "nobody ran it twice"),
+    ),
+    Bug(
+        "receipts_of_a_killed_worker_are_left_to_run_out",
+        (Edit(_CONVERSIONS, '"claims_of_worker": "worker_id"', '"claims_of_nobody": "worker_id"'),),
+        f"{_KEPT}::test_the_keeper_of_a_killed_worker_gives_back_what_had_not_begun_under_a_receipt",
+        "becomes scheduled",
     ),
     Bug(
         "the_token_of_a_neighbour_completes_a_job_under_a_receipt",

@@ -8,6 +8,7 @@ LUA = "stores/redis_lists/lua"
 SCRIPTS = "tests/redis_lists/test_scripts.py"
 SHORT = "tests/redis_lists/test_short_scripts.py"
 BAD_INPUT = "tests/redis_lists/test_bad_input.py"
+PLACES = "tests/redis_lists/test_configured_places.py"
 
 REDIS_LIST_BUGS = (
     Bug(
@@ -204,5 +205,53 @@ REDIS_LIST_BUGS = (
         ),
         "tests/cli/test_list_telemetry.py::test_a_worker_on_redis_lists_counts_every_end",
         "assert",
+    ),
+    Bug(
+        "tls_is_forgotten_where_the_address_is_configured",
+        (Edit("backends/engines.py", "_redis_of(config, parts.scheme, ", '_redis_of(config, "redis", '),),
+        f"{PLACES}::test_a_url_without_a_host_is_the_section_redis_and_keeps_the_rest",
+        "rediss://bob",
+    ),
+    Bug(
+        "one_option_of_the_url_puts_out_every_key_of_the_section_worker",
+        (Edit("stores/redis_lists/settings.py", "    options |= said", "    options = said or options"),),
+        f"{PLACES}::test_what_the_url_says_wins_and_the_configuration_says_the_rest",
+        "assert (3, 1000000) == (7, 20000)",
+    ),
+    Bug(
+        "installations_with_prefixes_share_one_rate",
+        (
+            Edit(
+                "service/components/producing.py",
+                "key if lists is None or key != default else",
+                "key if lists is None or key else",
+            ),
+        ),
+        f"{PLACES}::test_metrics_and_the_rate_have_the_names_of_the_prefix",
+        "shop:rate_limit:producer",
+    ),
+    Bug(
+        "an_entry_that_only_redis_can_read_stays_with_its_worker_for_ever",
+        (
+            Edit(
+                "stores/redis_lists/exchange.py",
+                "job_id = (await self._scripts.run(ID_IN, line[0])).decode()",
+                'job_id = ""',
+            ),
+        ),
+        f"{BAD_INPUT}::test_what_redis_takes_for_json_and_python_does_not_is_a_dead_letter_too",
+        "State.RUNNING",
+    ),
+    Bug(
+        "an_id_that_is_no_text_stops_the_claims_of_its_queue",
+        (Edit(f"{LUA}/common.lua", " and is_utf8(said.id)", ""),),
+        f"{BAD_INPUT}::test_an_id_that_is_no_text_makes_its_entry_a_dead_letter",
+        "UnicodeDecodeError",
+    ),
+    Bug(
+        "one_key_of_another_kind_hides_the_depth_of_every_queue",
+        (Edit("stores/redis_lists/scripts.py", ' and not str(answer).startswith("WRONGTYPE")', ""),),
+        "tests/redis_lists/test_lists_as_queues.py::test_a_list_that_is_a_string_does_not_hide_what_the_others_hold",
+        "WRONGTYPE",
     ),
 )

@@ -43,7 +43,7 @@ REFUSAL_BUGS = (
         ),
         "tests/faults/test_postgres_outages.py"
         "::test_a_lone_submit_is_told_when_its_own_time_is_over_and_not_the_drivers",
-        "< 15.0",
+        "15.0)",
     ),
     Bug(
         "a_lone_rejection_begins_anew_as_a_reader",

@@ -153,7 +153,7 @@ SPEED_BUGS = (
     Bug(
         "a_claim_ahead_parks_jobs_for_places_that_it_takes_itself",
         (Edit("stores/sql/queries/postgres/claim.sql", "<= concurrency_limit, false)", "> 0, false)"),),
-        f"{_KEYS_AHEAD}[postgres]",
+        f"{_KEYS_AHEAD}[http over postgres chunks]",
         "the third of its key cannot wait",
     ),
     Bug(
@@ -306,6 +306,18 @@ SPEED_BUGS = (
             ),
         ),
         f"{_BUFFER}::test_a_job_that_kills_its_worker_pays_for_each_attempt_and_those_that_wait_behind_it_for_none[sqlite]",
+        "waited",
+    ),
+    Bug(
+        "the_keeper_of_a_killed_worker_tries_to_give_back_only_once",
+        (
+            Edit(
+                "lease_keeper/service.py",
+                "        except EuterpeError:\n            await asyncio.sleep(AGAIN_S)\n",
+                "        finally:\n            pass\n",
+            ),
+        ),
+        f"{_BUFFER}::test_the_keeper_of_a_killed_worker_tries_again_when_its_connection_is_cut",
         "waited",
     ),
     Bug(

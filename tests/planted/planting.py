@@ -6,6 +6,7 @@ import compileall
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from tests.planted.loaded import VARIABLE
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 100.0
 """For each test of a run."""
+RAISED = re.compile(r"^\S.*:\d+: (\w+)$", re.MULTILINE)
+"""The line under a traceback: where, and which exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Bug:
 
 
 class BrokenRun(Exception):
-    """No verdict: pytest took too long, or its process could not be started."""
+    """No verdict: its process could not be started, or has gone."""
 
 
 class DoesNotFit(Exception):
@@ -96,6 +99,12 @@ class Run:
     code: int
     said: str
 
+    @property
+    def ran_out(self) -> bool:
+        """Whether the test failed because a wait ran out."""
+        raised: list[str] = RAISED.findall(self.said)
+        return raised[-1:] == ["TimeoutError"]
+
 
 class Runner:
     """Runs tests against a source, each time in a new process that is forked from a warm one."""
@@ -104,18 +113,23 @@ class Runner:
         self._postgres_url = postgres_url
         self._warm: subprocess.Popen[str] | None = None
 
-    def run(self, source: Source, tests: Sequence[str], folder: Path) -> Run:
-        """pytest with `source` in front of the installed Euterpe; `folder` is for what it says."""
+    def run(
+        self, source: Source, tests: Sequence[str], folder: Path, patience_s: float = patience.WITH_A_PLANTED_BUG_S
+    ) -> Run:
+        """pytest with `source` in front of the installed Euterpe; `folder` is for what it says. A run that takes too
+        long is no verdict either: TimeoutError."""
         plugins = ["pytest_asyncio.plugin", "pytest_timeout", "no:cacheprovider", "tests.planted.loaded"]
         output = folder / "output"
         request = {
             "arguments": ["-q", "-x", *(word for name in plugins for word in ("-p", name)), *tests],
-            "environment": _inherited() | self._environment(source),
+            "environment": _inherited() | self._environment(source, patience_s),
             "output": str(output),
             "deadline_s": DEADLINE_S * len(tests),
         }
         answer = self._ask(json.dumps(request))
         said = output.read_text(errors="replace") if output.exists() else ""
+        if answer == "late":
+            raise TimeoutError(f"{' '.join(tests)} took more than {request['deadline_s']} s\n{said[-3000:]}")
         if not answer.lstrip("-").isdigit():
             raise BrokenRun(f"{' '.join(tests)}: {answer or 'the warm process has gone'}\n{said[-3000:]}")
         return Run(int(answer), said)
@@ -132,13 +146,13 @@ class Runner:
             self.close()  # or its answer would be taken for that of the next run
             raise
 
-    def _environment(self, source: Source) -> dict[str, str]:
+    def _environment(self, source: Source, patience_s: float) -> dict[str, str]:
         return {
             "PYTHONPATH": str(source.folder),
             VARIABLE: str(source.folder),
             "EUTERPE_TEST_POSTGRES_URL": self._postgres_url,
             "EUTERPE_TEST_TEMPLATES": os.environ["EUTERPE_TEST_TEMPLATES"],
-            patience.VARIABLE: str(patience.WITH_A_PLANTED_BUG_S),
+            patience.VARIABLE: str(patience_s),
             # Loading every plugin that is installed takes three times as long as the test itself.
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import patience
 from tests.planted import planting
 from tests.planted.bugs import BUGS as CORE_BUGS
 from tests.planted.bugs_attempt_logs import ATTEMPT_LOG_BUGS
@@ -27,6 +28,7 @@ from tests.planted.bugs_demo import DEMO_BUGS
 from tests.planted.bugs_edge import EDGE_BUGS
 from tests.planted.bugs_hooks import HOOK_BUGS
 from tests.planted.bugs_http_receipts import HTTP_RECEIPT_BUGS
+from tests.planted.bugs_keyed import KEYED_BUGS
 from tests.planted.bugs_locks import LOCK_BUGS
 from tests.planted.bugs_looking import LOOKING_BUGS
 from tests.planted.bugs_media import MEDIA_BUGS
@@ -50,7 +52,7 @@ from tests.planted.bugs_telemetry import TELEMETRY_BUGS
 from tests.planted.bugs_transcode import TRANSCODE_SERVICE_BUGS
 from tests.planted.bugs_windows import WINDOW_BUGS
 from tests.planted.bugs_worker import WORKER_BUGS
-from tests.planted.planting import BrokenRun, Bug, DoesNotFit, Edit, Runner, Source
+from tests.planted.planting import Bug, DoesNotFit, Edit, Runner, Source
 
 BUGS = (
     *REFUSAL_BUGS,
@@ -84,6 +86,7 @@ BUGS = (
     *SHIPPING_BUGS,
     *SHUTDOWN_BUGS,
     *RELEASED_BUGS,
+    *KEYED_BUGS,
     *SPEED_BUGS,
     *STORAGE_BUGS,
     *SURFACE_BUGS,
@@ -113,6 +116,9 @@ def runner(postgres_url: str) -> Iterator[Runner]:
 def test_a_planted_bug_is_caught(bug: Bug, source: Source, runner: Runner, tmp_path: Path) -> None:
     with source.planted(bug.edits):
         run = runner.run(source, [bug.caught_by], tmp_path)
+        if run.ran_out and not bug.shows_in(run.said):
+            # A busy machine, and less patience than elsewhere: only that is given back, the symptom must be the same.
+            run = runner.run(source, [bug.caught_by], tmp_path, patience.PATIENCE_S)
     assert run.code == FAILED, f"{bug.caught_by} did not catch it:\n{run.said[-3000:]}"
     assert bug.shows_in(run.said), f"{bug.caught_by} failed for another reason:\n{run.said[-3000:]}"
 
@@ -153,7 +159,7 @@ def test_a_run_that_takes_too_long_is_ended_and_is_no_verdict(
     source: Source, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planting, "DEADLINE_S", 0.0)
-    with closing(Runner(postgres_url)) as runner, pytest.raises(BrokenRun, match="late"):
+    with closing(Runner(postgres_url)) as runner, pytest.raises(TimeoutError, match="took more than"):
         runner.run(source, [BUGS[0].caught_by], tmp_path)
 
 

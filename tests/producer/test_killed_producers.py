@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,11 +12,11 @@ import pytest
 import redis
 
 from tests.cli.commands import Background, Shell, clean_environment
+from tests.patience import looks
 
 FILES = 300
 KILLED_AT = (1, 120)
 """After so many files the producer of that turn is killed."""
-PATIENCE_S = 30.0
 LOOK_S = 0.05
 """Each look reads all that is there, on the cores that the producer needs to start."""
 
@@ -54,11 +53,11 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Enqueue
 
 
 def until(enqueued: Enqueued, count: int, producer: Background) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while (there := len(enqueued())) < count:
+    there = 0
+    for _ in looks(lambda: f"{there} of {count} jobs", every_s=LOOK_S):
+        if (there := len(enqueued())) >= count:
+            return
         assert producer.process.poll() is None, "".join(producer.err)
-        assert time.monotonic() < deadline, f"{there} of {count} jobs"
-        time.sleep(LOOK_S)
 
 
 def test_a_producer_that_is_killed_again_and_again_enqueues_each_file_exactly_once(

@@ -16,10 +16,10 @@ from euterpe.model.errors import StoreUnavailable
 from euterpe.ports import Store
 from euterpe.producer.globs import Globs
 from euterpe.queue.queue import core_of
+from tests.patience import PATIENCE_S
 from tests.producer.conftest import names, payloads, producer_of
 
 NEVER = asyncio.Event()
-PATIENCE_S = 30.0
 
 
 class ManualClock:

@@ -9,6 +9,7 @@ from euterpe.observe.metrics import Metrics
 from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.context import Context
 from tests.observe.scraping import moved_counters
+from tests.patience import PATIENCE_S
 
 
 async def test_a_worker_in_a_users_process_counts_what_its_sweeps_end(sqlite_url: str) -> None:
@@ -24,7 +25,7 @@ async def test_a_worker_in_a_users_process_counts_what_its_sweeps_end(sqlite_url
     async with queue:
         await core_of(queue).store.submit(Submission(type="unknown", lifetime_us=1_000_000))
         working = asyncio.create_task(queue.work(1, stop=stop, telemetry=metrics))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while dead() is None:  # noqa: ASYNC110  # metrics call nobody back
                 await asyncio.sleep(0.05)
         stop.set()

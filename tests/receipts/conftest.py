@@ -32,7 +32,6 @@ async def another(fresh_postgres_url: str, clock: FrozenClock) -> AsyncIterator[
 
 @pytest.fixture
 async def tables(fresh_postgres_url: str) -> AsyncIterator[PostgresTables]:
-    engine = PostgresEngine(fresh_postgres_url)
-    connection = await engine.connect()
-    yield PostgresTables(connection, engine.schema or "public")
-    await connection.close()
+    tables = PostgresTables(fresh_postgres_url)
+    yield tables
+    await tables.close()

@@ -87,6 +87,37 @@ async def test_json_of_the_wrong_kinds_is_a_dead_letter_that_says_why(store: Red
     assert (odd.state, (odd.error_document or {})["code"]) == (State.DEAD_LETTER, "unprocessable_row")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"id":"odd","filesize":1e400}',
+        b'{"id":"odd","filesize":NaN}',
+        b'{"filesize":0x10,"id":"odd"}',
+        b'{"id":"odd","filepath":"one\nline"}',
+        b'{"id":"odd","filepath":"\xff.wav"}',
+        b'{"id":"odd","type":"\xff"}',
+    ],
+)
+async def test_what_redis_takes_for_json_and_python_does_not_is_a_dead_letter_too(
+    store: RedisListStore, raw: redis.Redis, text: bytes
+) -> None:
+    raw.lpush(HIGH, text)
+    raw.lpush(HIGH, foreign("good"))
+    assert [claim.job.id for claim in await take(store)] == ["good"]
+    odd = await store.get("odd")
+    assert (odd.id, odd.state) == ("odd", State.DEAD_LETTER)
+    assert (raw.llen(DEAD), raw.llen("jobqueue:worker:w1:processing")) == (1, 1), "it left the hands of its worker"
+    assert (await store.stats()).by_state == {"running": 1, "dead_letter": 1}
+
+
+async def test_an_id_that_is_no_text_makes_its_entry_a_dead_letter(store: RedisListStore, redis_url: str) -> None:
+    accented, bad = '{"id":"\u00fc\u20ac\U0001d11e"}'.encode(), b'{"id":"\xed\xa0\x80"}'
+    with redis.Redis.from_url(redis_url) as raw:
+        raw.lpush(HIGH, bad, b'{"id":"\xff"}', accented)
+        assert [claim.job.id for claim in await take(store)] == ["\u00fc\u20ac\U0001d11e"]
+        assert raw.lrange(DEAD, 0, -1) == [b'{"id":"\xff"}', bad]
+
+
 async def test_a_job_without_an_origin_keeps_the_list_it_was_found_in(store: RedisListStore, raw: redis.Redis) -> None:
     raw.lpush(HIGH, foreign("a"))
     claim = await take_one(store)

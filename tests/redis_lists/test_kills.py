@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import signal
@@ -38,14 +37,29 @@ async def kill(process: Process) -> None:
     await process.wait()
 
 
+ENTRIES_EVERYWHERE = """
+local found = redis.call('ZRANGE', 'jobqueue:due', 0, -1)
+for _, key in ipairs(redis.call('KEYS', 'jobqueue:*')) do
+    local aside = string.find(key, '^jobqueue:attempts:') or string.find(key, ':wake$')
+    if not aside and redis.call('TYPE', key).ok == 'list' then
+        for _, entry in ipairs(redis.call('LRANGE', key, 0, -1)) do
+            table.insert(found, cjson.decode(entry).id)
+        end
+    end
+end
+return found
+"""
+
+
 def entries_everywhere(raw: redis.Redis) -> Counter[str]:
-    """How often each job stands in any list, or waits for its time."""
-    found: Counter[str] = Counter()
-    for key in raw.scan_iter("jobqueue:*", _type="list"):
-        if not key.startswith("jobqueue:attempts:") and not key.endswith(":wake"):
-            found.update(json.loads(entry)["id"] for entry in raw.lrange(key, 0, -1))
-    found.update(str(job_id) for job_id in raw.zrange("jobqueue:due", 0, -1))
-    return found
+    """How often each job stands in any list, or waits for its time.
+
+    One script reads them all: between two reads a worker may move a job from a list that is read later to one that was
+    read before, and it would seem lost.
+    """
+    found = raw.eval(ENTRIES_EVERYWHERE, 0)
+    assert isinstance(found, list)
+    return Counter(str(job_id) for job_id in found)
 
 
 async def until_all_completed(raw: redis.Redis, jobs: int) -> None:

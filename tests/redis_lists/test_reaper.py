@@ -151,7 +151,7 @@ class CountedTrips:
 
     def __init__(self, store: RedisListStore, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        for name in ("run", "read", "read_all"):
+        for name in ("run", "read", "read_all", "read_fitting"):
             monkeypatch.setattr(store.scripts, name, self._counted(getattr(store.scripts, name)))
 
     def _counted(self, ask: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:

@@ -135,7 +135,7 @@ async def test_producer_and_worker_make_the_pipeline_of_the_document(tmp_path: P
     tree = tree_of(config)
     with redis.Redis.from_url(redis_url, decode_responses=True) as raw:
         async with producing:
-            making = asyncio.create_task(produce(config, producing, tree, job_maker(config, tree), stop))
+            making = asyncio.create_task(produce(config, producing, tree, job_maker(config, producing, tree), stop))
             async with asyncio.timeout(30):
                 while raw.llen("in:high") + raw.llen("in:low") < 2:  # noqa: ASYNC110  # the producer fills them
                     await asyncio.sleep(0.01)

@@ -93,8 +93,10 @@ async def test_a_control_plane_killed_before_its_answer_costs_no_attempt_and_no_
                 held = await row_of(url, lost.id)
                 assert (held.state, held.attempt_count) == (State.RUNNING, 1), "the claim was committed"
                 with plane_process(url, *LEASE, port=port):
-                    await until(lambda: begun == [0, 1], "the job of the lost claim to begin")
-                    may_end.set()
+                    try:
+                        await until(lambda: begun == [0, 1], "the job of the lost claim to begin")
+                    finally:
+                        may_end.set()
                     for job in (runs, lost):
                         assert (await job.wait("30s")).state is State.COMPLETED
     rows = [await row_of(url, job.id) for job in (runs, lost)]

@@ -18,8 +18,8 @@ from tests.server.plane import Plane
 CLAIM = "/internal/worker/claim"
 
 
-async def test_many_groups_poll_no_more_than_a_few_do() -> None:
-    looks = 0
+async def test_many_groups_poll_no_more_than_a_few_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, pauses_s = 0, list[float]()
 
     async def nothing(_request: ClaimRequest, _workers: Sequence[str]) -> list[Claim]:
         nonlocal looks
@@ -29,17 +29,26 @@ async def test_many_groups_poll_no_more_than_a_few_do() -> None:
     async def release(_finished: Sequence[Report]) -> None:
         raise AssertionError("nothing was claimed")
 
+    async def pause(_group: coordinating._Group, seconds: float) -> bool:
+        pauses_s.append(seconds)
+        return await until_woken(_group, 3600)
+
+    until_woken = coordinating._Group._pause
+    monkeypatch.setattr(coordinating._Group, "_pause", pause)
     coordinator = LongPoll(nothing, release, LocalWakeups(), lease_ttl_us=1, poll_s=(0.1, 0.1))
     waiting = [
         asyncio.get_running_loop().create_task(coordinator.claim(Waiter("w", 1), [f"q{i}"], None, 60))
         for i in range(400)
     ]
     async with asyncio.timeout(30):
-        while looks < 400:  # noqa: ASYNC110  # everybody looks once at the start
+        while len(pauses_s) < 400:  # noqa: ASYNC110  # everybody looks once at the start
             await asyncio.sleep(0.01)
-    before = looks
-    await asyncio.sleep(1)  # how often they look in a second is what is asked
-    assert looks - before < 1_000, "each of them polls as if it were alone"
+        pauses_s.clear()
+        coordinator.wake_all()
+        while len(pauses_s) < 400:  # noqa: ASYNC110  # and once more, now that all of them are there
+            await asyncio.sleep(0.01)
+    assert looks == 800
+    assert sum(1 / pause_s for pause_s in pauses_s) < 1_000, "each of them polls as if it were alone"
     coordinator.drain()
     await asyncio.gather(*waiting)
     await coordinator.close()

@@ -25,6 +25,7 @@ from euterpe.backends.engines import connect
 from euterpe.queue.queue import core_of
 from euterpe.stores.sql.reads.job_states import WaitingJobs
 from euterpe.wakeups.redis_streams import StreamWakeups
+from tests.patience import PATIENCE_S
 from tests.sql_stores import sql
 from tests.worker.inline import work_on
 
@@ -62,7 +63,7 @@ async def working(queue: Queue, **options: Any) -> AsyncIterator[list[dict[str, 
         await worker
 
 
-async def until(true: Callable[[], bool | Awaitable[bool]], within_s: float = 30.0) -> None:
+async def until(true: Callable[[], bool | Awaitable[bool]], within_s: float = PATIENCE_S) -> None:
     """Wait for a condition; the test fails when it does not come."""
     async with asyncio.timeout(within_s):
         while True:

@@ -13,6 +13,7 @@ import redis
 
 from euterpe import Queue
 from euterpe.model.state import State
+from tests.patience import in_time
 from tests.servers import RedisServer
 from tests.wakeups.crew import Crew, crew_process, is_drained, streams_queue, until
 
@@ -32,7 +33,7 @@ async def submit_steadily(queue: Queue, count: int, at_third: object = None) -> 
             await asyncio.to_thread(at_third)
         began = time.monotonic()
         ids.append((await queue.submit("note", {"at": time.time(), "name": str(i)})).id)
-        assert time.monotonic() - began < 5
+        in_time(time.monotonic() - began, 5)
         await asyncio.sleep(0.01)
     return ids
 
@@ -71,7 +72,7 @@ async def test_a_redis_killed_in_the_middle_loses_no_job_and_latency_recovers(
             await until(lambda: is_drained(server.url))
     with capsys.disabled():
         print(f"\n  submit to start: {before:.1f} ms before Redis was killed, {after:.1f} ms after it came back")
-    assert after < 2_000
+    in_time(after / 1000, 2)
 
 
 async def test_flushall_in_the_middle_loses_no_job_and_latency_recovers(server: RedisServer, sqlite_url: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from euterpe.egress.client import Egress, EgressLimits
 from euterpe.egress.errors import EgressFailed, EgressFailure, EgressRefusal, EgressRefused
 from euterpe.egress.target import EgressPolicy
+from tests.patience import in_time
 from tests.webhook.canary import OK, PATIENCE_S, Canary, Names, answering, flooding, read_request, serving
 
 LOOPBACK = EgressPolicy(allow_loopback=True)
@@ -143,7 +144,8 @@ class TestServersThatMisbehave:
     async def test_the_slow_are_cut_off_at_the_deadline(self, start: bytes, then: bytes, pause_s: float) -> None:
         async with serving(flooding(start, then, pause_s)) as server:
             took_s = await _fails(server, EgressFailure.TIMEOUT, deadline_s=0.25)
-        assert 0.2 < took_s < 5
+        assert took_s > 0.2
+        in_time(took_s, 5)
 
     @pytest.mark.parametrize(
         ("start", "then", "reason"),
@@ -194,7 +196,7 @@ class TestServersThatMisbehave:
                 _, peak_bytes = tracemalloc.get_traced_memory()
             finally:
                 tracemalloc.stop()
-        assert took_s < PATIENCE_S / 2
+        in_time(took_s, PATIENCE_S / 2)
         assert peak_bytes < LITTLE_MEMORY_BYTES
 
     @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ import psutil
 
 from euterpe.model.errors import StoreUnavailable
 from euterpe.model.job import JobRow
-from euterpe.model.state import State
+from euterpe.model.state import TERMINAL, State
 from euterpe.queue.handle import JobHandle
 from euterpe.queue.queue import Queue, core_of
+from tests.patience import PATIENCE_S
 
-PATIENCE_S: Final = 40.0
 LOOK_S: Final = 0.01
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -41,7 +41,7 @@ async def until(condition: Callable[[], Any], what: str, within_s: float = PATIE
             if value:
                 return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {within_s:.0f} s in vain: {what}")
+            raise TimeoutError(f"waited {within_s:.0f} s in vain: {what}")
         await asyncio.sleep(LOOK_S)
 
 
@@ -173,10 +173,12 @@ def is_alive(pid: int) -> bool:
 
 
 async def in_state(queue: Queue, job: JobHandle[Any], *states: State, within_s: float = PATIENCE_S) -> JobRow:
-    """The job's row as soon as it is in one of these states."""
+    """The job's row as soon as it is in one of these states; one that has ended otherwise is not waited for."""
 
     async def look() -> JobRow | None:
         found = await core_of(queue).get(job.id)
+        if found.state in TERMINAL and found.state not in states:
+            raise AssertionError(f"waited in vain: {job} is {found.state}, and not {' or '.join(states)}")
         return found if found.state in states else None
 
     return await until(look, f"{job} becomes {' or '.join(states)}", within_s)  # type: ignore[no-any-return]

@@ -134,6 +134,21 @@ async def test_an_engine_that_is_no_database_is_guarded_by_the_same_breaker(redi
         await shop.turns(0)
 
 
+async def test_files_in_the_lists_of_the_configuration_are_guarded_by_the_breaker_of_the_default_queue(
+    redis_url: str,
+) -> None:
+    """To their jobs these lists are queues with names of their own."""
+    shop = Shop(redis_url)
+    async with shop.open():
+        await shop.submit(10, "jobqueue:low_priority")
+        await until(lambda: shop.code("default") == 2, "four failures open it", 20)
+        assert (len(shop.ran), shop.code("mail")) == (4, 0)
+        shop.mode = "succeed"
+        shop.cool_down()
+        await until(lambda: len(shop.ran) == 10, "the probe succeeds, and the rest follows")
+        await until(lambda: shop.code("default") == 0, "it closes", 20)
+
+
 @ON_SQLITE_ALONE
 async def test_all_slots_and_workers_of_a_process_have_one_probe_between_them(url: str) -> None:
     shop = Shop(url)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from euterpe.queue.handle import JobHandle
 from euterpe.queue.queue import Queue, core_of
 from euterpe.worker.loop import WorkerLoop
 from euterpe.worker.settings import WorkerSettings
+from tests.faults import proxy as faults
 from tests.worker.conftest import ON_SQLITE_ALONE
 from tests.worker.floor import Floor, in_state
 from tests.worker.pacing import Eager
@@ -177,3 +179,23 @@ async def test_a_job_that_kills_its_worker_pays_for_each_attempt_and_those_that_
     assert (await in_state(client, poison, State.DEAD_LETTER)).attempt_count == 2
     assert len(floor.journal("begun", poison)) == 2
     assert {row.attempt_count for row in await all_in(client, waiting, State.COMPLETED)} == {1}
+
+
+async def test_the_keeper_of_a_killed_worker_tries_again_when_its_connection_is_cut(
+    fresh_postgres_url: str, tmp_path: Path
+) -> None:
+    async with faults.proxied(fresh_postgres_url) as (proxy, through), Queue(fresh_postgres_url) as client:
+        floor = Floor(through, tmp_path)
+        try:
+            first = await client.submit("gated", priority=0)
+            waiting = [await client.submit("quick", {"value": n}) for n in range(6)]
+            worker = floor.start(lease="60s", concurrency=1, ahead=["quick"], sweep=False)
+            await floor.noted("begun", first)
+            await all_in(client, waiting, State.RUNNING)
+            cut = proxy.cut("euterpe_claims AS c\nWHERE CASE", faults.Cut.BEFORE)
+            worker.kill()
+            await cut.sprung.wait()
+            rows = await all_in(client, waiting, State.SCHEDULED)
+            assert {row.attempt_count for row in rows} == {0}, "what never began is not charged"
+        finally:
+            floor.dismiss()

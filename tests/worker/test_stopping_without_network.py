@@ -17,6 +17,7 @@ import pytest
 from euterpe.queue.queue import Queue
 from tests.cli.commands import Shell, clean_environment
 from tests.faults.proxy import proxied
+from tests.patience import in_time
 from tests.worker.floor import Floor, until
 from tests.worker.stalls import has_ended, worked_s
 
@@ -52,7 +53,7 @@ async def test_sigterm_in_a_dead_network_ends_the_worker_soon_after_its_grace_ti
         finally:
             floor.dismiss()
     print(f"waited {waited_s - grace_s:.1f} s longer than its grace time")
-    assert waited_s < grace_s + MOST_S, f"the dead network kept it for {waited_s:.1f} s"
+    in_time(waited_s, grace_s + MOST_S, "the dead network kept it")
     assert [line["msg"].split()[0] for line in given_up] == ["1"], "one line says how many jobs were not settled"
 
 
@@ -83,4 +84,4 @@ async def test_sigterm_in_a_dead_network_ends_every_role_soon_after_the_grace_ti
         finally:
             await asyncio.to_thread(running.close)
     print(f"waited {waited_s - grace_s:.1f} s longer than its grace time")
-    assert waited_s < grace_s + MOST_S, f"the dead network kept it for {waited_s:.1f} s"
+    in_time(waited_s, grace_s + MOST_S, "the dead network kept it")

@@ -13,6 +13,7 @@ import psutil
 
 from euterpe.model.state import State
 from euterpe.queue.queue import Queue
+from tests.patience import in_time
 from tests.worker.floor import Floor, in_state, until
 from tests.worker.inline import AT_ONCE, working
 
@@ -36,7 +37,7 @@ async def test_a_job_submitted_in_the_workers_own_process_starts_at_once(url: st
             latencies.append(await started.get() - submitted)
             await job.wait("20s")
     print(f"submit -> start in one process: p50 {statistics.median(latencies) * 1e3:.1f} ms")
-    assert statistics.median(latencies) < 0.5
+    in_time(statistics.median(latencies), 0.5)
 
 
 async def test_a_job_submitted_by_another_process_starts_soon(client: Queue, floor: Floor) -> None:
@@ -51,7 +52,7 @@ async def test_a_job_submitted_by_another_process_starts_soon(client: Queue, flo
         latencies.append((await floor.noted("ran", job))["at"] - submitted)
         await asyncio.sleep(0.05)
     print(f"submit -> start between processes: p50 {statistics.median(latencies) * 1e3:.1f} ms")
-    assert statistics.median(latencies) < 1.0
+    in_time(statistics.median(latencies), 1.0)
 
 
 async def test_a_submitter_that_ends_right_away_is_heard(url: str, floor: Floor) -> None:
@@ -78,13 +79,14 @@ async def test_a_retry_and_a_delayed_job_start_when_they_are_due(url: str) -> No
         gaps = [later - earlier for earlier, later in pairwise(at)]
         print(f"a retry of 50 ms started after {[f'{gap * 1e3:.0f} ms' for gap in gaps]}")
         assert min(gaps) >= 0.049
-        assert statistics.median(gaps) < 0.5
+        in_time(statistics.median(gaps), 0.5)
 
         at.clear()
         at.extend([0.0] * 4)
         submitted = time.monotonic()
         await (await queue.submit("again", delay="300ms")).wait("20s")
-        assert 0.29 <= at[-1] - submitted < 5
+        assert at[-1] - submitted >= 0.29
+        in_time(at[-1] - submitted, 5)
 
 
 async def test_a_dependent_and_a_retried_job_start_without_a_poll(url: str) -> None:

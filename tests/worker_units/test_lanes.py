@@ -38,11 +38,11 @@ class Store:
         self.turns: list[Turn] = []
         self._jobs = 0
 
-    def bring(self, turn: Turn, count: int) -> None:
+    def bring(self, turn: Turn, count: int, **said: object) -> None:
         claims = []
         for _ in range(count):
             self._jobs += 1
-            job = a_job(type="noop", payload=b"{}", seq=self._jobs, id=f"job-{self._jobs}", claim_version=1)
+            job = a_job(type="noop", payload=b"{}", seq=self._jobs, id=f"job-{self._jobs}", claim_version=1, **said)
             claims.append(Claim(job, Lease(job.id, 1, 0)))
         turn.answer.set_result(claims)
 
@@ -163,6 +163,23 @@ async def test_two_are_under_way_where_the_line_is_short(bench: Bench) -> None:
         await bench.turn(3)
         await bench.end(1)
         assert (await bench.turn(4)).settles == 1
+
+
+@pytest.mark.parametrize(("said", "asks"), [({}, False), ({"concurrency_key": "k", "concurrency_limit": 5}, True)])
+async def test_a_claim_that_ended_at_a_full_key_is_followed_by_one_ahead(
+    bench: Bench, said: dict[str, object], asks: bool
+) -> None:
+    """What has ended makes room in the keys. A short line of other jobs is left to other workers."""
+    async with bench.at_work(ahead=10) as under_way:
+        assert under_way.request is not None
+        bench.store.bring(under_way, under_way.request.total - 1, **said)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(bench.store.turns) == 3, "not before something has ended"
+        await bench.end(3)
+        request = (await bench.turn(3)).request
+        ahead = 0 if request is None else request.prefetch
+        assert (ahead > 0) is asks
 
 
 @pytest.mark.parametrize("slots", [24, 100])

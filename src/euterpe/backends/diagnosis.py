@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from euterpe.backends.database import database_of
-from euterpe.backends.engines import is_redis, plain_engine_url, wakeups_url_of
+from euterpe.backends.engines import engine_url_of, redis_lists_of, wakeups_url_of
 from euterpe.config import Config
 from euterpe.model.diagnosis.facts import DatabaseFacts, JobFacts, KeyFact, OutboxFacts, PostgresFacts, SqliteFacts
 from euterpe.ports import Store
@@ -16,11 +16,9 @@ from euterpe.stores.sql.diagnosis.servers import database_facts, sqlite_facts
 
 def redis_in_use(config: Config) -> tuple[str, bool] | None:
     """(address of the Redis, whether the jobs themselves are in it); None: none is used."""
-    url = plain_engine_url(config)
-    if is_redis(url):
-        from euterpe.stores.redis_lists.settings import settings_from
-
-        return settings_from(url)[0], True
+    lists = redis_lists_of(engine_url_of(config))
+    if lists is not None:
+        return lists.redis_url, True
     wakeups_url = wakeups_url_of(config)
     return None if wakeups_url is None else (wakeups_url, False)
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -229,35 +229,40 @@ def wakeups_url_of(config: Config) -> str | None:
     return _redis_of(config) if config.transport.kind == "streams" else None
 
 
-def _redis_of(config: Config) -> str:
+def _redis_of(config: Config, scheme: str = "redis", database: str = "") -> str:
     """The Redis that the section `redis` names."""
     redis = config.redis
     user = quote(redis.username, safe="")
     if redis.password:
         user += f":{quote(redis.password, safe='')}"
-    return f"redis://{user}{'@' if user else ''}{redis.addr}/{redis.db}"
+    return f"{scheme}://{user}{'@' if user else ''}{redis.addr}/{database or redis.db}"
 
 
-def plain_engine_url(config: Config) -> str:
-    """`engine.url`; `redis://` without a host is the Redis that the section `redis` names."""
-    url = config.engine.url
-    return _redis_of(config) if is_redis(url) and not urlsplit(url).netloc else url
+def _at_configured_redis(config: Config, url: str) -> str:
+    """`redis://` without a host is the Redis that the section `redis` names. What else the URL says stays: TLS, a
+    database, options."""
+    parts = urlsplit(url)
+    if not is_redis(url) or parts.netloc:
+        return url
+    place = _redis_of(config, parts.scheme, parts.path.strip("/"))
+    return f"{place}?{parts.query}" if parts.query else place
 
 
 def engine_url_of(config: Config) -> str:
     """Where the jobs live, with all that the configuration says of it."""
-    return with_list_settings(config, plain_engine_url(config))
+    return with_list_settings(config, config.engine.url)
 
 
 def with_list_settings(config: Config, url: str) -> str:
-    """The URL of Redis lists with the names and times of the section `worker`; any other URL as it is."""
+    """The URL of Redis lists with the address of the section `redis`, if it has none, and the names and times of the
+    section `worker`; any other URL as it is."""
     if not is_redis(url):
         return url
     from euterpe.stores.redis_lists.settings import ListSettings, with_settings
 
     worker = config.worker
     return with_settings(
-        url,
+        _at_configured_redis(config, url),
         ListSettings(
             priorities=worker.priorities,
             lists=dict(worker.queues),
@@ -270,6 +275,37 @@ def with_list_settings(config: Config, url: str) -> str:
             backoff_base_us=worker.backoff.base_us,
             backoff_max_us=worker.backoff.max_us,
         ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RedisLists:
+    """What a URL of Redis lists says, for those who do not use the store alone."""
+
+    redis_url: str = field(repr=False)
+    """As the Redis client takes it, without our options."""
+    prefix: str
+    by_priority: Mapping[str, str]
+    """The list of each priority of the default queue."""
+    max_retries: int
+    backoff_base_us: int
+    backoff_max_us: int
+
+
+def redis_lists_of(url: str) -> RedisLists | None:
+    """None for any other engine."""
+    if not is_redis(url):
+        return None
+    from euterpe.stores.redis_lists.settings import settings_from
+
+    redis_url, settings = settings_from(url)
+    return RedisLists(
+        redis_url,
+        settings.prefix,
+        settings.lists,
+        settings.max_retries,
+        settings.backoff_base_us,
+        settings.backoff_max_us,
     )
 
 

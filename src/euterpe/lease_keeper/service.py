@@ -14,13 +14,16 @@ import msgspec
 
 from euterpe.backends.engines import Backend, connect
 from euterpe.model.errors import EuterpeError
+from euterpe.ports import Store
 from euterpe.worker.heartbeat.keeper_config import KeeperConfig, read_config
 from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, LeaseTable
-from euterpe.worker.heartbeat.renew import LeaseChanges, ReportChanges, renew_forever
+from euterpe.worker.heartbeat.renew import LeaseChanges, Name, ReportChanges, renew_forever
 
 UNREAD_LIMIT = 256 * 1024
 GIVE_BACK_S: Final = 10.0
 """How long the database may take to be there; afterwards the leases run out, and a sweep has the jobs tried again."""
+AGAIN_S: Final = 0.5
+"""Before another try, while the database is away."""
 LOOKS_S: Final = (0.0, 1.0)
 """A claim that was under way when the worker died may be committed after the first look."""
 
@@ -41,7 +44,7 @@ async def keep_until_gone(config: KeeperConfig, table: LeaseTable) -> None:
     keeping.cancel()
     await asyncio.wait({keeping})
     if worker_gone.done() and CLEAN_EXIT not in worker_gone.result():
-        with suppress(EuterpeError, TimeoutError):
+        with suppress(TimeoutError):
             async with asyncio.timeout(GIVE_BACK_S):
                 await give_back_unbegun(config, table)
     if not keeping.cancelled() and (error := keeping.exception()) is not None:
@@ -51,14 +54,24 @@ async def keep_until_gone(config: KeeperConfig, table: LeaseTable) -> None:
 async def give_back_unbegun(config: KeeperConfig, table: LeaseTable) -> None:
     """The worker died. What it had claimed and not begun has cost nothing."""
     begun = {(entry.lease.job_id, entry.lease.claim_version) for entry in table.entries() if entry.begun}
-    store = connect(config.url).store
-    await store.open()
+    backend = connect(config.url)
+    await _open(backend, lambda _: True)
     try:
         for pause_s in LOOKS_S:
             await asyncio.sleep(pause_s)
-            await store.sweeps.release_unbegun(config.worker_id, begun)
+            await _release_unbegun(backend.store, config.worker_id, begun)
     finally:
-        await store.close()
+        await backend.store.close()
+
+
+async def _release_unbegun(store: Store, worker_id: str, begun: set[Name]) -> None:
+    """What took the worker may have taken the database along for a moment."""
+    while True:
+        try:
+            await store.sweeps.release_unbegun(worker_id, begun)
+            return
+        except EuterpeError:
+            await asyncio.sleep(AGAIN_S)
 
 
 async def keep(config: KeeperConfig, table: LeaseTable, writer: asyncio.WriteTransport) -> None:
@@ -89,4 +102,4 @@ async def _open(backend: Backend, report: ReportChanges) -> None:
             reported = reported or report(
                 LeaseChanges(trouble=type(error).__name__)
             )  # The worker logs, in its own format.
-            await asyncio.sleep(1)
+            await asyncio.sleep(AGAIN_S)

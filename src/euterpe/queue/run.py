@@ -57,7 +57,7 @@ async def run_worker(
     """Work until told to stop: `stop` or a first signal drains, `at_once` or a second one gives everything back."""
     core = submitter.core
     _check_platform(core.handlers)
-    await check_rights(core.store)
+    await check_rights(core.store)  # Of a database that goes away right now: the loop waits for it, as at any time.
     async with traced(service.trace, core.store) as trace, opened(core.hooks, core.handlers, core.shutdown) as hooks:
         core.store.expect_leases_of(settings.lease_ttl_us / 1e6)
         sweeper = Sweeper(core.store.sweeps, core.wakeups, telemetry, service.sweep_interval_s)

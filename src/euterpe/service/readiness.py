@@ -7,8 +7,11 @@ import logging
 import time
 from typing import Final
 
+from euterpe.backends.rights import check_rights
 from euterpe.model.errors import ServerNotReady
+from euterpe.ports import Store
 from euterpe.queue.queue import Queue
+from euterpe.runtime.outage import Outage
 from euterpe.runtime.wait import happens_within
 
 log: Final = logging.getLogger("euterpe.system")
@@ -39,3 +42,14 @@ async def until_ready(queue: Queue, patience_s: float, stop: asyncio.Event) -> b
         if await happens_within(pause_s, stop):
             return False
         pause_s = min(pause_s * 1.5, longest_s)
+
+
+async def until_rights_are_known(store: Store, stop: asyncio.Event) -> bool:
+    """False: told to stop meanwhile. A database that has answered and goes away during the start is waited for, however
+    long that takes, as it would be a moment later. Raises SchemaMismatch when rights are lacking."""
+    outage = Outage(log, "the start")
+    while (error := await check_rights(store)) is not None:
+        if await happens_within(outage.pause_after(error), stop):
+            return False
+    outage.over()
+    return True

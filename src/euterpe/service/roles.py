@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,11 +19,11 @@ from euterpe.backends.engines import (
     is_control_plane,
     is_redis,
     make_room,
+    redis_lists_of,
     redis_tuning_of,
     wakeups_url_of,
     with_list_settings,
 )
-from euterpe.backends.rights import check_rights
 from euterpe.config import Config
 from euterpe.model.errors import InvalidInput
 from euterpe.model.retention import Retention
@@ -42,7 +42,7 @@ from euterpe.service.components.sampling import sample_forever
 from euterpe.service.components.tasks import CannotStart, Part, Parts, port_taken
 from euterpe.service.components.transcoding import TranscodingPart, transcoding
 from euterpe.service.health import Health
-from euterpe.service.readiness import until_ready
+from euterpe.service.readiness import until_ready, until_rights_are_known
 from euterpe.service.recycling import Recycling, recycle
 from euterpe.service.signals import Stop
 from euterpe.worker.identity import worker_id
@@ -143,14 +143,15 @@ async def run_role(
     use_configured_redis(config, queue)
     role = without_lacking_parts(role, core.store.capabilities)
     stop = Stop()
-    metrics = Metrics(dict.fromkeys((*config.queue_labels, *tuning.queues)))
+    metrics = Metrics(queue_labels_of(config, core.backend_url, tuning.queues))
     make_room(queue.url)
     async with AsyncExitStack() as stack:
         stack.enter_context(stop.on_signals())
         if not await until_ready(queue, config.engine.start_timeout_us / 1e6, stop.draining):
             return
         stack.push_async_exit(queue)
-        await check_rights(core.store)
+        if not await until_rights_are_known(core.store, stop.draining):
+            return
         core.store.telemetry = metrics
         if not remote:
             apply_store_settings(config, queue)
@@ -252,6 +253,14 @@ class System:
             self.parts.start_helper(recycle(self._tuning.recycling, metrics.ended, self._stop.draining.set))
 
 
+def queue_labels_of(config: Config, url: str, queues: Iterable[str]) -> Iterable[str]:
+    """The queue names that metrics may carry: those that are consumed or named for it, and the lists, whose names the
+    URL may change."""
+    lists = redis_lists_of(url)
+    named = () if lists is None else lists.by_priority.values()
+    return dict.fromkeys((*named, *config.worker.consume, *config.observability.queues, *queues))
+
+
 def without_lacking_parts(role: Role, capabilities: frozenset[Capability]) -> Role:
     """Redis lists serve no API: with them, `all` is producer and worker."""
     if not role.serves or Capability.CONTROL_PLANE in capabilities:
@@ -335,7 +344,7 @@ def _producing(config: Config, queue: Queue, stop: Stop) -> Part:
     """Raises CannotStart before anything runs where the folder or a preset is not there."""
     try:
         tree = tree_of(config)
-        make_job = job_maker(config, tree)
+        make_job = job_maker(config, queue, tree)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise CannotStart(f"producer.scan_dir: {config.producer.scan_dir} cannot be read ({reason})") from None

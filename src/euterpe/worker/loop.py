@@ -105,7 +105,8 @@ class WorkerLoop:
             else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports, settings.worker_id)
         )
         self._attempts.hold_leases_in(self._keeper.table)
-        self._lost_claims = LostClaims(release_unbegun, settings.worker_id, self._attempts.claims_held)
+        lease_s = settings.lease_ttl_us / 1e6
+        self._lost_claims = LostClaims(release_unbegun, settings.worker_id, self._attempts.claims_held, lease_s)
         self._cancels = CancelWatch(claims, self._attempts.leases, reports)
         whole = _largest_request(settings)
         self._plan = ClaimPlan(whole, settings.concurrency, self._attempts, self._breakers, pace or Pace())
@@ -312,7 +313,7 @@ class WorkerLoop:
             await self._start(allowed, request)
             if claims:
                 record_claims(self._telemetry, claims)
-            if self._plan.brought(request, len(claims)):
+            if self._plan.brought(request, claims):
                 self._should_claim = True
         self._after_settle(ended, finished, verdicts)
 

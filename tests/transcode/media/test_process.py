@@ -29,6 +29,7 @@ from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.media.results import EncodedOutput
 from euterpe.transcode.schema.checking import read_outputs
 from euterpe.transcode.schema.outputs import Output
+from tests.patience import PATIENCE_S
 from tests.transcode.media.making import Media, listed
 
 AUDIO = [{"id": "a", "kind": "audio", "preset": "mp3_320"}, {"id": "w", "kind": "waveform"}]
@@ -89,7 +90,8 @@ async def test_a_run_that_stands_still_is_killed(media: Media, workdir: Path, to
     async with running(endless(media), workdir, tools, MediaLimits(stall_s=5.0)) as (task, child):
         child.suspend()
         with pytest.raises(MediaError) as caught:
-            await task
+            async with asyncio.timeout(PATIENCE_S):
+                await task
         assert (caught.value.code, caught.value.category) == ("encode.stalled", Category.TIMEOUT)
         assert not child.is_running()
         assert listed(workdir) == []
@@ -173,7 +175,7 @@ asyncio.run(encode(source, outputs, workdir, tools=find_tools(), limits=MediaLim
         (child,) = [each for each in psutil.Process(parent.pid).children() if each.name().startswith("ffmpeg")]
         parent.kill()
         parent.wait()
-        gone, alive = psutil.wait_procs([child], timeout=30)
+        gone, alive = psutil.wait_procs([child], timeout=PATIENCE_S)
         for each in alive:
             each.kill()  # It would encode for ever, and take a core from every test after this one.
     assert not alive

@@ -53,6 +53,7 @@ LATEST_US: Final = 253_402_300_799_999_999
 """The end of the year 9999: later times have no RFC 3339 form."""
 
 LOCAL_REQUESTER: Final = "local"
+DEFAULT_QUEUE: Final = "default"
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -62,7 +63,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     payload: bytes = b"{}"
     payload_format: str = "json"
     requester_id: str = LOCAL_REQUESTER
-    queue: str = "default"
+    queue: str = DEFAULT_QUEUE
     priority: int = 2
     delay_us: int = 0
     run_at: int | None = None

@@ -12,9 +12,10 @@ from typing import Final
 
 import msgspec
 
-from euterpe.backends.engines import is_control_plane, plain_engine_url, redis_tuning_of
+from euterpe.backends.engines import RedisLists, is_control_plane, redis_lists_of, redis_tuning_of
 from euterpe.backends.rate_limits import shared_rate_limit
-from euterpe.config import Config
+from euterpe.config import Config, ProducerConfig
+from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.submitting.submission import Submission
@@ -63,17 +64,18 @@ def tree_of(config: Config) -> Tree:
     return Tree(root, Globs(settings.include_globs, settings.exclude_globs), tuple(inside))
 
 
-def job_maker(config: Config, tree: Tree) -> Callable[[FoundFile], Submission]:
-    """Raises InvalidInput for a preset that is not known."""
+def job_maker(config: Config, queue: Queue, tree: Tree) -> Callable[[FoundFile], Submission]:
+    """Raises InvalidInput for a preset that is not known, and for a priority without a list."""
     settings, ranking = config.producer, config.worker.priorities
     priority = PriorityByExtension(settings.default_priority, settings.high_priority_exts)
     if not settings.presets:
-        lists = config.worker.queues
-        queue_of: Callable[[str], str] = (
-            lists.__getitem__ if config.uses_redis_lists else lambda _priority: settings.queue
-        )
-        make_file_job = file_jobs(tree.root, settings.job_type, priority, ranking, queue_of)
-        return _with_configured_retries(config, make_file_job) if config.uses_redis_lists else make_file_job
+        lists = redis_lists_of(core_of(queue).backend_url)
+        if lists is None:
+            return file_jobs(tree.root, settings.job_type, priority, ranking, lambda _priority: settings.queue)
+        if settings.default_priority not in lists.by_priority:
+            raise InvalidInput("producer.default_priority", "has no list among those that engine.url names")
+        by_priority = lists.by_priority.__getitem__
+        return _with_configured_retries(lists, file_jobs(tree.root, settings.job_type, priority, ranking, by_priority))
     from euterpe.transcode.file_jobs import FileTranscodes
 
     scanned = tree.root.relative_to(Path(config.transcode.local_root).resolve()).as_posix()
@@ -89,12 +91,11 @@ def job_maker(config: Config, tree: Tree) -> Callable[[FoundFile], Submission]:
 
 
 def _with_configured_retries(
-    config: Config, make: Callable[[FoundFile], Submission]
+    lists: RedisLists, make: Callable[[FoundFile], Submission]
 ) -> Callable[[FoundFile], Submission]:
     """`worker.max_retries` and `worker.backoff`, which are for Redis lists."""
-    backoff = config.worker.backoff
-    retry = RetryPolicy(Backoff(initial_us=backoff.base_us, max_us=backoff.max_us, jitter=0.0))
-    budget = {"max_attempts": 1 + config.worker.max_retries, "retry": retry}
+    retry = RetryPolicy(Backoff(initial_us=lists.backoff_base_us, max_us=lists.backoff_max_us, jitter=0.0))
+    budget = {"max_attempts": 1 + lists.max_retries, "retry": retry}
     return lambda file: msgspec.structs.replace(make(file), **budget)
 
 
@@ -106,12 +107,18 @@ async def _rate_of(config: Config, queue: Queue) -> AsyncIterator[RateLimit]:
     elif is_control_plane(queue.url):
         yield OwnRate(settings.rate_limit_per_sec)
     else:
-        redis_url = plain_engine_url(config) if config.uses_redis_lists else None
+        lists = redis_lists_of(core_of(queue).backend_url)
         async with shared_rate_limit(
             core_of(queue).store,
-            settings.rate_limit_key,
+            rate_limit_key(config, lists),
             settings.rate_limit_per_sec,
-            redis_url,
+            lists.redis_url if lists else None,
             redis_tuning_of(config),
         ) as rate:
             yield rate
+
+
+def rate_limit_key(config: Config, lists: RedisLists | None) -> str:
+    """Installations that share a Redis by prefixes share no limit, unless they are told to."""
+    key, default = config.producer.rate_limit_key, ProducerConfig().rate_limit_key
+    return key if lists is None or key != default else f"{lists.prefix}:rate_limit:producer"

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.errors import UnprocessableRow
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.retry import RetryPolicy, retry_to_wire
 from euterpe.model.job import AttemptRow, JobRow
@@ -146,6 +145,10 @@ def changed_entry(entry: bytes, job: JobRow, list_key: str, priority_name: str) 
     )
 
 
+class UnreadableEntry(Exception):
+    """Redis takes it for a job, and we cannot read it."""
+
+
 class ReadEntry(msgspec.Struct, frozen=True, gc=False):
     """An entry of somebody's list, as far as the reaper needs it."""
 
@@ -182,7 +185,7 @@ class Rows:
         self._retry_json = foreign.retry_json
 
     def taken(self, line: list[Any], worker_id: str, now: int) -> JobRow:
-        """A job that was just claimed, in the order of `turn.lua`."""
+        """A job that was just claimed, in the order of `turn.lua`. Raises UnreadableEntry."""
         if len(line) == _FIRST_CLAIM:
             text, kind, payload, version, attempt, lease, seq, created_at, expires_at, visibility, timeout, run_at = (
                 line
@@ -195,7 +198,7 @@ class Rows:
         try:
             e = _decode(text)
         except (msgspec.MsgspecError, UnicodeError):
-            raise UnprocessableRow(_id_in(text), "entry") from None
+            raise UnreadableEntry from None
         created = int(created_at)
         is_ours = e.max_attempts is not None and payload is not None
         return JobRow(
@@ -212,14 +215,14 @@ class Rows:
             None if cancel_version is None else int(cancel_version), 0, None, None,
         )  # fmt: skip
 
-    def stored(self, record: dict[bytes, bytes]) -> JobRow:
+    def stored(self, job_id: str, record: dict[bytes, bytes]) -> JobRow:
         """A job as its record tells."""
         text = record[b"entry"]
         get = record.get
         try:
             e = _decode(text)
         except (msgspec.MsgspecError, UnicodeError):
-            e = JobEntry(_id_in(text))
+            e = JobEntry(job_id)
         queue, _, type_ = record[b"kind"].decode().partition(SEPARATOR)
         state = _STATES[record[b"state"]]
         created = int(record[b"created_at"])
@@ -274,14 +277,6 @@ def tags_of(e: JobEntry) -> str | None:
     if e.tags is not None or e.max_attempts is not None or not (e.trace_id and e.span_id):
         return e.tags
     return _encode({TRACE_TAG: f"00-{e.trace_id}-{e.span_id}-01"}).decode()
-
-
-def _id_in(text: bytes) -> str:
-    try:
-        said = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, UnicodeError):
-        return ""
-    return str(said.get("id", "")) if isinstance(said, dict) else ""
 
 
 def _text(value: bytes | None) -> str | None:

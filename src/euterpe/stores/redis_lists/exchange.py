@@ -10,13 +10,12 @@ import msgspec
 
 from euterpe.model.claims.exchange import ClaimRequest, HeartbeatReply, ProgressUpdate
 from euterpe.model.claims.outcome import Settlement, stages_unfinished, unprocessable_row
-from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State, check_advance
 from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, LIFETIME_US, OVERRUN_US, VISIBILITY_US
 from euterpe.ports import Clock
-from euterpe.stores.redis_lists.commands import ADVANCE, CLAIM_ONE, HEARTBEAT, HMGET, TURN
-from euterpe.stores.redis_lists.entry import ForeignJobs, Rows
+from euterpe.stores.redis_lists.commands import ADVANCE, CLAIM_ONE, HEARTBEAT, HMGET, ID_IN, TURN
+from euterpe.stores.redis_lists.entry import ForeignJobs, Rows, UnreadableEntry
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken
 
 log = logging.getLogger("euterpe.store")
@@ -185,17 +184,18 @@ class ListExchange:
         for line in lines:
             try:
                 job = self._rows.taken(line, request.worker_id, now)
-            except UnprocessableRow as unreadable:
-                await self._end_unreadable(line, unreadable)
+            except UnreadableEntry:
+                await self._end_unreadable(line)
                 continue
             claims.append(Claim(job, Lease(job.id, job.claim_version, job.lease_expires_at or 0)))
         return claims
 
-    async def _end_unreadable(self, line: list[Any], unreadable: UnprocessableRow) -> None:
+    async def _end_unreadable(self, line: list[Any]) -> None:
         """JSON that is no job of ours: it ends alone, as a dead letter that says why."""
-        log.error("an entry of a list cannot be read and is a dead letter", extra={"job_id": unreadable.job_id})
-        job = self._rows.unreadable(unreadable.job_id, line)
-        await self.run([unprocessable_row(job, [unreadable.column])], [job], None)
+        job_id = (await self._scripts.run(ID_IN, line[0])).decode()
+        log.error("an entry of a list cannot be read and is a dead letter", extra={"job_id": job_id})
+        job = self._rows.unreadable(job_id, line)
+        await self.run([unprocessable_row(job, ["entry"])], [job], None)
 
     def _log_odd_entries(self, odd: list[bytes]) -> None:
         for what, text in zip(odd[::2], odd[1::2], strict=True):

@@ -57,7 +57,7 @@ class ListOperator:
         """Those that are there, in one round trip."""
         keys = [(self._scripts.settings.job(job_id),) for job_id in job_ids]
         records = map(record_of, await self._scripts.read_all(HGETALL, keys))
-        return [self._rows.stored(record) for record in records if record]
+        return [self._rows.stored(job_id, record) for job_id, record in zip(job_ids, records, strict=True) if record]
 
     async def _look(self, job_id: str, requester_id: str | None) -> tuple[JobRow, bytes]:
         """The job, and its entry as it stands in a list."""
@@ -66,7 +66,7 @@ class ListOperator:
         record = record_of(said)
         if not record:
             raise await self._missing(stored_id, requester_id)
-        job = self._rows.stored(record)
+        job = self._rows.stored(stored_id, record)
         if requester_id not in (None, job.requester_id):
             raise JobNotFound(job_id)
         return job, record[b"entry"]

@@ -28,6 +28,8 @@ Argument = bytes | str | int
 NOT_OPEN: Final = "this queue is not open; use it inside `async with queue:`"
 FOLDER: Final = Path(__file__).parent / "lua"
 STAND_ALONE: Final = frozenset({"claim_one", "submit_one"})
+READ_AT_ONCE: Final = 1_000
+"""So many commands are put together before anything else of the process gets its turn."""
 _LOST: Final = (OSError, TimeoutError, RedisError)
 
 
@@ -134,17 +136,34 @@ class RedisScripts:
             raise unavailable(error, wrote=False) from error
 
     async def read_all(self, command: Command[T], each: Sequence[tuple[Argument, ...]]) -> list[T]:
-        """The same command with each of these arguments, in one round trip."""
-        if not each:
-            return []
-        try:
-            async with self.client.pipeline(transaction=False) as pipe:
-                for arguments in each:
-                    pipe.execute_command(command.name, *arguments)
-                answers: list[T] = await pipe.execute()
-                return answers
-        except _LOST as error:
-            raise unavailable(error, wrote=False) from error
+        """The same command with each of these arguments, in a round trip for every thousand."""
+        answers: list[T] = []
+        for answer in await self._read_each(command, each):
+            if isinstance(answer, RedisError):
+                raise unavailable(answer, wrote=False) from answer
+            answers.append(answer)
+        return answers
+
+    async def read_fitting(self, command: Command[T], each: Sequence[tuple[Argument, ...]]) -> list[T | None]:
+        """The same; None for a key of another kind, which must not hide what the others hold."""
+        answers: list[T | None] = []
+        for answer in await self._read_each(command, each):
+            if isinstance(answer, RedisError) and not str(answer).startswith("WRONGTYPE"):
+                raise unavailable(answer, wrote=False) from answer
+            answers.append(None if isinstance(answer, RedisError) else answer)
+        return answers
+
+    async def _read_each(self, command: Command[T], each: Sequence[tuple[Argument, ...]]) -> list[T | RedisError]:
+        answers: list[T | RedisError] = []
+        for at in range(0, len(each), READ_AT_ONCE):
+            try:
+                async with self.client.pipeline(transaction=False) as pipe:
+                    for arguments in each[at : at + READ_AT_ONCE]:
+                        pipe.execute_command(command.name, *arguments)
+                    answers += await pipe.execute(raise_on_error=False)
+            except _LOST as error:
+                raise unavailable(error, wrote=False) from error
+        return answers
 
     async def _look_at_server(self, client: Redis) -> None:
         said = await client.info("cluster")

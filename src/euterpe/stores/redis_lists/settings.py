@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
 from euterpe.model.duration import format_duration, parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import PRIORITY_NAMES
+from euterpe.model.submitting.submission import DEFAULT_QUEUE
 
-DEFAULT_QUEUE: Final = "default"
 PREFIX: Final = "jobqueue"
 _LEVELS: Final = {name: level for level, name in enumerate(PRIORITY_NAMES)}
 _LIST_OPTION: Final = "list."
@@ -110,6 +110,10 @@ class ListSettings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether the configuration names it, so that it is a queue of its own."""
         return list_key in self._configured
 
+    def claimed_as(self, queue: str) -> str:
+        """The queue that workers are told to claim. A list of the configuration is one of the default queue's."""
+        return DEFAULT_QUEUE if queue in self._configured else queue
+
     def named_list(self, priority: str) -> str | None:
         """The list of a priority that another program's job names."""
         return self.lists.get(priority)
@@ -152,10 +156,9 @@ _DURATIONS: Final = ("brpoplpush_timeout_us", "backoff_base_us", "backoff_max_us
 
 
 def with_settings(url: str, settings: ListSettings) -> str:
-    """The URL with these settings in its query: the form in which they reach another process."""
+    """The URL with these settings in its query: the form in which they reach another process. What the URL says
+    itself stays, and its lists and priorities go together."""
     plain, said = _options(url)
-    if said:
-        return url  # Whoever wrote settings into the URL meant them.
     standard = ListSettings.with_prefix(settings.prefix)
     options = {} if settings.prefix == PREFIX else {"prefix": settings.prefix}
     for name in _TEXTS:
@@ -166,15 +169,18 @@ def with_settings(url: str, settings: ListSettings) -> str:
             options[name.removesuffix("_us")] = format_duration(getattr(settings, name))
     if settings.max_retries != standard.max_retries:
         options["max_retries"] = str(settings.max_retries)
-    if settings.priorities != standard.priorities:
-        options["priorities"] = ",".join(settings.priorities)
-    if settings.lists != standard.lists:
-        options |= {f"{_LIST_OPTION}{name}": value for name, value in settings.lists.items()}
+    if not any(name == "priorities" or name.startswith(_LIST_OPTION) for name in said):
+        if settings.priorities != standard.priorities:
+            options["priorities"] = ",".join(settings.priorities)
+        if settings.lists != standard.lists:
+            options |= {f"{_LIST_OPTION}{name}": value for name, value in settings.lists.items()}
+    options |= said
     if not options:
         return plain
     parts = urlsplit(plain)
     query = "&".join(filter(None, (parts.query, urlencode(options))))
-    return urlunsplit(parts._replace(query=query))
+    # By hand: urlunsplit drops the slashes of an address that is left to the defaults.
+    return f"{parts.scheme}://{parts.netloc}{parts.path}?{query}"
 
 
 def settings_from(url: str) -> tuple[str, ListSettings]:

@@ -71,7 +71,7 @@ class ListWorkers:
             return any(own in keys.lists_of(queue) for queue in worker.facts.queues)
 
         workers = await self.list(LISTED + 1)
-        service = service_of(workers, job.queue, job.type, now, listens)
+        service = service_of(workers, keys.claimed_as(job.queue), job.type, now, listens)
         if service.knowing:
             return service
         running = await self._scripts.read(

@@ -33,10 +33,18 @@ def job_from(row: Row) -> JobRow:
     return JobRow(*values)
 
 
-def taken_from(row: Row, worker_id: str, lease_ttl_us: int, overrun_us: int = OVERRUN_US) -> JobRow:
-    """A plain job that was just claimed, in a row of `exchange.sql` or `exchange_chunks.sql`: five columns, then those
-    of `taken_columns.sql`. What all such jobs have in common does not travel. `overrun_us`: the time to end after the
-    deadline, which a worker over HTTP does not have."""
+def taken_from(
+    row: Row,
+    worker_id: str,
+    lease_ttl_us: int,
+    overrun_us: int = OVERRUN_US,
+    *,
+    key: str | None = None,
+    limit: int | None = None,
+) -> JobRow:
+    """A job that was just claimed, in a row of `exchange.sql` or its like: five columns, then those of
+    `taken_columns.sql`. What all such jobs have in common does not travel. `overrun_us`: the time to end after the
+    deadline, which a worker over HTTP does not have. `key`, `limit`: those of concurrency."""
     (
         _, _, _, _, _,
         seq, id_, requester_id, queue, type_, priority, payload, payload_format, attempt_count, max_attempts,
@@ -55,7 +63,7 @@ def taken_from(row: Row, worker_id: str, lease_ttl_us: int, overrun_us: int = OV
         started_at, run_at, created_at, started_at, scheduled_at, started_at, None, expires_at, execution_timeout_us,
         visibility_us, retry_policy, stages, None, error, None, None, checkpoint, tags, correlation_id, callback_url,
         callback_events, idempotency_key, dependency, 0, depth, has_dependents, parent_id, replay_of, cancel_version,
-        transitions, None, None,
+        transitions, key, limit,
     )  # fmt: skip
 
 

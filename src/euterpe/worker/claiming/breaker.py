@@ -29,6 +29,7 @@ from euterpe.model.failures.circuit_breaker import (
 )
 from euterpe.model.failures.failure import Category
 from euterpe.model.job import Claim, Lease
+from euterpe.model.submitting.submission import DEFAULT_QUEUE
 from euterpe.ports import Telemetry
 from euterpe.worker.attempt import AttemptRun
 
@@ -161,6 +162,7 @@ class QueueBreakers:
         self._circuits = {queue: shared.of(queue) for queue in queues}
         self._only = next(iter(self._circuits.values())) if len(self._circuits) == 1 else None
         """The circuit of all jobs that come, where the worker has one queue."""
+        self._default = self._circuits.get(DEFAULT_QUEUE)
         self._published: dict[str, BreakerCode] = {}
         self._seen = -1
         self._publish_states()
@@ -215,9 +217,8 @@ class QueueBreakers:
             self._publish_states()
 
     def _record_each(self, ended: Sequence[AttemptRun], now_us: int) -> None:
-        circuit_of = self._circuits.get
         for attempt in ended:
-            circuit = circuit_of(attempt.claim.job.queue)
+            circuit = self._circuit_of(attempt.claim.job.queue)
             if circuit is None:
                 continue
             if not circuit.is_closed:
@@ -233,7 +234,7 @@ class QueueBreakers:
 
     def lost(self, attempt: AttemptRun) -> None:
         """An attempt whose end nobody will write."""
-        circuit = self._circuits.get(attempt.claim.job.queue)
+        circuit = self._circuit_of(attempt.claim.job.queue)
         if circuit is not None and circuit.probe == attempt.claim.lease:
             circuit.end_probe(None)
 
@@ -266,8 +267,12 @@ class QueueBreakers:
                 circuit.end_probe(None)
 
     def lets_through(self, queue: str) -> bool:
-        circuit = self._circuits.get(queue)
+        circuit = self._circuit_of(queue)
         return circuit is None or circuit.is_closed
+
+    def _circuit_of(self, queue: str) -> QueueCircuit | None:
+        """A list of `worker.queues` is a queue of its own to its jobs, and is claimed as one of the default queue's."""
+        return self._circuits.get(queue, self._default)
 
     def _end_if_probe(self, circuit: QueueCircuit, attempt: AttemptRun) -> None:
         if circuit.probe is not None and circuit.probe == attempt.claim.lease:

@@ -87,12 +87,15 @@ class ClaimPlan:
         self._attempts.reserved -= request.limit
         self._attempts.reserved_ahead -= request.prefetch
 
-    def brought(self, request: ClaimRequest, count: int) -> bool:
+    def brought(self, request: ClaimRequest, claims: Sequence[Claim]) -> bool:
         """Whether there may be more for free slots. A store that gives nothing ahead (an older control plane) is asked
         for nothing ahead the next time."""
-        self._more_waits = count >= request.total
+        count = len(claims)
+        got_all = count >= request.total
         self._brought_ahead = count > request.limit
-        return 0 < request.limit <= count or self._more_waits
+        # One whose key was at its limit ends a claim. It is asked for again when something has ended.
+        self._more_waits = got_all or (self._brought_ahead and claims[-1].job.concurrency_key is not None)
+        return 0 < request.limit <= count or got_all
 
     def begin_at_once(self, claims: Sequence[Claim], request: ClaimRequest) -> tuple[Sequence[Claim], Sequence[Claim]]:
         """Which begin in the slots that are reserved for them, and which go into the buffer. If others wait there, the

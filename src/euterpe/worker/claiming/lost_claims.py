@@ -11,12 +11,15 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
+from euterpe.model.errors import StoreUnavailable
+
 log = logging.getLogger("euterpe.worker")
 
 LOOKS_S: Final = (0.0, 1.0)
 """Twice: a claim that the server was still at may be committed after its connection is gone."""
 TRIES: Final = 10
-"""Claims wait for a look. If the store refuses it again and again, they go on without it."""
+"""Claims wait for a look. If the store refuses it again and again, they go on without it. A store that is away refuses
+nothing: it is waited for, until the leases of what was lost are over."""
 
 ReleaseUnbegun = Callable[[str, Collection[tuple[str, int]]], Awaitable[int]]
 """`Sweeps.release_unbegun`."""
@@ -30,13 +33,16 @@ class LostClaims:
         release: ReleaseUnbegun | None,
         worker_id: str,
         known: Callable[[], Collection[tuple[str, int]]],
+        lease_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`known`: the claims that the worker has, by job_id and claim_version."""
         self._release = release
         self._worker_id = worker_id
         self._known = known
+        self._lease_s = lease_s
         self._clock = clock
+        self._since = 0.0
         self._looks_at: list[float] = []
         self._tries = 0
         self.is_looking = False
@@ -45,7 +51,7 @@ class LostClaims:
     def suspect(self) -> None:
         """A claim has ended in an error."""
         if self._release is not None:
-            now = self._clock()
+            self._since = now = self._clock()
             self._looks_at = [now + pause_s for pause_s in LOOKS_S]
             self._tries = 0
 
@@ -57,12 +63,16 @@ class LostClaims:
         self._looks_at = []
 
     async def look(self) -> None:
-        """Give back what nobody here knows. What it raises leaves it due, a few times."""
+        """Give back what nobody here knows. What it raises leaves it due, for a while."""
         if self._release is None:
             return
         self.is_looking = True
         try:
             count = await self._release(self._worker_id, self._known())
+        except StoreUnavailable:
+            if self._clock() - self._since > self._lease_s:
+                self.forget()
+            raise
         except Exception:
             self._tries += 1
             if self._tries == TRIES:

@@ -21,13 +21,22 @@ local function time_us(given)
   return now[1] * 1000000 + now[2]
 end
 
+-- Redis takes any bytes for text; whoever reads an id as UTF-8 must not fail at it.
+local SEQUENCES = { '[\194-\223][\128-\191]', '\224[\160-\191][\128-\191]', '[\225-\236\238\239][\128-\191][\128-\191]',
+  '\237[\128-\159][\128-\191]', '\240[\144-\191][\128-\191][\128-\191]', '[\241-\243][\128-\191][\128-\191][\128-\191]',
+  '\244[\128-\143][\128-\191][\128-\191]' }
+local function is_utf8(text)
+  for _, sequence in ipairs(SEQUENCES) do text = string.gsub(text, sequence, ' ') end
+  return not string.find(text, '[\128-\255]')
+end
+
 -- The id in an entry, or nil. Ours begin with it; another program's may be written in any way.
 local function id_of(entry)
-  local id = string.match(entry, '^{"id":"([^"\\]+)"')
+  local id = string.match(entry, '^{"id":"([%w%-_.:/]+)"')
   if id and #id <= 200 then return id end
   local good, said = pcall(cjson.decode, entry)
   if good and type(said) == 'table' and type(said.id) == 'string' and said.id ~= '' and #said.id <= 200
-    and not string.find(said.id, '\0', 1, true) then return said.id end
+    and not string.find(said.id, '\0', 1, true) and is_utf8(said.id) then return said.id end
 end
 
 -- How many jobs of a queue and type are in a state. Gathered, and written once at the end of a script.

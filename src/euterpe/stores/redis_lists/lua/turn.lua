@@ -227,7 +227,7 @@ local function tell_odd(what, entry) table.insert(odd, what); table.insert(odd, 
 local function adopt(list, entry, id)
   local good, said = pcall(cjson.decode, entry)
   if not good or type(said) ~= 'table' or said.id ~= id then return false end
-  local job_type = type(said.type) == 'string' and said.type ~= '' and said.type or foreign_type
+  local job_type = type(said.type) == 'string' and said.type ~= '' and is_utf8(said.type) and said.type or foreign_type
   redis.call('HSET', job_key(id), 'seq', redis.call('INCR', PREFIX .. ':seq'), 'state', 'scheduled', 'entry', entry,
     'kind', list .. SEPARATOR .. job_type, 'list', list, 'created_at', stamp, 'expires_at', whole(now + foreign_lifetime))
   begin_lifetime(id, now + foreign_lifetime)
@@ -356,7 +356,8 @@ for _ = 1, tonumber(take()) do
   local is_open = not paused['queue' .. SEPARATOR .. queue]
   for _ = 1, lists do
     local list = take()
-    if is_open and #claims < total and not is_stopped then
+    -- A list of the configuration is a queue of its own, and is paused as one.
+    if is_open and #claims < total and not is_stopped and not paused['queue' .. SEPARATOR .. list] then
       for _, job_type in ipairs(aside[list] or {}) do
         if may_run(job_type) and #claims < total and not is_stopped then
           from(list, aside_of(list, job_type), true)

@@ -16,7 +16,13 @@ import msgspec
 from euterpe.model.claims.exchange import Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.job import JobRow
-from euterpe.stores.sql.jobs.effects import Completions, follow_completed, free_keys, insert_completions, told_alike
+from euterpe.stores.sql.jobs.effects import (
+    Completions,
+    follow_completed,
+    free_locked_keys,
+    insert_completions,
+    told_alike,
+)
 from euterpe.stores.sql.jobs.settle import Follows, alike_and_near, complete
 from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.program import Program, one
@@ -121,7 +127,7 @@ def complete_linked(completions: LinkedCompletions, postponed: list[int] | None)
     if completions.linked:
         yield from follow_completed(completions.linked.ids, postponed)
     if completions.freed:
-        yield from free_keys(completions.freed)
+        yield from free_locked_keys(completions.freed)
 
 
 def complete_simple(completions: SimpleCompletions) -> Program[bool]:

@@ -39,7 +39,7 @@ def apply_effects(rows: Iterable[Row], release: Release | None = None) -> Progra
     # Last and all at once: nobody who holds a key's lock may wait for a row, nor for a second round of keys.
     if keys:
         yield one("lock_keys", keys=sorted(keys))
-        yield from free_keys(keys)
+        yield from free_locked_keys(keys)
 
 
 def follow_completed(job_ids: Iterable[str], postponed: list[int] | None) -> Program[None]:
@@ -152,12 +152,16 @@ def _insert_events_of(moves: Sequence[Moved]) -> Program[None]:
         yield from insert_events(jobs_from(rows))
 
 
-def free_keys(freed: Mapping[str, int]) -> Program[None]:
-    """So many jobs of each of these keys have ended. Who calls holds the locks of the keys, where there are any."""
+def free_locked_keys(freed: Mapping[str, int]) -> Program[None]:
+    """So many jobs of these keys, whose locks are held where there are any, have ended: as many parked ones may go."""
     # One look for all: few keys have parked jobs, and a turn may free a hundred keys.
-    full = sorted(row[0] for row in (yield one("parked_keys", keys=sorted(freed))))
-    if full:
-        yield each("unpark", limit_key=full, limit=[freed[name] for name in full])
+    yield from unpark(freed, [row[0] for row in (yield one("parked_keys", keys=sorted(freed)))])
+
+
+def unpark(freed: Mapping[str, int], full: Iterable[str]) -> Program[None]:
+    """`full`: which of these keys have parked jobs."""
+    if names := sorted(full):
+        yield each("unpark", limit_key=names, limit=[freed[name] for name in names])
 
 
 def _follow(ended: Mapping[str, State], release: Release | None) -> Program[list[Moved]]:

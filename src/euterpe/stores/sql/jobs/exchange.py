@@ -41,7 +41,8 @@ from euterpe.stores.sql.jobs.settle import (
 from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
 from euterpe.stores.sql.program import MakeProgram, Program, one
 
-if TYPE_CHECKING:  # Only Postgres has it.
+if TYPE_CHECKING:  # Only Postgres has them.
+    from euterpe.stores.sql.jobs.keyed_exchange import KeyedExchange
     from euterpe.stores.sql.jobs.one_statement import FastPathResult, OneStatement
 
 ExchangeResult = tuple[list[SettledAs], list[Claim]]
@@ -98,23 +99,41 @@ class Exchange:
 
     async def _run(self, batch: SettleBatch, request: ClaimRequest | None) -> ExchangeResult:
         simple = batch.simple
-        if simple is None or self._engine.family != "postgres" or not self._may_claim_fast(request):
-            return await self._run_full_path(batch, request, simple)
+        if self._engine.family != "postgres":
+            return await self._run_in_steps(batch, request, simple)
+        if simple is None or not self._may_claim_fast(request):
+            return await self._run_keyed(batch, request)
         if simple and monotonic() < self._rows_are_held_until:
-            return await self._run_full_path(batch, request, None)
+            return await self._write(batch.settlements, request)
         if not self._one_statement.can_settle(simple, request or NOTHING):
             return await self._settle_in_full(batch, request)
         write = self._write_with_ends if simple.have_dependents else None
         try:
             done = await self._one_statement.run(simple, request or NOTHING, write)
         except LockTimeout:
-            states, claims = await self._run_full_path(batch, request, None)
-            if LOCKED in states:
-                self._rows_are_held_until = monotonic() + FULL_PATH_S
-            return states, claims
+            return await self._run_past_held_rows(batch, request)
         if done.is_all_of(request or NOTHING):
             return [State.COMPLETED] * len(batch), done.claims
         return await self._run_rest(batch, done, request)
+
+    async def _run_keyed(self, batch: SettleBatch, request: ClaimRequest | None) -> ExchangeResult:
+        """Jobs with concurrency keys take two statements, if nothing else is to be said of them."""
+        keyed = None if monotonic() < self._rows_are_held_until else batch.keyed
+        if keyed is None or not self._keyed.may_run(request) or self._one_statement.has_receipt_of(keyed.ids):
+            return await self._write(batch.settlements, request, keyed=batch.have_keys)
+        try:
+            done = await self._keyed.run(keyed, request)
+        except LockTimeout:
+            return await self._run_past_held_rows(batch, request)
+        if done.settled is None:
+            return self._observe(request, ([State.COMPLETED] * len(batch), done.claims))
+        return self._observe(request, await self._run_rest(batch, done, None))
+
+    async def _run_past_held_rows(self, batch: SettleBatch, request: ClaimRequest | None) -> ExchangeResult:
+        states, claims = await self._write(batch.settlements, request, keyed=batch.have_keys)
+        if LOCKED in states:
+            self._rows_are_held_until = monotonic() + FULL_PATH_S
+        return states, claims
 
     async def _write_with_ends(self, exchange: MakeProgram[FastPathResult]) -> FastPathResult:
         """Dependents may end with what they waited for, and are counted."""
@@ -147,6 +166,12 @@ class Exchange:
 
         return OneStatement(self._engine)
 
+    @cached_property
+    def _keyed(self) -> KeyedExchange:
+        from euterpe.stores.sql.jobs.keyed_exchange import KeyedExchange
+
+        return KeyedExchange(self._end_reporter)
+
     async def close(self) -> None:
         if "_one_statement" in self.__dict__:
             await self._one_statement.close()
@@ -169,11 +194,10 @@ class Exchange:
             states[i] = state
         return states, done.claims + claims
 
-    async def _run_full_path(
+    async def _run_in_steps(
         self, batch: SettleBatch, request: ClaimRequest | None, simple: SimpleCompletions | None
     ) -> ExchangeResult:
-        if self._engine.family == "postgres":
-            return await self._write(batch.settlements, request, keyed=batch.have_keys)
+        """On SQLite."""
         if simple is None or simple.have_dependents:
             linked = linked_completions(batch.finished)
             if linked is None:

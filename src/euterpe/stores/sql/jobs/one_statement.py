@@ -55,6 +55,10 @@ class OneStatement:
             return request.queues[0] not in self._chunked and not self._receipts.cover_any(simple.ids)
         return not simple.told or self._receipts.cover_all(job.id for job, _ in simple.told)
 
+    def has_receipt_of(self, ids: Sequence[str]) -> bool:
+        """Whether one of them is not on its row."""
+        return self._receipts.cover_any(ids)
+
     async def run(self, simple: SimpleCompletions, request: ClaimRequest, write: Write | None = None) -> FastPathResult:
         """By the statement that knows chunks and receipts only where there are any: it costs a small exchange more.
 
@@ -132,7 +136,7 @@ class FastPathResult(msgspec.Struct, frozen=True):
 
 
 def fast_exchange(completions: SimpleCompletions, request: ClaimRequest) -> Program[FastPathResult]:
-    rows = yield one("exchange", **_parameters(completions, request))
+    rows = yield one("exchange", **exchange_parameters(completions, request))
     return _result(rows[0], _jobs_on(rows, request), completions)
 
 
@@ -140,7 +144,7 @@ def exchange_chunks(completions: SimpleCompletions, request: ClaimRequest) -> Pr
     """For a queue with chunks, or completions of jobs under receipts."""
     rows = yield one(
         "exchange_chunks",
-        **_parameters(completions, request),
+        **exchange_parameters(completions, request),
         started=",".join(map(str, completions.started)),
         settled_by=completions.worker_id,
         any=False,
@@ -163,13 +167,13 @@ def exchange_chunks(completions: SimpleCompletions, request: ClaimRequest) -> Pr
 def releasing_exchange(completions: SimpleCompletions, request: ClaimRequest) -> Program[FastPathResult]:
     """For completions of jobs with dependents: what is released is in the line when the next are claimed. Two
     statements, in a transaction: the second sees whatever was stored before the first held the rows."""
-    ((count, ids, versions, ended),) = yield one("settle_plain", **_parameters(completions, request))
+    ((count, ids, versions, ended),) = yield one("settle_plain", **exchange_parameters(completions, request))
     settled = set(zip(ids or (), versions or (), strict=True)) if count < len(completions) else None
     claimed = FastPathResult([], None, was_simple=True)
 
     def release(completed: Sequence[str]) -> Program[bool]:
         nonlocal claimed
-        asked = _claim_parameters(request)
+        asked = claim_parameters(request)
         rows = yield one("release_and_claim", ids=",".join(completed), kinds=sorted(KINDS), **asked)
         claimed = _result(rows[0], _released_jobs(rows, request), SimpleCompletions())
         are_left = bool(rows[0][0])
@@ -211,7 +215,7 @@ def _claim_of(job: JobRow) -> ClaimKey:
     return job.id, job.claim_version
 
 
-def _parameters(completions: SimpleCompletions, request: ClaimRequest) -> dict[str, object]:
+def exchange_parameters(completions: SimpleCompletions, request: ClaimRequest) -> dict[str, object]:
     # Lists as one text each: the driver looks at every element of an array three times, in Python.
     results = list(completions.results)
     alike = bool(results) and results.count(results[0]) == len(results)
@@ -222,11 +226,11 @@ def _parameters(completions: SimpleCompletions, request: ClaimRequest) -> dict[s
         "result": results[0] if alike else None,
         "results": [] if alike else results,
         "wait_ms": LOCK_WAIT_MS,
-        **_claim_parameters(request),
+        **claim_parameters(request),
     }
 
 
-def _claim_parameters(request: ClaimRequest) -> dict[str, object]:
+def claim_parameters(request: ClaimRequest) -> dict[str, object]:
     return {
         "queue": request.queues[0],
         "types": None if request.types is None else list(request.types),

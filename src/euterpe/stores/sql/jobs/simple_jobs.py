@@ -55,8 +55,9 @@ class SimpleCompletions(msgspec.Struct, frozen=True):
         )
 
 
-def simple_completions(finished: Sequence[Report]) -> SimpleCompletions | None:
-    """None if more than an event, or the release of dependents, may follow from the end of one of them."""
+def simple_completions(finished: Sequence[Report], *, with_keys: bool = False) -> SimpleCompletions | None:
+    """None if more than an event, or the release of dependents, may follow from the end of one of them. `with_keys`:
+    more than that their keys are free again."""
     rows: list[tuple[str, int, bytes | None, int, int]] = []
     told: list[tuple[JobRow, bytes | None]] = []
     have_dependents = False
@@ -66,7 +67,7 @@ def simple_completions(finished: Sequence[Report]) -> SimpleCompletions | None:
         if (
             type(outcome) is not Success
             or report.log is not None
-            or not is_simple_to_claim(job)
+            or not (with_keys or is_simple_to_claim(job))
             or job.stages_json is not None
             or job.worker_id != worker_id
         ):
@@ -76,7 +77,7 @@ def simple_completions(finished: Sequence[Report]) -> SimpleCompletions | None:
             told.append((job, outcome.result))
         if job.has_dependents:
             have_dependents = True
-    if told and have_dependents:
+    if (told and have_dependents) or (with_keys and (told or have_dependents)):
         return None
     rows.sort(key=itemgetter(0))
     if not rows:
@@ -104,6 +105,11 @@ class SettleBatch:
     @cached_property
     def settlements(self) -> list[Settlement]:
         return [settle_logged(r.claim.job, r.outcome, self._rng, r.log) for r in self._finished]
+
+    @cached_property
+    def keyed(self) -> SimpleCompletions | None:
+        """They may have concurrency keys; None if anything else follows from the end of one of them."""
+        return simple_completions(self._finished, with_keys=True)
 
     @property
     def have_keys(self) -> bool:

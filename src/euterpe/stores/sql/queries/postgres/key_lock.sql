@@ -1,0 +1,1 @@
+hashtextextended(key, CAST(CAST('inbox_jobs' AS regclass) AS bigint))
