@@ -82,7 +82,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "what_a_worker_runs_is_given_back_with_a_lost_claim",
-        (Edit("worker/loop.py", "self._attempts.claims_held)", "set)"),),
+        (Edit("worker/loop.py", "self._attempts.claims_held, lease_s)", "set, lease_s)"),),
         "tests/worker/test_lost_claims.py::test_what_a_lost_answer_brought_runs_and_what_runs_already_goes_on[sqlite]",
         "assert [0, 0, 1, 2] == [0, 1, 2]",
     ),
