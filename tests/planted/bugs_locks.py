@@ -77,7 +77,7 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_turn_that_met_a_lock_keeps_to_the_full_path",
-        (Edit("stores/sql/jobs/exchange.py", "            if LOCKED in states:\n", "            if True:\n"),),
+        (Edit("stores/sql/jobs/exchange.py", "        if LOCKED in states:\n", "        if True:\n"),),
         f"{_OPEN}::test_a_row_that_is_let_go_before_the_full_path_leaves_the_fast_path_open",
         "AssertionError",
     ),

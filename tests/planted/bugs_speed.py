@@ -217,8 +217,8 @@ SPEED_BUGS = (
         (
             Edit(
                 "stores/sql/jobs/claimed_completions.py",
-                "    if not (yield from complete_simple(completions.plain)):\n        raise RowsSayMore\n    yield from apply",
-                "    yield from complete_simple(completions.plain)\n    yield from apply",
+                "    if not (yield from complete_simple(completions.plain)):\n        raise RowsSayMore\n    if completions.linked",
+                "    yield from complete_simple(completions.plain)\n    if completions.linked",
             ),
         ),
         "tests/conformance/test_turns.py::test_a_stale_completion_in_a_turn_of_keys_frees_no_place[sqlite]",
