@@ -162,6 +162,32 @@ async def test_a_handler_that_swallows_its_cancellation_is_settled_without_it(
         assert (await queue.get(job.id)).state is State.DEAD_LETTER
 
 
+async def test_a_handler_that_was_settled_without_it_ends_with_its_worker(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("euterpe.worker.attempts.UNCANCELLABLE_S", 0.2)
+    queue = Queue(url)
+    ended = False
+
+    @queue.job("deaf", timeout="100ms", max_attempts=1)
+    async def deaf() -> None:
+        nonlocal ended
+        try:
+            while True:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    continue
+        finally:
+            ended = True
+
+    async with working(queue):
+        job = await queue.submit("deaf")
+        assert (await job.wait("20s")).state is State.DEAD_LETTER
+        assert not ended
+    assert ended, "nothing of a worker goes on without it"
+
+
 async def test_a_handler_that_returns_after_its_timeout_has_still_timed_out(url: str) -> None:
     queue = Queue(url)
 

@@ -90,7 +90,8 @@ class RunningAttempts:
         self.table: LeaseTable
         self._uncancellable: set[AttemptRun] = set()
         self._no_slot_left = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._left: set[AttemptRun] = set()
+        """Those whose tasks go on though they are not among the running ones any more."""
         self._context = copy_context()
         """What the handlers of this worker begin with: nothing that another handler has set."""
         self._is_refilling = False
@@ -131,10 +132,10 @@ class RunningAttempts:
 
     def put_ready(self, claims: Sequence[Claim], lease_ttl_us: int) -> None:
         """Begin as soon as `start_ready` finds a slot for them."""
-        self.ready.add([self._ready_job(claim, lease_ttl_us) for claim in claims])
-
-    def _ready_job(self, claim: Claim, lease_ttl_us: int) -> ReadyJob:
         now = time.monotonic()
+        self.ready.add([self._ready_job(claim, lease_ttl_us, now) for claim in claims])
+
+    def _ready_job(self, claim: Claim, lease_ttl_us: int, now: float) -> ReadyJob:
         job = claim.job
         timeout_s = self._timeout_s(job, self._handlers.by_type[job.type])
         keep_until = now + PATIENCE_S + timeout_s + KEEP_AFTER_DEADLINE_S  # It begins by then, or not at all.
@@ -144,9 +145,9 @@ class RunningAttempts:
 
     def start_ready(self, limit: int) -> None:
         """Begin up to so many of those that wait, the most urgent first, where slots are free."""
-        ready, begin = self.ready, self.table.begin
-        for _ in range(min(limit, len(ready.line), self.free_slots)):
-            waiting = ready.next()
+        line, begin = self.ready.line, self.table.begin
+        for _ in range(min(limit, len(line), self.free_slots)):
+            waiting = line.pop()
             attempt = self._make(waiting.claim, waiting.slot)
             if attempt.started - waiting.taken_at > PATIENCE_S:
                 # This process was stopped for a while; by now the job may be another worker's.
@@ -159,9 +160,8 @@ class RunningAttempts:
     def _refill_soon(self) -> None:
         """Slots are free and jobs wait: once for all handlers that end in this turn of the event loop, and not in the
         context of one of them, of which the next handlers would inherit what it has set."""
-        if not self._is_refilling:
-            self._is_refilling = True
-            self._loop.call_soon(self._refill, context=self._context)
+        self._is_refilling = True
+        self._loop.call_soon(self._refill, context=self._context)
 
     def _refill(self) -> None:
         self._is_refilling = False
@@ -181,11 +181,10 @@ class RunningAttempts:
         else:
             task = self._loop.create_task(run, name=attempt.handler.type)
         attempt.task = task
-        self._tasks.add(task)
 
     def return_unbegun(self, claim: Claim, lease_ttl_us: int) -> None:
         """Claimed while the order to stop came in: it has not begun and goes back as it was."""
-        self._end_unbegun(self._ready_job(claim, lease_ttl_us), Released())
+        self._end_unbegun(self._ready_job(claim, lease_ttl_us, time.monotonic()), Released())
 
     def release_ready(self) -> None:
         """What waits for a slot goes back as it was."""
@@ -231,11 +230,10 @@ class RunningAttempts:
 
     def _ran(self, attempt: AttemptRun) -> None:
         """The last word of an attempt's task."""
-        if attempt.task is not None:
-            self._tasks.discard(attempt.task)
         if attempt in self.running:
             self._over(attempt)
         else:
+            self._left.discard(attempt)
             self._uncancellable.discard(attempt)
             self._on_change()
 
@@ -255,10 +253,10 @@ class RunningAttempts:
             self._breakers.lost(attempt)
             extra = job_keys(attempt.claim.job)
             log.warning("the lease was lost to another claim; this attempt's work is dropped", extra=extra)
-        if self.ready.line:
-            self._refill_soon()
-        else:
+        if not self.ready.line:
             self._on_change()
+        elif not self._is_refilling:
+            self._refill_soon()
 
     def take_ended(self) -> list[AttemptRun]:
         ended, self.ended = self.ended, []
@@ -354,6 +352,7 @@ class RunningAttempts:
         elif attempt.handler.mode == "async":
             attempt.outcome = attempt.interrupted()
             self._uncancellable.add(attempt)
+            self._left.add(attempt)
             extra = {**job_keys(attempt.claim.job), "error_code": str(attempt.interruption)}
             log.warning("a handler does not let itself be cancelled; its job is settled without it", extra=extra)
             self._over(attempt)
@@ -367,16 +366,18 @@ class RunningAttempts:
         log.warning("a thread still runs at shutdown; its job is free again when its lease runs out", extra=extra)
         attempt.context.close()
         self.running.discard(attempt)
+        self._left.add(attempt)
         self._breakers.lost(attempt)
         self._reporter.forget(attempt.claim)
         self._on_change()
 
     async def close(self) -> None:
         """End what is left: nothing of it will be written any more."""
-        for task in self._tasks:
+        tasks = [attempt.task for attempt in self.running | self._left if attempt.task is not None]
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            _, uncancellable = await asyncio.wait(tuple(self._tasks), timeout=1.0)
+        if tasks:
+            _, uncancellable = await asyncio.wait(tasks, timeout=1.0)
             for task in uncancellable:
                 _tear_down(task)
         if self._processes is not None:

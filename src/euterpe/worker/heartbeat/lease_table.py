@@ -54,7 +54,7 @@ class LeaseTable:
 
     def hold(self, lease: Lease, keep_until: float, ttl_us: int, *, begun: bool = True) -> int:
         slot = self._free.pop()
-        job_id, token = lease.job_id.encode(), (lease.token or "").encode()
+        job_id, token = lease.job_id.encode(), b"" if lease.token is None else lease.token.encode()
         flag = _BEGUN if begun else _CLAIMED
         _SLOT.pack_into(self._memory, slot * _SLOT_SIZE, flag, job_id, lease.claim_version, keep_until, ttl_us, token)
         return slot

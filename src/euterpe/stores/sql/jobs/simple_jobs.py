@@ -67,7 +67,8 @@ def simple_completions(finished: Sequence[Report], *, with_keys: bool = False) -
         if (
             type(outcome) is not Success
             or report.log is not None
-            or not (with_keys or is_simple_to_claim(job))
+            or (job.concurrency_key is not None and not with_keys)
+            or (job.callback_url is not None and (with_keys or job.callback_events != TERMINAL_ONLY))
             or job.stages_json is not None
             or job.worker_id != worker_id
         ):
@@ -77,7 +78,7 @@ def simple_completions(finished: Sequence[Report], *, with_keys: bool = False) -
             told.append((job, outcome.result))
         if job.has_dependents:
             have_dependents = True
-    if (told and have_dependents) or (with_keys and (told or have_dependents)):
+    if have_dependents and (told or with_keys):
         return None
     rows.sort(key=itemgetter(0))
     if not rows:
