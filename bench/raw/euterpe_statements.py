@@ -12,10 +12,10 @@ from euterpe.model.claims.outcome import Success
 from euterpe.model.job import Claim
 from euterpe.model.submitting.submission import Submission
 from euterpe.queue.definition.options import encode_payload
+from euterpe.stores.sql.exchange.claimed_completions import complete_simple
+from euterpe.stores.sql.exchange.one_statement import exchange_chunks
+from euterpe.stores.sql.exchange.simple_jobs import SimpleCompletions, simple_completions
 from euterpe.stores.sql.jobs.claim import claim
-from euterpe.stores.sql.jobs.claimed_completions import complete_simple
-from euterpe.stores.sql.jobs.one_statement import exchange_chunks
-from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions, simple_completions
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import Program, run_sync
 from euterpe.stores.sql.sqlite.engine import APSW, system_clock

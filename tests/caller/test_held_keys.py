@@ -14,7 +14,7 @@ from euterpe.model.claims.outcome import Success
 from euterpe.model.job import Claim
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import LOCAL_REQUESTER, Submission
-from euterpe.stores.sql.jobs.one_statement import LOCK_WAIT_MS
+from euterpe.stores.sql.exchange.one_statement import LOCK_WAIT_MS
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.postgres.session import LOCK_WAIT_S
 from euterpe.stores.sql.program import Row, Statement

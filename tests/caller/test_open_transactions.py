@@ -19,7 +19,7 @@ from euterpe.model.retention import Retention
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import Unit, drafts_of
 from euterpe.model.submitting.submission import Submission
-from euterpe.stores.sql.jobs import exchange as jobs_exchange
+from euterpe.stores.sql.exchange import exchange as jobs_exchange
 from euterpe.stores.sql.postgres.engine import PostgresEngine, split_url
 from euterpe.stores.sql.postgres.session import LOCK_WAIT_S
 from euterpe.stores.sql.program import Row, Statement

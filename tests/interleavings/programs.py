@@ -15,9 +15,10 @@ from euterpe.model.state import State
 from euterpe.model.submitting.batch import Parent, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.submission import DAY_US, Submission
+from euterpe.stores.sql.exchange import keyed_exchange, one_statement
+from euterpe.stores.sql.exchange.simple_jobs import simple_completions
 from euterpe.stores.sql.jobs import claim as jobs_claim
-from euterpe.stores.sql.jobs import heartbeat, keyed_exchange, one_statement, settle
-from euterpe.stores.sql.jobs.simple_jobs import simple_completions
+from euterpe.stores.sql.jobs import heartbeat, settle
 from euterpe.stores.sql.maintenance import operator, sweep
 from euterpe.stores.sql.outbox import events
 from euterpe.stores.sql.program import Program

@@ -21,9 +21,10 @@ from euterpe.model.state import TERMINAL, State
 from euterpe.model.submitting.batch import Parent, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.submission import Submission
+from euterpe.stores.sql.exchange import one_statement, receipts
+from euterpe.stores.sql.exchange.simple_jobs import SimpleCompletions, simple_completions
 from euterpe.stores.sql.jobs import claim as jobs_claim
-from euterpe.stores.sql.jobs import heartbeat, one_statement, receipts, settle
-from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions, simple_completions
+from euterpe.stores.sql.jobs import heartbeat, settle
 from euterpe.stores.sql.maintenance import operator, sweep
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import Program

@@ -188,7 +188,7 @@ def own_database(postgres_url: str) -> Iterator[str]:
 def _nothing_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store puts claims that last onto their rows. Another of its connections may do meanwhile what a test counts,
     and tell of it later."""
-    monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600)
+    monkeypatch.setattr("euterpe.stores.sql.exchange.receipts.ON_ROWS_AFTER_S", 3600)
 
 
 @pytest.mark.usefixtures("_nothing_beside")

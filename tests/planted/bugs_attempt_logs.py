@@ -10,7 +10,7 @@ _BATCH = f"{_LOGS}::test_a_batch_of_quiet_and_talking_jobs_keeps_the_lines_of_th
 ATTEMPT_LOG_BUGS = (
     Bug(
         "completed_jobs_take_the_short_way_and_lose_their_lines",
-        (Edit("stores/sql/jobs/simple_jobs.py", "or report.log is not None", ""),),
+        (Edit("stores/sql/exchange/simple_jobs.py", "or report.log is not None", ""),),
         _BATCH,
         "['here']",
     ),

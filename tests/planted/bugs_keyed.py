@@ -29,7 +29,7 @@ KEYED_BUGS = (
     ),
     Bug(
         "a_turn_with_keys_ends_at_what_it_parked",
-        (Edit("stores/sql/jobs/keyed_exchange.py", "if count < rest.total:", "if full:"),),
+        (Edit("stores/sql/exchange/keyed_exchange.py", "if count < rest.total:", "if full:"),),
         f"{_TURNS}::test_what_stands_behind_a_full_key_is_claimed_in_the_same_turn[postgres]",
         "AssertionError",
     ),
@@ -88,7 +88,7 @@ KEYED_BUGS = (
                 "(SELECT is_all FROM simple) AND (SELECT keys IS NULL FROM locked)",
                 "true",
             ),
-            Edit("stores/sql/jobs/keyed_exchange.py", "if locked is not None:", "if False:"),
+            Edit("stores/sql/exchange/keyed_exchange.py", "if locked is not None:", "if False:"),
         ),
         f"{_HELD}::test_what_a_claim_counts_is_younger_than_the_lock_that_it_waited_for",
         "== []",

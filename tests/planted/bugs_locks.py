@@ -53,7 +53,7 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_turn_waits_for_every_row",
-        (Edit("stores/sql/jobs/one_statement.py", '"wait_ms": LOCK_WAIT_MS,', '"wait_ms": 60_000,'),),
+        (Edit("stores/sql/exchange/one_statement.py", '"wait_ms": LOCK_WAIT_MS,', '"wait_ms": 60_000,'),),
         f"{_OPEN}::test_a_turn_settles_and_claims_beside_a_row_that_somebody_holds[plain]",
         ("TimeoutError", "due to lock timeout"),
     ),
@@ -71,13 +71,13 @@ LOCK_BUGS = (
     ),
     Bug(
         "every_turn_waits_for_rows_that_are_held_for_long",
-        (Edit("stores/sql/jobs/exchange.py", "FULL_PATH_S: Final = 1.0", "FULL_PATH_S: Final = 0.0"),),
+        (Edit("stores/sql/exchange/exchange.py", "FULL_PATH_S: Final = 1.0", "FULL_PATH_S: Final = 0.0"),),
         f"{_OPEN}::test_while_rows_are_held_a_turn_does_not_wait_for_them_again_and_again",
         "assert 4 == 1",
     ),
     Bug(
         "a_turn_that_met_a_lock_keeps_to_the_full_path",
-        (Edit("stores/sql/jobs/exchange.py", "        if LOCKED in states:\n", "        if True:\n"),),
+        (Edit("stores/sql/exchange/exchange.py", "        if LOCKED in states:\n", "        if True:\n"),),
         f"{_OPEN}::test_a_row_that_is_let_go_before_the_full_path_leaves_the_fast_path_open",
         "AssertionError",
     ),
@@ -85,7 +85,7 @@ LOCK_BUGS = (
         "held_rows_are_waited_for_one_by_one",
         (
             Edit(
-                "stores/sql/jobs/exchange.py",
+                "stores/sql/exchange/exchange.py",
                 "await self._settle_when_free([settlements[i] for i in held], left_ms)",
                 "[y for i in held for y in await self._settle_when_free([settlements[i]], 1000)]",
             ),
@@ -95,7 +95,11 @@ LOCK_BUGS = (
     ),
     Bug(
         "the_first_held_row_keeps_the_others_from_being_settled",
-        (Edit("stores/sql/jobs/exchange.py", "            with suppress(LockTimeout):\n", "            if True:\n"),),
+        (
+            Edit(
+                "stores/sql/exchange/exchange.py", "            with suppress(LockTimeout):\n", "            if True:\n"
+            ),
+        ),
         f"{_OPEN}::test_a_row_that_is_held_for_long_keeps_no_other_held_row_from_being_settled",
         "[True, False, True, False] == [True, False, False, False]",
     ),
@@ -153,7 +157,7 @@ LOCK_BUGS = (
     ),
     Bug(
         "a_claim_that_brought_nothing_is_taken_for_simple_jobs",
-        (Edit("stores/sql/jobs/simple_jobs.py", "if claims and all(", "if all("),),
+        (Edit("stores/sql/exchange/simple_jobs.py", "if claims and all(", "if all("),),
         "tests/worker_units/test_fast_path_queues.py::test_a_claim_that_brought_nothing_tells_nothing",
         "assert not True",
     ),

@@ -151,7 +151,7 @@ OUTBOX_BUGS = (
         "on_sqlite_a_stale_end_is_told_beside_others",
         (
             Edit(
-                "stores/sql/jobs/claimed_completions.py",
+                "stores/sql/exchange/claimed_completions.py",
                 "    if written != told.count:\n        raise RowsSayMore\n",
                 "",
             ),

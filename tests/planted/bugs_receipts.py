@@ -8,7 +8,7 @@ _QUERIES = "stores/sql/queries/postgres"
 _CONVERSIONS = "stores/sql/postgres/conversions.py"
 _CHUNKS = "tests/receipts/test_chunks.py"
 _TOLD = "tests/receipts/test_told_ends.py"
-_ONE_STATEMENT = "stores/sql/jobs/one_statement.py"
+_ONE_STATEMENT = "stores/sql/exchange/one_statement.py"
 _RECEIPTS = "tests/receipts/test_receipts.py"
 _PAIRS = (
     "tests/interleavings/test_receipts.py::test_any_two_programs_keep_plain_jobs_in_one_place_and_their_claims_apart"
@@ -23,7 +23,7 @@ _OF_THE_STATE = "{{within}} AND w.state || '' = s.state"
 RECEIPT_BUGS = (
     Bug(
         "a_receipt_that_could_not_be_deleted_is_forgotten",
-        (Edit("stores/sql/jobs/receipts.py", "                self.receipts.keep_settled(settled)\n", ""),),
+        (Edit("stores/sql/exchange/receipts.py", "                self.receipts.keep_settled(settled)\n", ""),),
         "tests/receipts/test_receipts.py"
         "::test_a_receipt_that_could_not_be_deleted_is_deleted_when_the_database_is_back",
         "it does not wait for its end",
@@ -314,7 +314,7 @@ RECEIPT_BUGS = (
     ),
     Bug(
         "what_lasts_stays_on_its_receipt",
-        (Edit("stores/sql/jobs/one_statement.py", "            self._watch.begin()\n", ""),),
+        (Edit("stores/sql/exchange/one_statement.py", "            self._watch.begin()\n", ""),),
         f"{_RECEIPTS}::test_what_lasts_shows_as_running_wherever_anybody_looks",
         "TimeoutError",
     ),

@@ -70,13 +70,13 @@ RELEASED_BUGS = (
     ),
     Bug(
         "what_one_statement_does_not_release_stays_for_ever",
-        (Edit("stores/sql/jobs/one_statement.py", "        return not are_left\n", "        return True\n"),),
+        (Edit("stores/sql/exchange/one_statement.py", "        return not are_left\n", "        return True\n"),),
         f"{_TURNS}::test_a_release_that_is_told_is_told_and_claimed[postgres]",
         "AssertionError",
     ),
     Bug(
         "what_is_released_last_is_not_asked_for",
-        (Edit("stores/sql/jobs/one_statement.py", "released_later=are_left", "released_later=False"),),
+        (Edit("stores/sql/exchange/one_statement.py", "released_later=are_left", "released_later=False"),),
         f"{_TURNS}::test_a_release_that_is_told_is_told_and_claimed[postgres]",
         "AssertionError",
     ),

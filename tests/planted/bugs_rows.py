@@ -118,7 +118,7 @@ ROW_BUGS = (
     ),
     Bug(
         "a_callback_that_came_while_a_job_of_a_chain_ran_is_not_told",
-        (Edit("stores/sql/jobs/claimed_completions.py", "linked, Follows.RELEASES", "linked, Follows.ANYTHING"),),
+        (Edit("stores/sql/exchange/claimed_completions.py", "linked, Follows.RELEASES", "linked, Follows.ANYTHING"),),
         "tests/conformance/test_turns.py::test_a_callback_that_came_while_a_job_of_a_chain_ran_is_told[sqlite]",
         "assert [] ==",
     ),
@@ -126,7 +126,7 @@ ROW_BUGS = (
         "a_stale_completion_in_a_turn_of_chains_releases_its_dependents",
         (
             Edit(
-                "stores/sql/jobs/claimed_completions.py",
+                "stores/sql/exchange/claimed_completions.py",
                 "    if not (yield from _complete(completions.linked, Follows.RELEASES)):\n        raise RowsSayMore\n",
                 "    yield from _complete(completions.linked, Follows.RELEASES)\n",
             ),
@@ -138,7 +138,7 @@ ROW_BUGS = (
         "dependents_that_came_while_a_job_of_a_chain_ran_are_stranded",
         (
             Edit(
-                "stores/sql/jobs/claimed_completions.py",
+                "stores/sql/exchange/claimed_completions.py",
                 "complete_simple(completions.plain)",
                 "_complete(completions.plain, Follows.RELEASES)",
             ),

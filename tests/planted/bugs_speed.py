@@ -207,7 +207,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "jobs_that_end_in_a_turn_of_keys_free_nobody",
-        (Edit("stores/sql/jobs/claimed_completions.py", "    if completions.freed:\n", "    if False:\n"),),
+        (Edit("stores/sql/exchange/claimed_completions.py", "    if completions.freed:\n", "    if False:\n"),),
         "tests/conformance/test_concurrency_keys.py"
         "::test_a_turn_that_ends_jobs_of_many_keys_frees_as_many_places_of_each[sqlite]",
         "assert Counter(",
@@ -216,7 +216,7 @@ SPEED_BUGS = (
         "a_stale_completion_in_a_turn_of_keys_counts",
         (
             Edit(
-                "stores/sql/jobs/claimed_completions.py",
+                "stores/sql/exchange/claimed_completions.py",
                 "    if not (yield from complete_simple(completions.plain)):\n        raise RowsSayMore\n    if completions.linked",
                 "    yield from complete_simple(completions.plain)\n    if completions.linked",
             ),
@@ -334,7 +334,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "every_job_of_a_turn_gets_the_result_of_the_first",
-        (Edit("stores/sql/jobs/one_statement.py", "results.count(results[0]) == len(results)", "True"),),
+        (Edit("stores/sql/exchange/one_statement.py", "results.count(results[0]) == len(results)", "True"),),
         "tests/conformance/test_turns.py::test_every_job_of_a_turn_keeps_its_own_result[postgres]",
         "assert [b'",
     ),

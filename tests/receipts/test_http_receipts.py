@@ -33,7 +33,7 @@ BROKEN = Failed(Failure(Category.TEMPORARY, "no", "no"))
 @pytest.fixture
 def on_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the test, claims stay on their receipts."""
-    monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600.0)
+    monkeypatch.setattr("euterpe.stores.sql.exchange.receipts.ON_ROWS_AFTER_S", 3600.0)
 
 
 async def claim(store: SqlStore, limit: int = LOT, worker_id: str = "w1", **more: Any) -> list[Claim]:

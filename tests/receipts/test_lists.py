@@ -29,7 +29,7 @@ COLUMNS: Final = "seq, CAST(id AS text), queue, type, completed_at, COALESCE(sch
 
 @pytest.fixture(autouse=True)
 def _claims_stay_on_their_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600)
+    monkeypatch.setattr("euterpe.stores.sql.exchange.receipts.ON_ROWS_AFTER_S", 3600)
 
 
 @pytest.fixture

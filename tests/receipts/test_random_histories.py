@@ -232,7 +232,7 @@ async def test_a_random_history(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = Random(seed)
-    monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600.0)  # a step does it
+    monkeypatch.setattr("euterpe.stores.sql.exchange.receipts.ON_ROWS_AFTER_S", 3600.0)  # a step does it
     history = History([store, another], tables, clock, rng)
     steps = [history.lot] * 4 + [history.turn] * 9 + [history.one_job] * 6 + [history.onto_rows]
     steps += [history.over_http] * 3 + [history.told_over_http] * 3

@@ -30,7 +30,7 @@ LOT = CHUNKED_FROM
 @pytest.fixture
 def on_receipts(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the test, claims stay on their receipts."""
-    monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600.0)
+    monkeypatch.setattr("euterpe.stores.sql.exchange.receipts.ON_ROWS_AFTER_S", 3600.0)
 
 
 async def claimed(store: SqlStore, **said: Any) -> list[Claim]:

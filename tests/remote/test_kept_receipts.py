@@ -25,7 +25,7 @@ LEASE_S = 4
 @pytest.fixture
 async def plane(fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Plane]:
     """It puts no claim onto its row for having lasted: the first heartbeat finds it on its receipt."""
-    monkeypatch.setattr("euterpe.stores.sql.jobs.receipts.ON_ROWS_AFTER_S", 3600.0)
+    monkeypatch.setattr("euterpe.stores.sql.exchange.receipts.ON_ROWS_AFTER_S", 3600.0)
     async with running_plane(fresh_postgres_url, Limits(lease_ttl_us=LEASE_S * 1_000_000)) as running:
         yield running
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from euterpe.model.claims.exchange import ClaimRequest
-from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues
+from euterpe.stores.sql.exchange.simple_jobs import FastPathQueues
 
 REQUEST = ClaimRequest(worker_id="w", limit=1, queues=("mail",))
 

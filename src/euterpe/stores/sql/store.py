@@ -41,11 +41,11 @@ from euterpe.ports import (
     Wakeups,
 )
 from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.exchange.exchange import Exchange
+from euterpe.stores.sql.exchange.simple_jobs import SettleBatch
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
-from euterpe.stores.sql.jobs.exchange import Exchange
 from euterpe.stores.sql.jobs.heartbeat import HELD_AT_MOST, check_leases, heartbeat, heartbeat_of_held, update_progress
 from euterpe.stores.sql.jobs.settle import LOCKED, complete_joined, completed_claims
-from euterpe.stores.sql.jobs.simple_jobs import SettleBatch
 from euterpe.stores.sql.jobs.usable_claims import usable_claims
 from euterpe.stores.sql.maintenance import operator
 from euterpe.stores.sql.maintenance import replay as graph_replay

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
-from euterpe.stores.sql.jobs.receipts import SWEPT_AT_ONCE, put_on_rows
+from euterpe.stores.sql.exchange.receipts import SWEPT_AT_ONCE, put_on_rows
 from euterpe.stores.sql.program import Each, One, Program, Row, Statement, each, one
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from euterpe.model.claims.outcome import Success
 from euterpe.model.claims.worker_reports import Settled, TokenReply, TokenReport
 from euterpe.model.job import Claim, Lease
 from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.exchange.simple_jobs import FastPathQueues
 from euterpe.stores.sql.jobs.claim import ask_until_free
-from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import job_from, sort_by_urgency
 from euterpe.stores.sql.worker_protocol.receipts import ReceiptPath

@@ -19,10 +19,10 @@ from euterpe.model.claims.worker_reports import RECEIPT_MARK, TokenReport, hash_
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine, LockTimeout
+from euterpe.stores.sql.exchange.one_statement import FRONT, LOCK_WAIT_MS, RECEIPT
+from euterpe.stores.sql.exchange.receipts import Receipts, ReceiptWatch
+from euterpe.stores.sql.exchange.simple_jobs import is_simple_to_claim
 from euterpe.stores.sql.jobs.effects import as_completed, insert_events
-from euterpe.stores.sql.jobs.one_statement import FRONT, LOCK_WAIT_MS, RECEIPT
-from euterpe.stores.sql.jobs.receipts import Receipts, ReceiptWatch
-from euterpe.stores.sql.jobs.simple_jobs import is_simple_to_claim
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.rows import jobs_from, neighbours_from, sort_by_urgency, taken_from
 from euterpe.stores.sql.worker_protocol.tokens import token_of

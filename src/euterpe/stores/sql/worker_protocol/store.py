@@ -32,11 +32,11 @@ from euterpe.model.errors import CommitUnknown, EuterpeError, StoreUnavailable
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State, check_advance
 from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.exchange.simple_jobs import is_simple
 from euterpe.stores.sql.jobs import heartbeat, settle
 from euterpe.stores.sql.jobs.claim import Claimed, ask_until_free, take_jobs
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
-from euterpe.stores.sql.jobs.simple_jobs import is_simple
 from euterpe.stores.sql.jobs.usable_claims import usable_claims
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import job_from

@@ -16,11 +16,11 @@ from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.job import Claim, JobRow, Lease
 from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine
+from euterpe.stores.sql.exchange.receipts import Receipts, ReceiptWatch
+from euterpe.stores.sql.exchange.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.jobs.claim import CHUNK_WAITS_S
 from euterpe.stores.sql.jobs.effects import KINDS, apply_effects, insert_completions, told_alike
-from euterpe.stores.sql.jobs.receipts import Receipts, ReceiptWatch
 from euterpe.stores.sql.jobs.settle import ClaimKey
-from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.rows import jobs_from, neighbours_from, sort_by_urgency, taken_from
 

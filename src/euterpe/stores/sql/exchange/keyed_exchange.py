@@ -14,13 +14,13 @@ import msgspec
 
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.job import JobRow
+from euterpe.stores.sql.exchange.one_statement import FRONT, FastPathResult, claim_parameters, exchange_parameters
+from euterpe.stores.sql.exchange.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.jobs.claim import Claimed, ask_until_free, claim
 from euterpe.stores.sql.jobs.effects import free_locked_keys, insert_events, unpark
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
-from euterpe.stores.sql.jobs.one_statement import FRONT, FastPathResult, claim_parameters, exchange_parameters
 from euterpe.stores.sql.jobs.picking import claims_of
 from euterpe.stores.sql.jobs.settle import ClaimKey
-from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import sort_by_urgency, taken_from
 

@@ -16,6 +16,7 @@ import msgspec
 from euterpe.model.claims.exchange import Report
 from euterpe.model.claims.outcome import Success
 from euterpe.model.job import JobRow
+from euterpe.stores.sql.exchange.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.jobs.effects import (
     Completions,
     follow_completed,
@@ -24,7 +25,6 @@ from euterpe.stores.sql.jobs.effects import (
     told_alike,
 )
 from euterpe.stores.sql.jobs.settle import Follows, alike_and_near, complete
-from euterpe.stores.sql.jobs.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import limit_key_of
 

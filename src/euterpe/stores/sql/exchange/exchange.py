@@ -20,8 +20,7 @@ from euterpe.model.errors import CommitUnknown, StoreUnavailable
 from euterpe.model.job import Claim
 from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine, LockTimeout
-from euterpe.stores.sql.jobs.claim import Claimed, ask_until_free, claim
-from euterpe.stores.sql.jobs.claimed_completions import (
+from euterpe.stores.sql.exchange.claimed_completions import (
     RowsSayMore,
     complete_linked,
     complete_simple,
@@ -29,6 +28,8 @@ from euterpe.stores.sql.jobs.claimed_completions import (
     linked_completions,
     told_completions,
 )
+from euterpe.stores.sql.exchange.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
+from euterpe.stores.sql.jobs.claim import Claimed, ask_until_free, claim
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy, EndReporter
 from euterpe.stores.sql.jobs.picking import Picked, pick, take, take_released
 from euterpe.stores.sql.jobs.settle import (
@@ -38,12 +39,11 @@ from euterpe.stores.sql.jobs.settle import (
     settle_held,
     settle_or_confirm,
 )
-from euterpe.stores.sql.jobs.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
 from euterpe.stores.sql.program import MakeProgram, Program, one
 
 if TYPE_CHECKING:  # Only Postgres has them.
-    from euterpe.stores.sql.jobs.keyed_exchange import KeyedExchange
-    from euterpe.stores.sql.jobs.one_statement import FastPathResult, OneStatement
+    from euterpe.stores.sql.exchange.keyed_exchange import KeyedExchange
+    from euterpe.stores.sql.exchange.one_statement import FastPathResult, OneStatement
 
 ExchangeResult = tuple[list[SettledAs], list[Claim]]
 """What each settlement made of its job, and what was claimed."""
@@ -162,13 +162,13 @@ class Exchange:
 
     @cached_property
     def _one_statement(self) -> OneStatement:
-        from euterpe.stores.sql.jobs.one_statement import OneStatement
+        from euterpe.stores.sql.exchange.one_statement import OneStatement
 
         return OneStatement(self._engine)
 
     @cached_property
     def _keyed(self) -> KeyedExchange:
-        from euterpe.stores.sql.jobs.keyed_exchange import KeyedExchange
+        from euterpe.stores.sql.exchange.keyed_exchange import KeyedExchange
 
         return KeyedExchange(self._end_reporter)
 
