@@ -51,7 +51,6 @@ from euterpe.stores.sql.maintenance import operator
 from euterpe.stores.sql.maintenance import replay as graph_replay
 from euterpe.stores.sql.program import Program
 from euterpe.stores.sql.reads import search as reads_search
-from euterpe.stores.sql.reads.stats import stats
 from euterpe.stores.sql.submitting import submit as jobs_submit
 from euterpe.stores.sql.submitting.announcer import Announcer
 from euterpe.stores.sql.submitting.unit_commits import UnitCommits
@@ -407,6 +406,8 @@ class SqlStore:
         return await self.engine.read(lambda: failure_groups(requester_id, limit))
 
     async def stats(self, requester_id: str | None = None) -> StoreStats:
+        from euterpe.stores.sql.reads.stats import stats
+
         return await self.engine.read(lambda: stats(requester_id))
 
     async def unknown_types(self, queues: Sequence[str], types: Sequence[str]) -> dict[str, int]:
