@@ -86,7 +86,7 @@ BY = {
     "insert_uniform": set(),
     "insert_one": set(),
     "insert_event": set(),
-    "insert_events_alike": set(),
+    "insert_uniform_events": set(),
     **{name: {"inbox_jobs_pkey"} for name in BY_PRIMARY_KEY},
 }
 

@@ -35,11 +35,11 @@ BY = {
     "take": {ROWID},
     "taken": {ROWID},
     "taken_large": {ROWID},
-    "completing_alike": {BY_ID},
+    "completing_uniform": {BY_ID},
     "complete": {ROWID},
-    "complete_alike": {ROWID},
+    "complete_uniform": {ROWID},
     "complete_scattered": {ROWID},
-    "complete_told": {ROWID},
+    "complete_with_callbacks": {ROWID},
     "settle": {BY_ID},
     "callback_jobs": {BY_ID},
     "close_attempt": {BY_ID},
@@ -90,7 +90,7 @@ BY = {
     "insert_uniform": set(),
     "stored_as": {BY_ID},
     "insert_event": set(),
-    "insert_events_alike": set(),
+    "insert_uniform_events": set(),
 }
 _STEP = re.compile(
     r"^(?P<how>SCAN|SEARCH) (?P<table>\w+)(?: EXISTS)?"

@@ -94,9 +94,9 @@ BUGS = (
         "the_fence_forgets_the_version_on_sqlite",
         (
             Edit(f"{QUERIES}/sqlite/complete.sql", "AND j.claim_version = i.claim_version AND", "AND"),
-            Edit(f"{QUERIES}/sqlite/complete_alike.sql", "AND j.claim_version = :claim_version AND", "AND"),
+            Edit(f"{QUERIES}/sqlite/complete_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
             Edit(f"{QUERIES}/sqlite/completing.sql", "WHERE j.claim_version = i.claim_version AND", "WHERE"),
-            Edit(f"{QUERIES}/sqlite/completing_alike.sql", "AND j.claim_version = :claim_version AND", "AND"),
+            Edit(f"{QUERIES}/sqlite/completing_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),
         ),
         f"{FROZEN}[sqlite]",
         "a refused write left something behind",

@@ -165,7 +165,7 @@ HTTP_RECEIPT_BUGS = (
     ),
     Bug(
         "an_older_worker_is_told_of_jobs_together",
-        (Edit("server/routes/worker.py", "body.claim is not None and body.claim.alike", "body.claim is not None"),),
+        (Edit("server/routes/worker.py", "body.claim is not None and body.claim.uniform", "body.claim is not None"),),
         f"{_TURNS}::test_reports_and_the_next_claim_go_in_one_request",
         "AssertionError",
     ),
@@ -189,13 +189,13 @@ HTTP_RECEIPT_BUGS = (
     ),
     Bug(
         "the_event_of_a_completion_under_a_receipt_over_http_is_lost",
-        (Edit(f"{_WIRE}/receipts.py", "if told and (ends :=", "if not told and (ends :="),),
+        (Edit(f"{_WIRE}/receipts.py", "if with_callbacks and (ends :=", "if not with_callbacks and (ends :="),),
         f"{_TESTS}::test_a_completion_writes_the_event_that_its_row_tells_once",
         "AssertionError",
     ),
     Bug(
         "the_event_of_a_completion_over_http_that_was_left_is_told_twice",
-        (Edit(f"{_WIRE}/receipts.py", "set(told).intersection(settled)", "set(told)"),),
+        (Edit(f"{_WIRE}/receipts.py", "set(with_callbacks).intersection(settled)", "set(with_callbacks)"),),
         f"{_TESTS}::test_the_event_of_a_job_that_was_left_to_the_full_path_is_told_once",
         "AssertionError",
     ),

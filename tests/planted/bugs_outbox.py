@@ -6,8 +6,8 @@ from tests.planted.planting import Bug, Edit
 
 _DISPATCHER = "webhook/dispatcher.py"
 _PREFETCHING = "tests/outbox/test_prefetching.py"
-_COMPLETE_TOLD = "stores/sql/queries/sqlite/complete_told.sql"
-_CHANGED = "tests/conformance/test_told_completions.py::test_what_changed_while_a_job_ran_is_told_at_its_end"
+_COMPLETE_TOLD = "stores/sql/queries/sqlite/complete_with_callbacks.sql"
+_CHANGED = "tests/conformance/test_callback_completions.py::test_what_changed_while_a_job_ran_is_told_at_its_end"
 
 OUTBOX_BUGS = (
     Bug(
@@ -112,21 +112,21 @@ OUTBOX_BUGS = (
     ),
     Bug(
         "an_event_has_the_id_of_another_job",
-        (Edit("model/events/alike.py", "msgspec.structs.replace(job, id=_JOB_ID)", "job"),),
-        "tests/conformance/test_told_completions.py"
+        (Edit("model/events/uniform_events.py", "msgspec.structs.replace(job, id=_JOB_ID)", "job"),),
+        "tests/conformance/test_callback_completions.py"
         "::test_jobs_that_end_alike_are_told_of_as_their_rows_are[sqlite-plain-alone]",
         "AssertionError",
     ),
     Bug(
         "events_of_jobs_that_are_not_alike_are_made_as_one",
-        (Edit("model/events/alike.py", ' "tags_json",\n', "\n"),),
-        "tests/model/test_events_alike.py::test_jobs_that_are_told_of_alike_have_the_same_event[tags_json]",
+        (Edit("model/events/uniform_events.py", ' "tags_json",\n', "\n"),),
+        "tests/model/test_uniform_events.py::test_jobs_that_are_told_of_alike_have_the_same_event[tags_json]",
         "AssertionError",
     ),
     Bug(
         "the_results_of_jobs_that_end_together_are_told_as_one",
         (Edit("stores/sql/jobs/effects.py", "(completion[1], told_of(completion[0]))", "told_of(completion[0])"),),
-        "tests/conformance/test_told_completions.py::test_every_event_has_the_result_of_its_own_job[postgres chunks]",
+        "tests/conformance/test_callback_completions.py::test_every_event_has_the_result_of_its_own_job[postgres chunks]",
         "AssertionError",
     ),
     Bug(
@@ -152,17 +152,17 @@ OUTBOX_BUGS = (
         (
             Edit(
                 "stores/sql/exchange/claimed_completions.py",
-                "    if written != told.count:\n        raise RowsSayMore\n",
+                "    if written != with_callbacks.count:\n        raise RowsSayMore\n",
                 "",
             ),
         ),
-        "tests/conformance/test_told_completions.py::test_a_stale_end_among_others_is_not_told[sqlite]",
+        "tests/conformance/test_callback_completions.py::test_a_stale_end_among_others_is_not_told[sqlite]",
         "AssertionError",
     ),
     Bug(
         "on_sqlite_the_event_of_a_completion_is_not_on_the_page_of_its_job",
         (Edit("stores/sql/queries/sqlite/dashboard/events_of_job.sql", "j.completed_at", "j.started_at"),),
-        "tests/conformance/test_told_completions.py"
+        "tests/conformance/test_callback_completions.py"
         "::test_the_page_of_a_job_has_all_its_events_and_none_of_others_that_ended_with_it[sqlite]",
         "AssertionError",
     ),

@@ -114,13 +114,19 @@ RECEIPT_BUGS = (
     ),
     Bug(
         "the_event_of_a_completion_under_a_receipt_is_lost",
-        (Edit(_ONE_STATEMENT, "    if completions.told:\n", "    if completions.told and not request.limit:\n"),),
+        (
+            Edit(
+                _ONE_STATEMENT,
+                "    if completions.with_callbacks:\n",
+                "    if completions.with_callbacks and not request.limit:\n",
+            ),
+        ),
         f"{_TOLD}::test_a_completion_under_a_receipt_writes_the_event_that_its_row_tells[and claims]",
         "AssertionError",
     ),
     Bug(
         "a_completion_that_was_left_to_the_full_path_is_told_twice",
-        (Edit(_ONE_STATEMENT, "if done.settled is None or _claim_of(job) in done.settled}", "}"),),
+        (Edit(_ONE_STATEMENT, "        if done.settled is None or _claim_of(job) in done.settled\n", ""),),
         f"{_TOLD}::test_dependents_that_came_meanwhile_are_released_and_the_end_is_told_once",
         "a job has two events",
     ),
@@ -129,7 +135,7 @@ RECEIPT_BUGS = (
         (
             Edit(
                 f"{_QUERIES}/exchange_chunks.sql",
-                "THEN j.callback_url IS NULL AND j.id <> ALL (CAST(string_to_array(:told, ',') AS uuid[]))",
+                "THEN j.callback_url IS NULL AND j.id <> ALL (CAST(string_to_array(:with_callbacks, ',') AS uuid[]))",
                 "THEN true",
             ),
         ),
@@ -141,11 +147,11 @@ RECEIPT_BUGS = (
         (
             Edit(
                 f"{_QUERIES}/exchange_chunks.sql",
-                "THEN j.callback_url IS NULL AND j.id <> ALL (CAST(string_to_array(:told, ',') AS uuid[]))",
+                "THEN j.callback_url IS NULL AND j.id <> ALL (CAST(string_to_array(:with_callbacks, ',') AS uuid[]))",
                 "THEN j.callback_url IS NULL",
             ),
         ),
-        "tests/conformance/test_told_completions.py"
+        "tests/conformance/test_callback_completions.py"
         "::test_a_callback_that_was_taken_away_is_told_nothing[postgres chunks]",
         "Extra items in the left set",
     ),
@@ -154,7 +160,7 @@ RECEIPT_BUGS = (
         (
             Edit(
                 _ONE_STATEMENT,
-                "self._engine.write if simple.told else self._engine.write_one",
+                "self._engine.write if simple.with_callbacks else self._engine.write_one",
                 "self._engine.write_one",
             ),
         ),

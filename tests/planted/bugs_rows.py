@@ -111,7 +111,7 @@ ROW_BUGS = (
         "a_callback_that_came_while_the_job_ran_is_not_told",
         (
             Edit("stores/sql/queries/sqlite/complete.sql", " OR j.callback_url IS NOT NULL", ""),
-            Edit("stores/sql/queries/sqlite/complete_alike.sql", " OR j.callback_url IS NOT NULL", ""),
+            Edit("stores/sql/queries/sqlite/complete_uniform.sql", " OR j.callback_url IS NOT NULL", ""),
         ),
         "tests/conformance/test_updating.py::test_new_tags_are_found_and_a_new_callback_is_told",
         "assert",

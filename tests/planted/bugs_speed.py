@@ -36,7 +36,7 @@ SPEED_BUGS = (
         "a_completion_goes_by_a_number_that_is_given_again",
         (
             Edit(
-                "stores/sql/queries/sqlite/complete_alike.sql",
+                "stores/sql/queries/sqlite/complete_uniform.sql",
                 " AND +j.id = CAST(substr(:ids, (j.seq - :first) * 36 + 1, 36) AS TEXT)",
                 " AND :ids IS NOT NULL",
             ),
@@ -256,7 +256,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "the_release_of_a_dependent_is_not_told",
-        (Edit("stores/sql/jobs/effects.py", " and job_id not in told", ""),),
+        (Edit("stores/sql/jobs/effects.py", " and job_id not in with_callbacks", ""),),
         f"{_LET_GO}[postgres]",
         "media.queued",
     ),
@@ -340,7 +340,7 @@ SPEED_BUGS = (
     ),
     Bug(
         "completions_that_are_alike_forget_the_version",
-        (Edit("stores/sql/queries/sqlite/complete_alike.sql", "AND j.claim_version = :claim_version AND", "AND"),),
+        (Edit("stores/sql/queries/sqlite/complete_uniform.sql", "AND j.claim_version = :claim_version AND", "AND"),),
         "tests/conformance/test_turns.py::test_a_stale_completion_bounces_that_looks_like_the_others[sqlite]",
         "[True, True] == [False, True]",
     ),

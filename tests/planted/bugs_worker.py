@@ -63,7 +63,7 @@ WORKER_BUGS = (
     ),
     Bug(
         "a_control_plane_killed_before_its_answer_keeps_what_it_claimed",
-        (Edit("stores/remote/store.py", "        await self._exchange.tell_held(worker_id, begun)\n", ""),),
+        (Edit("stores/remote/store.py", "        await self._exchange.report_held(worker_id, begun)\n", ""),),
         "tests/remote/test_lost_claims.py"
         "::test_a_control_plane_killed_before_its_answer_costs_no_attempt_and_no_lease[sqlite]",
         "the job of the lost claim to begin",

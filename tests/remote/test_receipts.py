@@ -32,7 +32,7 @@ class TwoPlanes:
         self.knows = True
         self.fails = False
         self.refused: list[int] = []
-        self.alike: list[dict[str, Any]] | None = None
+        self.uniform: list[dict[str, Any]] | None = None
         self.asked: list[dict[str, Any]] = []
 
     async def post(self, _path: str, body: dict[str, Any], **_: Any) -> HttpReply:
@@ -51,8 +51,8 @@ class TwoPlanes:
             "jobs": jobs if body.get("claim") else [],
         }
         answer["fail"] = [{"ok": True, "state": "failed"} for _ in body.get("fail", ())]
-        if self.alike is not None:
-            answer |= {"jobs": [], "alike": self.alike}
+        if self.uniform is not None:
+            answer |= {"jobs": [], "uniform": self.uniform}
         if not is_older:
             answer["receipts"] = True
             if body.get("done"):
@@ -145,17 +145,17 @@ async def test_a_heartbeat_to_an_older_control_plane_loses_no_lease_on_a_receipt
 async def test_jobs_that_are_told_together_are_claims_like_all_others(planes: TwoPlanes) -> None:
     first = {**JOB, "job_id": "j0", "attempt_id": "j0:3", "lease_token": "t0", "priority": "high"}
     bytes_too = {**JOB, "job_id": "j2", "attempt_id": "j2:1", "payload": {"base64": "AP8="}, "payload_format": "bytes"}
-    planes.alike = [
+    planes.uniform = [
         {"first": first, "others": [["j1", "t1", {"n": 1}]]},
         {"first": bytes_too, "others": [["j3", "t3", {"base64": "AQ=="}]]},
     ]
     store = HttpStore("http://127.0.0.1:1")
     _, claims = await store.exchange([], REQUEST)
-    assert planes.asked[-1]["claim"]["alike"] is True
+    assert planes.asked[-1]["claim"]["uniform"] is True
     assert [c.lease.attempt_id for c in claims] == ["j0:3", "j1:3", "j2:1", "j3:1"]
     assert [c.lease.token for c in claims] == ["t0", "t1", "t", "t3"]
     assert [c.job.payload for c in claims] == [b"{}", b'{"n":1}', b"\x00\xff", b"\x01"]
-    planes.alike = [
+    planes.uniform = [
         {"first": job, "others": []}
         for job in (first, {**first, "job_id": "j1", "attempt_id": "j1:3", "lease_token": "t1", "payload": {"n": 1}})
     ]

@@ -266,10 +266,10 @@ async def test_jobs_that_were_submitted_alike_are_told_together_to_whoever_reads
         {"payload": b"5", "tags": {"a": "b"}},
     ]
     ids = [(await plane.store.submit(Submission(type="t", requester_id="vesta", **job))).job_id for job in said]
-    answer = await turn(client, claim=CLAIM | {"alike": True})
+    answer = await turn(client, claim=CLAIM | {"uniform": True})
     assert (answer["claimed"], answer["jobs"]) == (True, [])
     told: list[Json] = []
-    for group in answer["alike"]:
+    for group in answer["uniform"]:
         told.append(group["first"])
         for job_id, token, payload in group["others"]:
             own = {"job_id": job_id, "attempt_id": f"{job_id}:1", "lease_token": token, "payload": payload}
@@ -286,8 +286,8 @@ async def test_jobs_that_were_submitted_alike_are_told_together_to_whoever_reads
 
 async def test_jobs_of_a_batch_are_one_group(plane: Plane, client: httpx.AsyncClient) -> None:
     await plane.store.submit_many([Submission(type="t", requester_id="vesta", payload=b"%d" % n) for n in range(20)])
-    answer = await turn(client, claim=CLAIM | {"alike": True})
-    (group,) = answer["alike"]
+    answer = await turn(client, claim=CLAIM | {"uniform": True})
+    (group,) = answer["uniform"]
     assert [group["first"]["payload"], *(payload for _, _, payload in group["others"])] == list(range(20))
 
 

@@ -72,7 +72,7 @@ async def test_an_exchange_of_plain_jobs_is_four_steps(store: SqlStore, steps: l
     )
     assert [verdict.accepted for verdict in verdicts] == [True] * 3
     assert len(more) == 3
-    assert steps == ["complete_alike", "changes", "pick", "take"]
+    assert steps == ["complete_uniform", "changes", "pick", "take"]
 
 
 async def test_no_statement_of_an_exchange_is_planned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ async def test_no_statement_of_an_exchange_is_planned_anew(tmp_path: Path, monke
 
 def test_jobs_near_each_other_are_ended_by_their_places() -> None:
     near = complete((7, 5), (B, A), (1, 1), (None, None), Follows.NOTHING)
-    assert near.name == "complete_alike"
+    assert near.name == "complete_uniform"
     far = complete((5, 1_000), (A, B), (1, 1), (None, None), Follows.NOTHING)
     assert far.name == "complete_scattered"
     unlike = complete((5, 6, 7), (A, B, C), (1, 1, 2), (None, None, None), Follows.NOTHING)

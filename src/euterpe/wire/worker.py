@@ -59,13 +59,13 @@ class ClaimBody(ClaimCriteria, frozen=True, kw_only=True):
 class ExchangeCriteria(ClaimCriteria, frozen=True, kw_only=True):
     """Which work an exchange asks for. `max_ahead` more jobs may come, behind `max_jobs` of them, if they can wait in
     the worker for a free slot: jobs of `ahead_types` that nobody claimed before, with more than one attempt and
-    within the limit of their concurrency key. The first that cannot wait ends the answer. `alike`: the worker takes
-    jobs that were submitted alike together, and reads `alike` in place of `jobs`."""
+    within the limit of their concurrency key. The first that cannot wait ends the answer. `uniform`: the worker takes
+    jobs that were submitted alike together, and reads `uniform` in place of `jobs`."""
 
     max_jobs: Annotated[int, Meta(ge=0, le=CLAIM_LIMIT)] | None = None
     max_ahead: Annotated[int, Meta(ge=0, le=CLAIM_LIMIT)] | None = None
     ahead_types: Annotated[list[QueueName], Meta(max_length=AHEAD_TYPES_LIMIT)] = []
-    alike: bool = False
+    uniform: bool = False
 
 
 class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,7 +96,7 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint_format: Literal["json", "bytes"] = "json"
 
 
-class AlikeJobs(msgspec.Struct, frozen=True):
+class UniformJobs(msgspec.Struct, frozen=True):
     """Jobs to run that differ in `job_id`, `attempt_id`, `lease_token`, `stream` and `payload` alone. The id of an
     attempt is the job's id and what stands behind it in that of the first one."""
 
@@ -325,7 +325,7 @@ class LeaseHeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class ExchangeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer for every entry, in its order, and the jobs that were claimed. `claims_ahead` tells whoever said
     `max_ahead` that this server knows it: `max_jobs` may be 0 beside it. `receipts` tells whoever said it that this
-    server knows leases of that kind. `alike`: in place of `jobs`, in their order, to whoever said it.
+    server knows leases of that kind. `uniform`: in place of `jobs`, in their order, to whoever said it.
     `refused`: the places in `done`, from 0, of what was refused; for it nothing was written."""
 
     complete: list[CompletionAnswer]
@@ -335,7 +335,7 @@ class ExchangeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[ClaimedJob]
     claims_ahead: Literal[True] | msgspec.UnsetType = msgspec.UNSET
     receipts: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    alike: list[AlikeJobs] | msgspec.UnsetType = msgspec.UNSET
+    uniform: list[UniformJobs] | msgspec.UnsetType = msgspec.UNSET
     refused: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 

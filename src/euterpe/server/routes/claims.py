@@ -12,7 +12,7 @@ from euterpe.model.job import Claim
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.reading.document import rfc3339
 from euterpe.ports import Address
-from euterpe.wire.worker import AlikeJobs, ClaimedJob, OneClaimed, StreamRef
+from euterpe.wire.worker import ClaimedJob, OneClaimed, StreamRef, UniformJobs
 
 _SECOND_US: Final = 1_000_000
 
@@ -25,22 +25,22 @@ def the_only_one(claim: Claim, message: Address | None) -> OneClaimed:
     return OneClaimed(claimed=True, **_fields(claim, message))
 
 
-def told_together(claims: Iterable[Claim]) -> list[AlikeJobs]:
+def grouped(claims: Iterable[Claim]) -> list[UniformJobs]:
     """In their order; those that stand side by side and differ in little share what they have in common."""
-    groups: list[AlikeJobs] = []
+    groups: list[UniformJobs] = []
     first: Claim | None = None
     for claim in claims:
-        if first is not None and _are_alike(first, claim):
+        if first is not None and _are_uniform(first, claim):
             job = claim.job
             payload = _json_or_base64(job.payload, job.payload_format)
             groups[-1].others.append((job.id, claim.lease.token or "", payload))
         else:
             first = claim
-            groups.append(AlikeJobs(one_of_many(claim, None), []))
+            groups.append(UniformJobs(one_of_many(claim, None), []))
     return groups
 
 
-def _are_alike(first: Claim, claim: Claim) -> bool:
+def _are_uniform(first: Claim, claim: Claim) -> bool:
     """One comparison of all that a job has, in C: neighbours of a chunk share the very same values."""
     job = claim.job
     if claim.lease.expires_at != first.lease.expires_at:

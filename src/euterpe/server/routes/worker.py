@@ -33,7 +33,7 @@ from euterpe.server.batcher import Batcher
 from euterpe.server.http.asgi import Answer, ClientGone, Request
 from euterpe.server.http.problems import Refusal, refused_lease
 from euterpe.server.long_poll import LongPoll, Waiter
-from euterpe.server.routes.claims import one_of_many, the_only_one, told_together
+from euterpe.server.routes.claims import grouped, one_of_many, the_only_one
 from euterpe.server.routes.reports import (
     completion_report,
     done_report,
@@ -158,14 +158,14 @@ class WorkerRoutes:
         claims: list[Claim] = []
         if body.claim is not None:
             claims = await self._claimed(request, body.claim, _waiter(body, body.claim))
-        together = self._messages is None and body.claim is not None and body.claim.alike
+        together = self._messages is None and body.claim is not None and body.claim.uniform
         answer = ExchangeAnswer(
             complete=[_completion_answer(reply) for reply in replies[: len(completions)]],
             fail=[_failure_answer(reply.state) for reply in replies[len(completions) :]],
             heartbeat=renewals,
             claimed=bool(claims),
             jobs=[] if together else [*map(one_of_many, claims, await self._messages_of(claims))],
-            alike=told_together(claims) if together else msgspec.UNSET,
+            uniform=grouped(claims) if together else msgspec.UNSET,
             claims_ahead=msgspec.UNSET if body.claim is None or body.claim.max_ahead is None else True,
             receipts=True if body.receipts else msgspec.UNSET,
             refused=[i for i, reply in enumerate(short) if reply.state is None] if done else msgspec.UNSET,

@@ -101,7 +101,7 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_format: str = "json"
 
 
-class AlikeDocument(msgspec.Struct, frozen=True):
+class UniformDocument(msgspec.Struct, frozen=True):
     """Jobs of a claim's answer that differ in little: the first, and of each other its id, token and payload."""
 
     first: ClaimedDocument
@@ -294,7 +294,7 @@ def claim_of(document: ClaimedDocument, worker_id: str) -> Claim:
     return Claim(job, Lease(d.job_id, version, expires_at, d.lease_token))
 
 
-def claims_of(group: AlikeDocument, worker_id: str) -> Iterator[Claim]:
+def claims_of(group: UniformDocument, worker_id: str) -> Iterator[Claim]:
     first = claim_of(group.first, worker_id)
     yield first
     job, lease = first.job, first.lease
@@ -344,11 +344,11 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "has_dependents": False,
     "transitions": 0,
 }
-_UNTOLD: Final = JobRow(**_DEFAULTS)
+_UNREPORTED: Final = JobRow(**_DEFAULTS)
 
 
 def _job(**told: Any) -> JobRow:
-    return msgspec.structs.replace(_UNTOLD, **told)
+    return msgspec.structs.replace(_UNREPORTED, **told)
 
 
 def _or_none(raw: msgspec.Raw) -> bytes | None:

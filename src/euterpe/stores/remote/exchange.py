@@ -20,9 +20,9 @@ from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease, attempt_id
 from euterpe.model.state import State
 from euterpe.stores.remote.documents import (
-    AlikeDocument,
     Blank,
     ClaimedDocument,
+    UniformDocument,
     claim_of,
     claims_of,
     error_body,
@@ -85,7 +85,7 @@ class ExchangeReply(msgspec.Struct, frozen=True):
     jobs: list[ClaimedDocument]
     claims_ahead: bool = False
     receipts: bool = False
-    alike: list[AlikeDocument] = []
+    uniform: list[UniformDocument] = []
     refused: list[int] | None = None
 
 
@@ -142,15 +142,15 @@ class RemoteExchange:
             self._gives_ahead = answer.claims_ahead
         verdicts = _verdicts(finished, answer, is_short=is_short)
         if not answer.receipts:
-            await self._tell_again(finished, verdicts)
+            await self._report_again(finished, verdicts)
         self._takes_done = answer.receipts
         worker_id = body["worker_id"]
         claims = [claim_of(job, worker_id) for job in answer.jobs]
-        for group in answer.alike:
+        for group in answer.uniform:
             claims += claims_of(group, worker_id)
         return verdicts, claims
 
-    async def _tell_again(self, finished: Sequence[Report], verdicts: list[SettleResult]) -> None:
+    async def _report_again(self, finished: Sequence[Report], verdicts: list[SettleResult]) -> None:
         """An older control plane, beside the one that claimed, refuses what it does not know, and does not read what is
         told in short. Fills in the verdicts."""
         for pause_s in (0.0, *ASK_AGAIN_S):
@@ -168,12 +168,12 @@ class RemoteExchange:
             try:
                 answer = await self._ask(_reports_body(portion, _name(portion, None), is_short=False))
             except EuterpeError:
-                told = [_UNTOLD] * len(portion)  # What was claimed in the same answer must not be lost for it.
+                told = [_UNREPORTED] * len(portion)  # What was claimed in the same answer must not be lost for it.
             else:
                 told = _verdicts(portion, answer, is_short=False)
             for i, verdict in zip(refused, told, strict=True):
                 verdicts[i] = verdict
-            if told[0] is _UNTOLD or answer.receipts:
+            if told[0] is _UNREPORTED or answer.receipts:
                 return
 
     async def renew(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
@@ -191,7 +191,7 @@ class RemoteExchange:
             ]
         return replies
 
-    async def tell_held(self, worker_id: str, claims: Collection[tuple[str, int]]) -> None:
+    async def report_held(self, worker_id: str, claims: Collection[tuple[str, int]]) -> None:
         """What else is claimed under this name goes back, uncharged: the answers to those claims were lost. A worker
         with more than can be told waits for the end of their leases."""
         if len(claims) <= HELD_LIMIT:
@@ -274,7 +274,7 @@ def _criteria(request: ClaimRequest, wait_ms: int) -> dict[str, Any]:
         "max_jobs": min(request.limit, EXCHANGE_LIMIT),
         "max_wait_ms": wait_ms,
         "max_ahead": 0,
-        "alike": True,
+        "uniform": True,
     }
     if request.prefetch and request.prefetch_types:
         wanted["max_ahead"] = min(request.prefetch, EXCHANGE_LIMIT - wanted["max_jobs"])
@@ -342,7 +342,7 @@ def _verdicts(finished: Sequence[Report], answer: ExchangeReply, *, is_short: bo
 
 
 _STALE: Final = SettleResult(False)
-_UNTOLD: Final = SettleResult(False, locked=True)
+_UNREPORTED: Final = SettleResult(False, locked=True)
 """To be settled again."""
 _UNREAD: Final = SettleResult(False, locked=True)
 """An older control plane did not read it."""

@@ -398,7 +398,7 @@ class RemoteSweeps:
 
     async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
         """How many is the control plane's own matter: 0."""
-        await self._exchange.tell_held(worker_id, begun)
+        await self._exchange.report_held(worker_id, begun)
         return 0
 
     async def urgent(self) -> Swept:

@@ -21,10 +21,10 @@ from euterpe.stores.sql.jobs.effects import (
     Completions,
     follow_completed,
     free_locked_keys,
+    group_uniform,
     insert_completions,
-    told_alike,
 )
-from euterpe.stores.sql.jobs.settle import Follows, alike_and_near, complete
+from euterpe.stores.sql.jobs.settle import Follows, complete, uniform_and_near
 from euterpe.stores.sql.program import Program, one
 from euterpe.stores.sql.rows import limit_key_of
 
@@ -35,46 +35,46 @@ class RowsSayMore(Exception):
     """Not all rows are as they were claimed, and nobody can say which: nothing of the transaction may last."""
 
 
-class ToldCompletions(msgspec.Struct, frozen=True):
+class CallbackCompletions(msgspec.Struct, frozen=True):
     """All but the time, which is read in the transaction."""
 
     count: int
     settling: Mapping[str, object]
-    """What `complete_told` asks for."""
-    alike: Sequence[Completions]
+    """What `complete_with_callbacks` asks for."""
+    uniform: Sequence[Completions]
 
 
-def told_completions(told: Sequence[tuple[JobRow, bytes | None]]) -> ToldCompletions | None:
+def callback_completions(with_callbacks: Sequence[tuple[JobRow, bytes | None]]) -> CallbackCompletions | None:
     """None where they do not end alike, or the full path is no worse."""
-    jobs = [job for job, _ in told]
-    alike = alike_and_near(
+    jobs = [job for job, _ in with_callbacks]
+    uniform = uniform_and_near(
         [job.seq for job in jobs],
         [job.id for job in jobs],
         [job.claim_version for job in jobs],
-        [result for _, result in told],
+        [result for _, result in with_callbacks],
     )
     said = set(map(_said, jobs))
-    if alike is None or len(said) != 1:
+    if uniform is None or len(said) != 1:
         return None
     ((callback_url, tags, correlation_id, transitions),) = said
     settling = {
-        **alike,
+        **uniform,
         "callback_url": callback_url,
         "tags": tags,
         "correlation_id": correlation_id,
         "transitions": transitions,
     }
-    return ToldCompletions(len(jobs), settling, told_alike(told))
+    return CallbackCompletions(len(jobs), settling, group_uniform(with_callbacks))
 
 
-def complete_told(told: ToldCompletions, plain: SimpleCompletions) -> Program[None]:
+def complete_with_callbacks(with_callbacks: CallbackCompletions, plain: SimpleCompletions) -> Program[None]:
     """End them, and insert the events of those that are told. RowsSayMore: the transaction must not be committed."""
     ((at,),) = yield one("clock")
-    yield one("complete_told", **told.settling, at=at)
+    yield one("complete_with_callbacks", **with_callbacks.settling, at=at)
     ((written,),) = yield one("changes")
-    if written != told.count:
+    if written != with_callbacks.count:
         raise RowsSayMore
-    yield from insert_completions(told.alike, at)
+    yield from insert_completions(with_callbacks.uniform, at)
     if not (yield from complete_simple(plain)):
         raise RowsSayMore
 

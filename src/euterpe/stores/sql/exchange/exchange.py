@@ -22,11 +22,11 @@ from euterpe.model.state import State
 from euterpe.stores.sql.engine import Engine, LockTimeout
 from euterpe.stores.sql.exchange.claimed_completions import (
     RowsSayMore,
+    callback_completions,
     complete_linked,
     complete_simple,
-    complete_told,
+    complete_with_callbacks,
     linked_completions,
-    told_completions,
 )
 from euterpe.stores.sql.exchange.simple_jobs import FastPathQueues, SettleBatch, SimpleCompletions
 from euterpe.stores.sql.jobs.claim import Claimed, ask_until_free, claim
@@ -204,11 +204,13 @@ class Exchange:
                 return await self._write(batch.settlements, request, keyed=batch.have_keys)
             released = None if request is None or len(request.queues) > 1 else list[int]()
             return await self._settle_by_claims(batch, request, partial(complete_linked, linked, released), released)
-        if simple.told:
-            told = told_completions(simple.told)
-            if told is None:
+        if simple.with_callbacks:
+            with_callbacks = callback_completions(simple.with_callbacks)
+            if with_callbacks is None:
                 return await self._write(batch.settlements, request)
-            return await self._settle_by_claims(batch, request, partial(complete_told, told, simple.without_told()))
+            return await self._settle_by_claims(
+                batch, request, partial(complete_with_callbacks, with_callbacks, simple.without_callbacks())
+            )
 
         def program() -> Program[tuple[list[SettledAs], Picked | list[Claim]]]:
             states: list[SettledAs] = [State.COMPLETED] * len(batch)

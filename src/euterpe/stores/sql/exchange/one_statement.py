@@ -19,7 +19,7 @@ from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.exchange.receipts import Receipts, ReceiptWatch
 from euterpe.stores.sql.exchange.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.jobs.claim import CHUNK_WAITS_S
-from euterpe.stores.sql.jobs.effects import KINDS, apply_effects, insert_completions, told_alike
+from euterpe.stores.sql.jobs.effects import KINDS, apply_effects, group_uniform, insert_completions
 from euterpe.stores.sql.jobs.settle import ClaimKey
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.rows import jobs_from, neighbours_from, sort_by_urgency, taken_from
@@ -53,7 +53,7 @@ class OneStatement:
         others, the rows may say more than their claims. Jobs with dependents only where there are no chunks."""
         if simple.have_dependents:
             return request.queues[0] not in self._chunked and not self._receipts.cover_any(simple.ids)
-        return not simple.told or self._receipts.cover_all(job.id for job, _ in simple.told)
+        return not simple.with_callbacks or self._receipts.cover_all(job.id for job, _ in simple.with_callbacks)
 
     def has_receipt_of(self, ids: Sequence[str]) -> bool:
         """Whether one of them is not on its row."""
@@ -63,7 +63,7 @@ class OneStatement:
         """By the statement that knows chunks and receipts only where there are any: it costs a small exchange more.
 
         `write` runs the exchange in a transaction of the caller's making."""
-        write = write or (self._engine.write if simple.told else self._engine.write_one)
+        write = write or (self._engine.write if simple.with_callbacks else self._engine.write_one)
         queue = request.queues[0]
         if queue not in self._chunked and not self._receipts.cover_any(simple.ids):
             exchange = releasing_exchange if simple.have_dependents else fast_exchange
@@ -148,7 +148,7 @@ def exchange_chunks(completions: SimpleCompletions, request: ClaimRequest) -> Pr
         started=",".join(map(str, completions.started)),
         settled_by=completions.worker_id,
         any=False,
-        told=",".join(job.id for job, _ in completions.told),
+        with_callbacks=",".join(job.id for job, _ in completions.with_callbacks),
     )
     try:
         received = neighbours_from(rows, request.worker_id, request.lease_ttl_us)
@@ -159,8 +159,8 @@ def exchange_chunks(completions: SimpleCompletions, request: ClaimRequest) -> Pr
     on_rows = [row for row in rows if row[RECEIPT] is None] if len(received) < len(rows) else []
     receipt = next((row[RECEIPT] for row in rows if row[RECEIPT] is not None), None)
     done = _result(rows[0], [*received, *_jobs_on(on_rows, request)], completions)
-    if completions.told:
-        yield from _tell(completions.told, done)
+    if completions.with_callbacks:
+        yield from _tell(completions.with_callbacks, done)
     return msgspec.structs.replace(done, receipt=receipt, received=[job.id for job in received])
 
 
@@ -197,10 +197,14 @@ def _released_jobs(rows: list[Row], request: ClaimRequest) -> list[JobRow]:
     ]
 
 
-def _tell(told: Sequence[tuple[JobRow, bytes | None]], done: FastPathResult) -> Program[None]:
+def _tell(with_callbacks: Sequence[tuple[JobRow, bytes | None]], done: FastPathResult) -> Program[None]:
     """Insert the events of the jobs that were just settled. What was not goes the full path, with its event."""
     # Once for a job, however often it was reported.
-    ends = {job.id: (job, result) for job, result in told if done.settled is None or _claim_of(job) in done.settled}
+    ends = {
+        job.id: (job, result)
+        for job, result in with_callbacks
+        if done.settled is None or _claim_of(job) in done.settled
+    }
     if not ends:
         return
     ended = list(ends.values())
@@ -208,7 +212,7 @@ def _tell(told: Sequence[tuple[JobRow, bytes | None]], done: FastPathResult) -> 
     at = done.claims[0].job.started_at if done.claims else None
     if at is None:
         ((at,),) = yield one("completed_at", ids=[ended[0][0].id])
-    yield from insert_completions(told_alike(ended), at)
+    yield from insert_completions(group_uniform(ended), at)
 
 
 def _claim_of(job: JobRow) -> ClaimKey:
@@ -218,13 +222,13 @@ def _claim_of(job: JobRow) -> ClaimKey:
 def exchange_parameters(completions: SimpleCompletions, request: ClaimRequest) -> dict[str, object]:
     # Lists as one text each: the driver looks at every element of an array three times, in Python.
     results = list(completions.results)
-    alike = bool(results) and results.count(results[0]) == len(results)
+    uniform = bool(results) and results.count(results[0]) == len(results)
     return {
         "ids": ",".join(completions.ids),
         "claim_versions": ",".join(map(str, completions.claim_versions)),
         "settling": len(completions),
-        "result": results[0] if alike else None,
-        "results": [] if alike else results,
+        "result": results[0] if uniform else None,
+        "results": [] if uniform else results,
         "wait_ms": LOCK_WAIT_MS,
         **claim_parameters(request),
     }

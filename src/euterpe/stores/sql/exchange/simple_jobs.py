@@ -31,7 +31,7 @@ class SimpleCompletions(msgspec.Struct, frozen=True):
     started: Sequence[int] = ()
     worker_id: str | None = None
     """Who claimed them."""
-    told: Sequence[tuple[JobRow, bytes | None]] = ()
+    with_callbacks: Sequence[tuple[JobRow, bytes | None]] = ()
     """Those whose end is told to a callback, with their results."""
     have_dependents: bool = False
     """As their claims could tell: some of them have."""
@@ -39,12 +39,12 @@ class SimpleCompletions(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.ids)
 
-    def without_told(self) -> SimpleCompletions:
+    def without_callbacks(self) -> SimpleCompletions:
         """Those of whose end nobody is told."""
-        if not self.told:
+        if not self.with_callbacks:
             return self
-        told = {job.id for job, _ in self.told}
-        at = [place for place, job_id in enumerate(self.ids) if job_id not in told]
+        with_callbacks = {job.id for job, _ in self.with_callbacks}
+        at = [place for place, job_id in enumerate(self.ids) if job_id not in with_callbacks]
         return SimpleCompletions(
             ids=[self.ids[i] for i in at],
             claim_versions=[self.claim_versions[i] for i in at],
@@ -59,7 +59,7 @@ def simple_completions(finished: Sequence[Report], *, with_keys: bool = False) -
     """None if more than an event, or the release of dependents, may follow from the end of one of them. `with_keys`:
     more than that their keys are free again."""
     rows: list[tuple[str, int, bytes | None, int, int]] = []
-    told: list[tuple[JobRow, bytes | None]] = []
+    with_callbacks: list[tuple[JobRow, bytes | None]] = []
     have_dependents = False
     worker_id = finished[0].claim.job.worker_id if finished else None
     for report in finished:
@@ -75,16 +75,16 @@ def simple_completions(finished: Sequence[Report], *, with_keys: bool = False) -
             return None
         rows.append((job.id, job.claim_version, outcome.result, job.seq, job.started_at or 0))
         if job.callback_url is not None:
-            told.append((job, outcome.result))
+            with_callbacks.append((job, outcome.result))
         if job.has_dependents:
             have_dependents = True
-    if have_dependents and (told or with_keys):
+    if have_dependents and (with_callbacks or with_keys):
         return None
     rows.sort(key=itemgetter(0))
     if not rows:
         return SimpleCompletions()
     ids, claim_versions, results, seqs, started = zip(*rows, strict=True)
-    return SimpleCompletions(ids, claim_versions, results, seqs, started, worker_id, told, have_dependents)
+    return SimpleCompletions(ids, claim_versions, results, seqs, started, worker_id, with_callbacks, have_dependents)
 
 
 class SettleBatch:
@@ -119,7 +119,7 @@ class SettleBatch:
     @property
     def have_callbacks(self) -> bool:
         if self.simple is not None:
-            return bool(self.simple.told)
+            return bool(self.simple.with_callbacks)
         return any(report.claim.job.callback_url is not None for report in self._finished)
 
 

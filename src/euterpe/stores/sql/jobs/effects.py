@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest
-from euterpe.model.events.alike import event_of_many, told_of
 from euterpe.model.events.callback_events import has_event_in
 from euterpe.model.events.event import event_of, has_event
+from euterpe.model.events.uniform_events import event_of_many, told_of
 from euterpe.model.failures.failure import Category, Failure, unprocessable
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
@@ -24,7 +24,7 @@ from euterpe.stores.sql.program import Each, Program, Row, each, one
 from euterpe.stores.sql.rows import Moved, jobs_from, moved_from
 
 KINDS: Final = frozenset(map(str, Dependency))
-FEW_ALIKE: Final = 4
+FEW_UNIFORM: Final = 4
 """For fewer events that differ in ids alone, a statement of their own is not worth it."""
 Release = Callable[[Sequence[str]], Program[bool]]
 """Releases what waited for these completed jobs alone; whether nobody else waits for one of them."""
@@ -35,7 +35,7 @@ def apply_effects(rows: Iterable[Row], release: Release | None = None) -> Progra
     where somebody has a way of their own for the usual dependents."""
     moves = moved_from(row for row in rows if row[2] or row[3] or row[5])
     keys = Counter(m.limit_key for m in moves if m.limit_key is not None)
-    yield from _tell_and_follow(moves, release)
+    yield from _insert_events_and_follow(moves, release)
     # Last and all at once: nobody who holds a key's lock may wait for a row, nor for a second round of keys.
     if keys:
         yield one("lock_keys", keys=sorted(keys))
@@ -46,10 +46,10 @@ def follow_completed(job_ids: Iterable[str], postponed: list[int] | None) -> Pro
     """`apply_effects` for jobs that completed, of which nobody is told and that hold no key, on SQLite. What waited for
     them alone is let go, or its numbers are `postponed`: then the caller lets it go, in the same transaction."""
     moves = yield from _resolve_dependents(dict.fromkeys(job_ids, State.COMPLETED), postponed)
-    yield from _tell_and_follow(moves, None)
+    yield from _insert_events_and_follow(moves, None)
 
 
-def _tell_and_follow(moves: Sequence[Moved], release: Release | None) -> Program[None]:
+def _insert_events_and_follow(moves: Sequence[Moved], release: Release | None) -> Program[None]:
     while moves:
         yield from _insert_events_of(moves)
         ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
@@ -58,13 +58,13 @@ def _tell_and_follow(moves: Sequence[Moved], release: Release | None) -> Program
 
 def insert_events(jobs: Iterable[JobRow]) -> Program[None]:
     """Insert the events of the states these jobs have just entered."""
-    alike: dict[tuple[object, ...], list[JobRow]] = {}
+    uniform: dict[tuple[object, ...], list[JobRow]] = {}
     for job in jobs:
         if has_event(job):
-            alike.setdefault(told_of(job), []).append(job)
+            uniform.setdefault(told_of(job), []).append(job)
     rest: list[JobRow] = []
-    for of_one_kind in alike.values():
-        if not (yield from _insert_alike(of_one_kind[0], [job.id for job in of_one_kind])):
+    for of_one_kind in uniform.values():
+        if not (yield from _insert_uniform(of_one_kind[0], [job.id for job in of_one_kind])):
             rest += of_one_kind
     if rest:
         yield _insert_each(rest)
@@ -74,32 +74,32 @@ Completions = list[tuple[JobRow, bytes | None]]
 """Jobs as they were claimed, with their results."""
 
 
-def told_alike(told: Iterable[tuple[JobRow, bytes | None]]) -> list[Completions]:
+def group_uniform(with_callbacks: Iterable[tuple[JobRow, bytes | None]]) -> list[Completions]:
     """Those whose events differ in ids alone stand together."""
-    alike: dict[tuple[object, ...], Completions] = {}
-    for completion in told:
-        alike.setdefault((completion[1], told_of(completion[0])), []).append(completion)
-    return list(alike.values())
+    uniform: dict[tuple[object, ...], Completions] = {}
+    for completion in with_callbacks:
+        uniform.setdefault((completion[1], told_of(completion[0])), []).append(completion)
+    return list(uniform.values())
 
 
-def insert_completions(told: Iterable[Completions], at: int) -> Program[None]:
+def insert_completions(with_callbacks: Iterable[Completions], at: int) -> Program[None]:
     """Insert the events of jobs that nobody but their claims has touched, and that have just completed. `told` as
-    `told_alike` has sorted them."""
+    `group_uniform` has sorted them."""
     rest: list[JobRow] = []
-    for alike in told:
-        if not (yield from _insert_alike(as_completed(*alike[0], at), [job.id for job, _ in alike])):
-            rest += [as_completed(job, result, at) for job, result in alike]
+    for uniform in with_callbacks:
+        if not (yield from _insert_uniform(as_completed(*uniform[0], at), [job.id for job, _ in uniform])):
+            rest += [as_completed(job, result, at) for job, result in uniform]
     if rest:
         yield _insert_each(rest)
 
 
-def _insert_alike(job: JobRow, job_ids: Sequence[str]) -> Program[bool]:
+def _insert_uniform(job: JobRow, job_ids: Sequence[str]) -> Program[bool]:
     """The events of all these jobs, of which `job` is one and the others differ in their ids; whether it was done."""
-    if len(job_ids) < FEW_ALIKE or (shared := event_of_many(job)) is None:
+    if len(job_ids) < FEW_UNIFORM or (shared := event_of_many(job)) is None:
         return False
     event = shared.event
     yield one(
-        "insert_events_alike",
+        "insert_uniform_events",
         ids=",".join(new_ids(len(job_ids))),
         job_ids=",".join(job_ids),
         requester_id=event.requester_id,
@@ -177,19 +177,22 @@ def _resolve_dependents(ended: Mapping[str, State], postponed: list[int] | None 
     rows = yield one("waiting_dependents", ids=list(ended))
     waiting: dict[str, tuple[str, int]] = {}
     ends: dict[str, list[str]] = {}
-    told: set[str] = set()
+    with_callbacks: set[str] = set()
     numbers: dict[str, list[int]] = {}
     for depends_on, job_id, kind, pending, has_callback, *number in rows:
         waiting[job_id] = (kind, pending)
         numbers[job_id] = number
         ends.setdefault(job_id, []).append(depends_on)
         if has_callback:
-            told.add(job_id)
+            with_callbacks.add(job_id)
     completed = {job_id for job_id, state in ended.items() if state is State.COMPLETED}
     released = [
         job_id
         for job_id, (kind, pending) in waiting.items()
-        if pending == len(ends[job_id]) and kind in KINDS and job_id not in told and completed.issuperset(ends[job_id])
+        if pending == len(ends[job_id])
+        and kind in KINDS
+        and job_id not in with_callbacks
+        and completed.issuperset(ends[job_id])
     ]
     if released:
         # SQLite goes by their numbers, Postgres by their ids.

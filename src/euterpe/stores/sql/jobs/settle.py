@@ -91,7 +91,7 @@ def settle(
 def _completing(ids: Sequence[str], claim_versions: Sequence[int]) -> Statement:
     version = claim_versions[0]
     if claim_versions.count(version) == len(ids):
-        return one("completing_alike", ids=list(ids), claim_version=version)
+        return one("completing_uniform", ids=list(ids), claim_version=version)
     return each("completing", id=ids, claim_version=claim_versions)
 
 
@@ -118,30 +118,30 @@ def complete(
     """End jobs that completed, on SQLite."""
     simple = follows.value
     version, result = claim_versions[0], results[0]
-    if not _are_alike(claim_versions, results):
+    if not _are_uniform(claim_versions, results):
         return each(
             "complete", seq=seqs, id=ids, claim_version=claim_versions, result=results, simple=[simple] * len(ids)
         )
-    alike = alike_and_near(seqs, ids, claim_versions, results)
-    if alike is not None:
-        return one("complete_alike", **alike, simple=simple)
+    uniform = uniform_and_near(seqs, ids, claim_versions, results)
+    if uniform is not None:
+        return one("complete_uniform", **uniform, simple=simple)
     return one(
         "complete_scattered", seqs=list(seqs), ids=list(ids), claim_version=version, result=result, simple=simple
     )
 
 
-def alike_and_near(
+def uniform_and_near(
     seqs: Sequence[int], ids: Sequence[str], claim_versions: Sequence[int], results: Sequence[bytes | None]
 ) -> dict[str, object] | None:
-    """What `complete_alike` asks for, where these jobs end alike and stand near each other."""
+    """What `complete_uniform` asks for, where these jobs end alike and stand near each other."""
     first, last = min(seqs), max(seqs)
-    if last - first >= NEAR * len(ids) or not _are_alike(claim_versions, results):
+    if last - first >= NEAR * len(ids) or not _are_uniform(claim_versions, results):
         return None
     places = _ids_in_places(first, last, seqs, ids)
     return {"first": first, "last": last, "ids": places, "claim_version": claim_versions[0], "result": results[0]}
 
 
-def _are_alike(claim_versions: Sequence[int], results: Sequence[bytes | None]) -> bool:
+def _are_uniform(claim_versions: Sequence[int], results: Sequence[bytes | None]) -> bool:
     return claim_versions.count(claim_versions[0]) == results.count(results[0]) == len(results)
 
 

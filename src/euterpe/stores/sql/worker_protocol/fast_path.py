@@ -118,12 +118,12 @@ def claim_simple(
 ) -> Program[tuple[list[Claim] | None, bool]]:
     """None: not all jobs that are next were simple, and nothing was taken. And whether the queue has chunks (ADR 017):
     those are taken by a statement of their own."""
-    alike = worker_ids.count(worker_ids[0]) == len(worker_ids)
+    uniform = worker_ids.count(worker_ids[0]) == len(worker_ids)
     asked = {
         "queue": request.queues[0],
         "types": None if request.types is None else list(request.types),
         "worker_id": worker_ids[0],
-        "worker_ids": [] if alike else list(worker_ids),
+        "worker_ids": [] if uniform else list(worker_ids),
         "secret": secret,
         "lease_ttl_us": request.lease_ttl_us,
         "limit": request.limit,
@@ -148,14 +148,14 @@ def complete_simple(reports: Sequence[TokenReport]) -> Program[dict[str, Settled
     """Those that were written, by job; in the order of ids, as every statement that locks many jobs."""
     # Lists as one value each: the driver looks at every element of an array three times, in Python.
     results = [r.outcome.result if isinstance(r.outcome, Success) else None for r in reports]
-    alike = results.count(results[0]) == len(results)
+    uniform = results.count(results[0]) == len(results)
     rows = yield one(
         "complete_by_token",
         ids=",".join([r.job_id for r in reports]),
         claim_versions=",".join([str(r.claim_version) for r in reports]),
         token_hashes=b"".join([r.token_hash for r in reports]),
         outcome_hashes=b"".join([r.outcome_hash for r in reports]),
-        result=results[0] if alike else None,
-        results=[] if alike else results,
+        result=results[0] if uniform else None,
+        results=[] if uniform else results,
     )
     return {row[0]: Settled(row[1], row[2], row[3]) for row in rows}

@@ -105,8 +105,8 @@ class ReceiptPath:
         if not known:
             return {}
         ordered = sorted((report for report in reports if report.job_id in known), key=lambda report: report.job_id)
-        are_told = any(job.callback_url is not None for job in known.values())
-        write = self._engine.write if are_told else self._engine.write_one
+        have_callbacks = any(job.callback_url is not None for job in known.values())
+        write = self._engine.write if have_callbacks else self._engine.write_one
         try:
             settled = await write(lambda: complete_by_receipt(ordered, known))
         except LockTimeout:
@@ -177,26 +177,26 @@ def _received(of_chunks: Sequence[Row], request: ClaimRequest) -> Program[list[J
 def complete_by_receipt(reports: Sequence[TokenReport], jobs: Mapping[str, JobRow]) -> Program[list[str]]:
     """Those that were written. In the order of ids, as every statement that locks many jobs."""
     results = [r.outcome.result if isinstance(r.outcome, Success) else None for r in reports]
-    alike = results.count(results[0]) == len(results)
+    uniform = results.count(results[0]) == len(results)
     ids = [r.job_id for r in reports]
     workers = [jobs[job_id].worker_id for job_id in ids]
-    told = [job_id for job_id in ids if jobs[job_id].callback_url is not None]
+    with_callbacks = [job_id for job_id in ids if jobs[job_id].callback_url is not None]
     ((count, written),) = yield one(
         "complete_by_receipt",
         ids=",".join(ids),
         started=",".join([str(jobs[job_id].started_at) for job_id in ids]),
         token_hashes=b"".join([r.token_hash for r in reports]),
         outcome_hashes=b"".join([r.outcome_hash for r in reports]),
-        result=results[0] if alike else None,
-        results=[] if alike else results,
+        result=results[0] if uniform else None,
+        results=[] if uniform else results,
         worker_id=workers[0],
         worker_ids=[] if workers.count(workers[0]) == len(workers) else workers,
         settling=len(ids),
         wait_ms=LOCK_WAIT_MS,
-        told=bool(told),
+        with_callbacks=bool(with_callbacks),
     )
     settled: list[str] = ids if count == len(ids) else (written or [])
-    if told and (ends := set(told).intersection(settled)):
+    if with_callbacks and (ends := set(with_callbacks).intersection(settled)):
         ((at,),) = yield one("completed_at", ids=[min(ends)])
         ended = zip(ids, results, strict=True)
         yield from insert_events([as_completed(jobs[job_id], result, at) for job_id, result in ended if job_id in ends])

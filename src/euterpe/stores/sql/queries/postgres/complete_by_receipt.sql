@@ -1,5 +1,5 @@
 -- What HTTP workers completed under receipts of this process, which knows their tokens (ADR 017): the one write of the jobs' rows. The
--- row is the fence, and the deadline is looked at. A job with more to do, or that is on its row by now, is left. :told: of jobs with a
+-- row is the fence, and the deadline is looked at. A job with more to do, or that is on its row by now, is left. :with_callbacks: of jobs with a
 -- callback the events are written next, in the same transaction; such a job is as its submit left it, so its claim tells all that
 -- its event says. Token and outcome are kept for a report that comes again. Waits for a held row, but no longer than :wait_ms; then the whole statement fails.
 -- Ids and times come as texts, in order, hashes one behind the other; :results is empty where all have the same :result, and
@@ -17,7 +17,7 @@ WITH settled AS (
     WHERE j.id = i.id AND j.chunk IS NOT NULL AND j.state || '' = 'scheduled'
       AND i.started_at + j.execution_timeout_us >= {{now}}
       AND NOT j.has_dependents AND j.concurrency_key IS NULL AND j.stages IS NULL
-      AND (j.callback_url IS NULL OR CAST(:told AS boolean))
+      AND (j.callback_url IS NULL OR CAST(:with_callbacks AS boolean))
       AND (SELECT set_config('lock_timeout', CAST(CAST(:wait_ms AS integer) AS text), true) <> '')
     RETURNING j.id
 )

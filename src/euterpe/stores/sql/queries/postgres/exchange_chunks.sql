@@ -2,7 +2,7 @@
 -- the claim index are merged in one order. What is taken out of chunks gets one receipt, and its rows are only read.
 -- Rows are settled before a chunk is locked: who converts a job holds its row and waits for its chunk.
 -- A chunk's jobs are taken from its front, by what its newest version has: `head` is locked, the snapshot may be older.
--- :told: the jobs whose claims have a callback. While they are under receipts, their events are written next, in the same transaction: such a job is
+-- :with_callbacks: the jobs whose claims have a callback. While they are under receipts, their events are written next, in the same transaction: such a job is
 -- as its submit left it, so its claim tells all that its event says. What is on its row by now, perhaps without a callback, is left.
 -- The first five columns are the same in every row: those of `exchange`, and whether chunks are left; then comes a
 -- job that was taken, or NULLs. Behind it, for a job of a chunk: its receipt, the number of the first of its neighbours, and
@@ -24,8 +24,8 @@ WITH settled AS (
       AND ((j.claim_version = i.claim_version AND j.lease_expires_at IS NOT NULL)
            OR (i.claim_version = 1 AND j.chunk IS NOT NULL AND j.state || '' = 'scheduled'))
       AND NOT j.has_dependents AND j.concurrency_key IS NULL
-      AND CASE WHEN j.chunk IS NULL THEN j.callback_url IS NULL AND j.id <> ALL (CAST(string_to_array(:told, ',') AS uuid[]))
-               ELSE j.callback_url IS NULL OR :told <> '' END
+      AND CASE WHEN j.chunk IS NULL THEN j.callback_url IS NULL AND j.id <> ALL (CAST(string_to_array(:with_callbacks, ',') AS uuid[]))
+               ELSE j.callback_url IS NULL OR :with_callbacks <> '' END
       AND (SELECT set_config('lock_timeout', CAST(CAST(:wait_ms AS integer) AS text), true) <> '')
     RETURNING j.id, j.claim_version
 ), {{settled_count}}, wanted AS MATERIALIZED (

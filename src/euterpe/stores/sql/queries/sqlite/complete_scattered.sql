@@ -1,4 +1,4 @@
--- `complete_alike` for jobs that are far from each other in the table, as those of chains are: a list of numbers and one of ids, which takes a third of
+-- `complete_uniform` for jobs that are far from each other in the table, as those of chains are: a list of numbers and one of ids, which takes a third of
 -- the time of rows of five values.
 UPDATE inbox_jobs AS j
 SET state = 'completed', result = :result, error = NULL, completed_at = :now, lease_expires_at = NULL,

@@ -1,4 +1,4 @@
--- `complete_alike` for jobs whose end is told to a callback: those of which the row says no more than the claim that the worker holds. So their events can
+-- `complete_uniform` for jobs whose end is told to a callback: those of which the row says no more than the claim that the worker holds. So their events can
 -- be made of their claims. Whoever changes what an event tells of a running job, changes one of these columns.
 UPDATE inbox_jobs AS j
 SET state = 'completed', result = :result, error = NULL, completed_at = :at, lease_expires_at = NULL,

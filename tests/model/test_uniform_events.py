@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from euterpe.model.events.alike import EventOfMany, event_of_many, told_of
 from euterpe.model.events.event import event_of
+from euterpe.model.events.uniform_events import EventOfMany, event_of_many, told_of
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
 from euterpe.model.submitting.batch import new_ids
