@@ -27,7 +27,7 @@ from tests.conformance.clock import FrozenClock
 
 SEVERAL: Final = frozenset({"prunes"})
 """Acts of several transactions: what an earlier one did, stays."""
-GOES_AROUND_LOCKS: Final = frozenset({"settles_and_claims"})
+GOES_AROUND_LOCKS: Final = frozenset({"claims", "settles_and_claims"})
 """Acts that take another way when somebody holds a row."""
 ASK: Final = ClaimRequest(worker_id="w1", limit=10)
 STAGES: Final = ("claimed", "fetching", "uploading")

@@ -28,6 +28,7 @@ START_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 30.0
 POLL_S = 0.02
 PORT_ATTEMPTS = 5
+IN_USE = "Address already in use"
 
 
 class ServerFailed(Exception):
@@ -90,9 +91,13 @@ class ServerProcess(ABC):
                 return self
             except ServerFailed:
                 # Someone may have taken the port between our look and the server's bind.
-                if not attempts_left or port_is_free(self.port):
+                if not attempts_left or not self._lacked_a_port():
                     raise
         raise AssertionError("the last attempt either returns or raises")
+
+    def _lacked_a_port(self) -> bool:
+        """Its own, or another one that it derives from it, as a node of a Redis cluster does."""
+        return not port_is_free(self.port) or IN_USE in self.log_path.read_text(errors="replace")
 
     def stop(self, immediate: bool = False) -> None:
         """End the process and keep the data. `immediate` gives it no chance to tidy up, like a crash."""
