@@ -21,7 +21,10 @@ from euterpe.egress.target import EgressPolicy
 from euterpe.model.errors import EuterpeError
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.queue.queue import Queue, core_of
+from euterpe.transcode.handler.disk import DiskRoom
+from euterpe.transcode.handler.encoders import Encoders
 from euterpe.transcode.handler.job import Transcoder, register
 from euterpe.transcode.handler.places import Places
 from euterpe.transcode.handler.workspace import Workspaces
@@ -30,11 +33,10 @@ from euterpe.transcode.media.errors import MediaError
 from euterpe.transcode.media.ffmpeg.limits import MediaLimits
 from euterpe.transcode.media.ffmpeg.tools import find_tools
 from euterpe.transcode.schema.checking import read_outputs
-from euterpe.transcode.schema.locations import LocalDestination, LocalSource
+from euterpe.transcode.schema.locations import STAGING, LocalDestination, LocalSource
 from euterpe.transcode.schema.outputs import Output
 from euterpe.transcode.schema.presets import AUDIO_PRESETS, VIDEO_PRESETS
 from euterpe.transcode.schema.request import JOB_TYPE, TranscodePayload
-from euterpe.transcode.storage.local import STAGING
 
 POLL_S: Final = 0.1
 OnFileProgress = Callable[[str, float, str], object]
@@ -72,13 +74,17 @@ async def transcode_files(batch: Batch, on_progress: OnFileProgress) -> list[dic
             workspaces=Workspaces(Path(folder) / "work"),
             places=Places(EgressPolicy(), out, NoUploads(), source_root=Path("/")),
             credentials_of=lambda _attempt: NoCredentials(),
-            slots=asyncio.Semaphore(at_once),
+            encoders=Encoders(at_once),
+            disk=DiskRoom(Path(folder), 0),
+            requester_of=_local_requester,
         )
         register(queue, transcoder)
         async with queue:
             jobs = [await _submit(queue, path, outputs) for path, outputs in zip(batch.files, wanted, strict=True)]
             stop = asyncio.Event()
-            working = asyncio.create_task(queue.work(at_once, stop=stop, webhooks=False, poll="100ms"))
+            working = asyncio.create_task(
+                queue.work(transcoder.encoders.worker_limit, stop=stop, webhooks=False, poll="100ms")
+            )
             try:
                 ended = [await _follow(queue, job_id, path.name, on_progress) for path, job_id in jobs]
             finally:
@@ -123,6 +129,10 @@ def _check_names(files: Sequence[Path], wanted: Sequence[Sequence[Output]]) -> N
 def _payload(path: Path, outputs: tuple[Output, ...]) -> TranscodePayload:
     source = LocalSource(path=str(path.resolve()).lstrip("/"))
     return TranscodePayload(source=source, destination=LocalDestination(), outputs=outputs)
+
+
+async def _local_requester(_job_id: str) -> str:
+    return LOCAL_REQUESTER
 
 
 async def _submit(queue: Queue, path: Path, outputs: tuple[Output, ...]) -> tuple[Path, str]:

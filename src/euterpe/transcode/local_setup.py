@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from euterpe.config import Config
@@ -17,7 +16,7 @@ from euterpe.server.quotas import Quotas
 from euterpe.transcode.handler.job import register
 from euterpe.transcode.local_ports import NoCredentials, NoUploads
 from euterpe.transcode.media.ffmpeg.tools import Tools
-from euterpe.transcode.setup import TIDY_EVERY_S, transcoder_of
+from euterpe.transcode.setup import TIDY_EVERY_S, local_root_of, transcoder_of
 from euterpe.transcode.storage.local import remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.webhook.settings import egress_policy
@@ -35,7 +34,9 @@ class LocalTranscoding:
     def register(self, tools: Tools) -> None:
         """Make this process one that transcodes; also removes what workers of this machine left when they died."""
         policy = egress_policy(self._config, self._queue.url)
-        transcoder = transcoder_of(self._config, tools, policy, NoUploads(), lambda _attempt: NoCredentials())
+        transcoder = transcoder_of(
+            self._config, self._queue, tools, policy, NoUploads(), lambda _attempt: NoCredentials()
+        )
         register(self._queue, transcoder, self._config.transcode.queue)
 
     def routes(self, quotas: Quotas) -> Sequence[AnyRoute]:  # noqa: ARG002  # as the part has it
@@ -44,10 +45,11 @@ class LocalTranscoding:
 
     async def tidy_forever(self) -> None:
         """Drafts of jobs that ended go, however they ended."""
-        root = LocalRoot(Path(self._config.transcode.local_root))
+        root = local_root_of(self._config)
         while True:
             try:
-                await remove_staging_of_ended(root, self._has_ended)
+                if root is not None:
+                    await remove_staging_of_ended(LocalRoot(root), self._has_ended)
             except EuterpeError as error:
                 log.warning("drafts of ended jobs were not removed", extra={"error_code": type(error).__name__})
             await asyncio.sleep(TIDY_EVERY_S)

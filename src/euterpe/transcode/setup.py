@@ -20,7 +20,9 @@ from euterpe.crypto.keyring import KEKS_VARIABLE, MODE_VARIABLE
 from euterpe.egress.client import Egress
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.errors import EuterpeError
+from euterpe.model.urls.hosts import is_loopback
 from euterpe.queue.queue import Queue, core_of
+from euterpe.runtime.dumps import forbid_dumps
 from euterpe.server.http.router import AnyRoute
 from euterpe.server.quotas import Quotas
 from euterpe.stores.sql.engine import Engine
@@ -29,6 +31,8 @@ from euterpe.transcode.credentials.keys import KMS_VARIABLE, credential_keys
 from euterpe.transcode.credentials.provider import CredentialProvider, RefreshPolicy
 from euterpe.transcode.credentials.refresh import RefreshCalls
 from euterpe.transcode.credentials.repository import CredentialStore, SqlUploads
+from euterpe.transcode.handler.disk import DiskRoom
+from euterpe.transcode.handler.encoders import Encoders
 from euterpe.transcode.handler.job import Transcoder, register
 from euterpe.transcode.handler.places import CredentialsOf, Places
 from euterpe.transcode.handler.workspace import Workspaces
@@ -82,34 +86,54 @@ class Transcoding:
         await self._stack.aclose()
 
     def register(self, tools: Tools) -> None:
-        """Make this process one that transcodes; also removes what workers of this machine left when they died."""
+        """Make this process one that transcodes; also removes what workers of this machine left when they died.
+
+        It will hold the storage credentials of its jobs: a program that reads hostile files runs as the same user, and
+        must not read its memory.
+        """
+        forbid_dumps()
+        if is_update_url_unreachable(self._config, self._queue.url):
+            log.warning(
+                "requesters are told to send fresh credentials to this address, which they cannot reach: "
+                "set transcode.public_url to the address of the API",
+                extra={"host": self._config.api.host, "port": self._config.api.port},
+            )
         uploads = SqlUploads(self._database)
-        transcoder = transcoder_of(self._config, tools, self._policy, uploads, self._credentials_of, self._database)
+        transcoder = transcoder_of(
+            self._config, self._queue, tools, self._policy, uploads, self._credentials_of, self._database
+        )
         register(self._queue, transcoder, self._config.transcode.queue)
 
     def routes(self, quotas: Quotas) -> Sequence[AnyRoute]:
         handlers = TranscodeRoutes(
-            core_of(self._queue).store, self.credentials, quotas, self._policy, self._config.transcode.queue
+            core_of(self._queue).store,
+            self.credentials,
+            quotas,
+            self._policy,
+            self._config.transcode.queue,
+            takes_local=bool(self._config.transcode.local_root),
         )
         return transcode_routes(handlers)
 
     async def tidy_forever(self) -> None:
         """Credentials and drafts of jobs that ended go, however they ended; rows of pruned jobs too."""
-        root = LocalRoot(Path(self._config.transcode.local_root))
+        root = local_root_of(self._config)
         while True:
             try:
                 await self.credentials.purge_ended()
                 await self.credentials.forget_pruned()
                 await SharedWorkStore(self._database).forget_old()
-                await remove_staging_of_ended(root, self.credentials.has_ended)
+                if root is not None:
+                    await remove_staging_of_ended(LocalRoot(root), self.credentials.has_ended)
             except EuterpeError as error:
                 log.warning("credentials of ended jobs were not purged", extra={"error_code": type(error).__name__})
             await asyncio.sleep(TIDY_EVERY_S)
 
     async def make_sample(self) -> str | None:
-        """A second of sound to try with, where there is none yet; its path below the local root."""
+        """A second of sound to try with, where there is none yet; its path below the local root, if there is one."""
+        root = local_root_of(self._config)
         try:
-            return await asyncio.to_thread(make_sample, Path(self._config.transcode.local_root))
+            return None if root is None else await asyncio.to_thread(make_sample, root)
         except OSError:
             return None
 
@@ -163,6 +187,7 @@ class _KeyFile:
 
 def transcoder_of(
     config: Config,
+    queue: Queue,
     tools: Tools,
     policy: EgressPolicy,
     uploads: UploadLedger,
@@ -173,21 +198,44 @@ def transcoder_of(
     settings = config.transcode
     workspaces = Workspaces(Path(settings.work_dir))
     workspaces.remove_abandoned()
-    local_root = Path(settings.local_root)
-    local_root.mkdir(parents=True, exist_ok=True)
+    local_root = local_root_of(config)
+    if local_root is not None:
+        local_root.mkdir(parents=True, exist_ok=True)
+
+    async def requester_of(job_id: str) -> str:
+        return (await core_of(queue).store.get(job_id)).requester_id
+
     return Transcoder(
         tools=tools,
         limits=MediaLimits(
             max_source_bytes=settings.max_source_bytes,
             max_output_bytes=settings.max_output_bytes,
+            max_job_bytes=settings.max_job_bytes,
             max_duration_s=settings.max_duration_us / 1e6,
         ),
         workspaces=workspaces,
         places=Places(policy, local_root, uploads),
         credentials_of=credentials_of,
-        slots=asyncio.Semaphore(settings.concurrency or os.cpu_count() or 1),
+        encoders=Encoders(settings.concurrency or os.cpu_count() or 1, database),
+        disk=DiskRoom(workspaces.root, settings.min_free_bytes),
+        requester_of=requester_of,
         database=database,
     )
+
+
+def is_update_url_unreachable(config: Config, url: str) -> bool:
+    """Whether requesters are told to send fresh credentials to an address that only this machine has.
+
+    On loopback beside a database file they are on this machine too."""
+    host = config.api.host
+    is_everywhere = host in ("", "0.0.0.0", "::")  # noqa: S104  # looked for, not listened on
+    is_apart = is_loopback(host) and not url.startswith("sqlite")
+    return not config.transcode.public_url and (is_everywhere or is_apart)
+
+
+def local_root_of(config: Config) -> Path | None:
+    """None: no `local` source or destination is allowed."""
+    return Path(config.transcode.local_root) if config.transcode.local_root else None
 
 
 def _names_keys(url: str, environ: Mapping[str, str]) -> bool:

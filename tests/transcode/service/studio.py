@@ -131,7 +131,7 @@ async def studio_on(
     change: Callable[[TranscodeConfig], TranscodeConfig] = lambda said: said,
 ) -> AsyncIterator[Studio]:
     root, work = folder / "objects", folder / "work"
-    said = change(replace(TranscodeConfig(), local_root=str(root), work_dir=str(work)))
+    said = change(replace(TranscodeConfig(), local_root=str(root), work_dir=str(work), concurrency=4))
     config = replace(Config(), transcode=said)
     queue = Queue(url)
     receiver = Receiver()
@@ -147,7 +147,10 @@ async def studio_on(
             transcoding.register(tools)
         keys = ApiKeys(sql(core_of(queue).store).engine)
         app = create_app(
-            core_of(queue).store, keys, job_types=core_of(queue).definitions, more_routes=transcoding.routes
+            core_of(queue).store,
+            keys,
+            job_types=core_of(queue).definitions,
+            more_routes=lambda quotas, _: transcoding.routes(quotas),
         )
         port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         stop = asyncio.Event()

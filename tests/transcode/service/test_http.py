@@ -7,11 +7,16 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import httpx
+import msgspec
 import pytest
 
 from euterpe.model.errors import CommitUnknown
 from euterpe.model.retention import Retention
+from euterpe.model.state import TRANSCODE_STAGES
+from euterpe.model.submitting.submission import Submission
 from euterpe.queue.queue import core_of
+from euterpe.server.http.problems import Refusal
+from euterpe.server.quotas import Quotas
 from euterpe.stores.sql.accounts.keys import ApiKeys
 from tests.sql_stores import sql
 from tests.transcode.service.studio import MP3, TOMORROW, Studio
@@ -45,6 +50,34 @@ async def test_a_repeated_request_gets_the_same_answer_byte_for_byte(studio: Stu
     assert sum(stored.values()) == 1, "credentials of requests that made no job are gone"
 
 
+async def test_a_repeated_request_is_answered_though_its_credentials_have_expired(studio: Studio) -> None:
+    """Whoever lost the answer sends the very same request again, perhaps an hour later."""
+    past = "2026-01-01T00:00:00Z"
+    first = await studio.post(s3_body(studio, expires_at=TOMORROW), key="k1")
+    again = await studio.post(s3_body(studio, expires_at=past), key="k1")
+    assert (again.status_code, again.content) == (202, first.content), again.text
+    assert again.headers["idempotency-replayed"] == "true"
+    another = s3_body(studio, expires_at=past) | {"outputs": [{**MP3, "preset": "mp3_320"}]}
+    assert (await studio.post(another, key="k1")).status_code == 409
+    for key in ("k2", None):
+        refused = await studio.post(s3_body(studio, expires_at=past), key=key)
+        assert (refused.status_code, refused.json()["pointer"]) == (422, "/credentials/source/expires_at")
+
+
+async def test_a_repeated_request_is_answered_though_the_quota_is_full(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await studio.post(s3_body(studio), key="k1")
+
+    async def full(*_: Any) -> NoReturn:
+        raise Refusal(429, "quota_exceeded", "too many jobs wait")
+
+    monkeypatch.setattr(Quotas, "admit", full)
+    assert (await studio.post(s3_body(studio), key="k2")).status_code == 429
+    again = await studio.post(s3_body(studio), key="k1")
+    assert (again.status_code, again.content) == (202, first.content)
+
+
 @pytest.mark.parametrize(
     "lost", [CommitUnknown("the answer was lost"), asyncio.CancelledError()], ids=["unknown", "cut off"]
 )
@@ -72,6 +105,23 @@ async def test_the_query_of_a_signed_url_does_not_make_another_request(studio: S
     assert (again.status_code, again.content) == (202, first.content)
     job = await core_of(studio.queue).get(first.json()["job_id"])
     assert b"aaa" not in job.payload
+
+
+@pytest.mark.parametrize(
+    ("part", "pointer"),
+    [
+        ({"source": {"type": "signed_url", "url": "https://[::1"}}, "/source/url"),
+        ({"outputs": [{**MP3, "put_url": "https://[::1"}], "destination": None}, "/outputs/0/put_url"),
+        ({"source": {"type": "local", "path": ".euterpe-staging/x/1.part"}}, "/source/path"),
+        ({"destination": {"type": "local", "prefix": "a/.Euterpe-Staging/x/"}}, "/destination/prefix"),
+    ],
+)
+async def test_a_place_that_is_none_is_refused_by_its_pointer(
+    studio: Studio, part: dict[str, Any], pointer: str
+) -> None:
+    answer = await studio.post(studio.body() | part)
+    assert answer.status_code == 422, answer.text
+    assert pointer in {error["pointer"] for error in answer.json()["errors"]}
 
 
 async def test_every_problem_of_a_request_is_told_with_its_pointer(studio: Studio) -> None:
@@ -184,22 +234,36 @@ async def test_transcoding_is_described(studio: Studio) -> None:
     assert {"412", "428", "409"} <= set(paths["/transcode/{job_id}/credentials"]["put"]["responses"])
 
 
+async def stored_past_the_route(studio: Studio, body: dict[str, Any], **more: Any) -> str:
+    """As an app beside the database may store it."""
+    payload = msgspec.json.encode({name: value for name, value in body.items() if name != "status_webhook_url"})
+    submission = Submission(type="transcode", payload=payload, **more)
+    return (await core_of(studio.queue).store.submit(submission)).job_id
+
+
 async def test_a_job_without_the_stages_of_a_transcode_fails_and_is_not_tried_again(studio: Studio) -> None:
     studio.start_worker()
-    body = {name: value for name, value in studio.body().items() if name != "status_webhook_url"}
-    said = {"type": "transcode", "payload": body, "stages": ["claimed", "elsewhere"]}
-    done = await studio.until((await studio.client.post("/jobs", json=said)).json()["job_id"])
+    done = await studio.until(await stored_past_the_route(studio, studio.body(), stages=("claimed", "elsewhere")))
     assert (done["status"], done["attempt_count"]) == ("failed", 1)
     assert done["last_error"]["code"] == "request.invalid"
     assert studio.leftovers() == []
 
 
-@pytest.mark.parametrize("name", ["../x.mp3", ".x.mp3"])
-async def test_a_job_that_came_past_the_route_is_held_against_the_same_rules(studio: Studio, name: str) -> None:
+FORGED: dict[str, dict[str, Any]] = {
+    "an output above the folder": {"outputs": [{**MP3, "filename": "../x.mp3"}]},
+    "a hidden output": {"outputs": [{**MP3, "filename": ".x.mp3"}]},
+    "a control character": {"source": {"type": "local", "path": "in/\x01"}},
+    "a source above the root": {"source": {"type": "local", "path": "../a"}},
+    "the staging of another job": {"source": {"type": "local", "path": ".euterpe-staging/x/1.part"}},
+    "a prefix in the staging": {"destination": {"type": "local", "prefix": ".euterpe-staging/x/"}},
+}
+
+
+@pytest.mark.parametrize("forged", list(FORGED.values()), ids=list(FORGED))
+async def test_a_job_that_came_past_the_route_is_held_against_the_same_rules(
+    studio: Studio, forged: dict[str, Any]
+) -> None:
     studio.start_worker()
-    body = {name: value for name, value in studio.body().items() if name != "status_webhook_url"}
-    body["outputs"] = [{**MP3, "filename": name}]
-    answer = await studio.client.post("/jobs", json={"type": "transcode", "payload": body})
-    assert answer.status_code == 202, answer.text
-    done = await studio.until(answer.json()["job_id"])
+    job_id = await stored_past_the_route(studio, studio.body() | forged, stages=TRANSCODE_STAGES)
+    done = await studio.until(job_id)
     assert (done["status"], done["last_error"]["code"]) == ("failed", "request.invalid")

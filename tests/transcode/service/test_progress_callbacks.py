@@ -17,7 +17,7 @@ async def test_progress_is_called_back_under_the_status_of_the_moment(studio: St
     job_id = await studio.accepted(studio.body(progress_webhook_seconds=1))
     store = sql(core_of(studio.queue).store)
     now = [100.0]
-    (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=1))
+    (claim,) = await store.claim(ClaimRequest(worker_id="w", limit=1, types=("transcode",)))
     stale = ProgressCallbacks(store.engine, UploadAttempt(job_id, 99), 10, lambda: now[0])
     callbacks = ProgressCallbacks(store.engine, UploadAttempt(job_id, claim.job.claim_version), 10, lambda: now[0])
     told: list[float] = []

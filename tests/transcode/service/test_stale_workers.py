@@ -72,14 +72,14 @@ async def test_a_worker_that_lost_its_job_publishes_nothing(
 async def test_a_worker_that_lost_its_job_takes_nothing_back(
     studio: Studio, frozen: Frozen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put = uploading.Uploads._put
+    put = uploading.Uploads._publish
 
     async def frozen_put(uploads: Any, *arguments: Any) -> Any:
         await put(uploads, *arguments)
         await frozen.stop_here()
         raise RuntimeError("it wakes, and fails")
 
-    monkeypatch.setattr(uploading.Uploads, "_put", frozen_put)
+    monkeypatch.setattr(uploading.Uploads, "_publish", frozen_put)
     studio.start_worker(lease="60s")
     job_id = await studio.accepted(studio.body())
     async with asyncio.timeout(40):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from euterpe.egress.target import EgressPolicy
-from euterpe.transcode.schema.locations import AccessKeys, LocalDestination, S3Destination
-from euterpe.transcode.storage.local import STAGING, LocalWriter
+from euterpe.transcode.schema.locations import STAGING, AccessKeys, LocalDestination, S3Destination
+from euterpe.transcode.storage.local import LocalWriter
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import UploadAttempt
 from euterpe.transcode.storage.s3.objects import S3Writer, connecting

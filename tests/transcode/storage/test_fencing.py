@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from euterpe.model.errors import StaleLease
-from euterpe.transcode.schema.locations import LocalDestination
+from euterpe.transcode.schema.locations import STAGING, LocalDestination
 from euterpe.transcode.storage.errors import StorageError
-from euterpe.transcode.storage.local import STAGING, LocalWriter, remove_staging_of_ended
+from euterpe.transcode.storage.local import LocalWriter, remove_staging_of_ended
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import Destination, UploadAttempt
 from tests.transcode.storage.conftest import S3Place

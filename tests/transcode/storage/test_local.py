@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from euterpe.model.failures.failure import Category
-from euterpe.transcode.schema.locations import LocalDestination, LocalSource
+from euterpe.transcode.schema.locations import STAGING, LocalDestination, LocalSource
 from euterpe.transcode.storage.errors import StorageError
-from euterpe.transcode.storage.local import STAGING, LocalReader, LocalWriter
+from euterpe.transcode.storage.local import LocalReader, LocalWriter
 from euterpe.transcode.storage.local_root import LocalRoot
 from euterpe.transcode.storage.ports import UploadAttempt
 from tests.transcode.storage.parts import JOB, MIB, Claim, random_file, sha256_of

@@ -202,3 +202,33 @@ def test_no_size_needs_more_parts_than_a_store_takes() -> None:
         part = part_size_for(size)
         assert -(-size // part) <= MAX_PARTS
         assert part % MIB == 0
+
+
+async def test_the_same_output_again_leaves_no_upload_open(conditional: S3Place, tmp_path: Path) -> None:
+    random_file(tmp_path / "a", BIG)
+    etags = set()
+    for version in (1, 2):
+        ledger = MemoryLedger()
+        writer = conditional.writer(ledger=ledger, version=version)
+        etags.add((await writer.put(tmp_path / "a", "a", content_type="x/y", fence=Claim(version).fence)).etag)
+        open_uploads = await writer._client.ask("GET", "", query=[("uploads", "")])
+        await writer.close()
+        assert b"<UploadId>" not in open_uploads.body
+        assert ledger.rows == []
+    assert len(etags) == 1
+
+
+async def test_a_staged_output_is_seen_by_nobody_until_it_is_published(place: S3Place, tmp_path: Path) -> None:
+    expected = random_file(tmp_path / "a", 100_000)
+    ledger = MemoryLedger()
+    writer = place.writer(ledger=ledger)
+    staged = await writer.stage(tmp_path / "a", "a", content_type="x/y", fence=Claim().fence)
+    dropped = await writer.stage(tmp_path / "a", "b", content_type="x/y", fence=Claim().fence)
+    assert files_in(place) == []
+    assert len(ledger.rows) == 2
+    await dropped.discard()
+    stored = await staged.publish()
+    await staged.discard()
+    await writer.close()
+    assert (stored.key, stored.sha256, ledger.rows) == ("out/a", expected, [])
+    assert files_in(place) == ["out/a"]

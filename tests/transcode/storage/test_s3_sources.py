@@ -13,6 +13,7 @@ from euterpe.model.failures.failure import Category
 from euterpe.transcode.schema.locations import AccessKeys
 from euterpe.transcode.storage.errors import StorageError
 from euterpe.transcode.storage.http import Timing
+from euterpe.transcode.storage.renewing import SETTLING_S
 from euterpe.transcode.storage.retrying import Retries
 from tests.transcode.storage.conftest import S3Place
 from tests.transcode.storage.gate import Fault, Seen, Token
@@ -235,14 +236,44 @@ async def test_credentials_that_run_out_in_the_middle_do_not_cost_what_came_befo
     assert last in kept, "it goes on where the file ends"
 
 
-async def test_fresh_credentials_that_are_refused_too_are_a_wrong_scope_and_no_loop(
+async def test_fresh_credentials_that_are_refused_for_a_minute_end_the_attempt_and_no_more_are_asked_for(
     place: S3Place, source: Path, tmp_path: Path
 ) -> None:
     random_file(source, 100)
     place.gate.tokens = {"old": Token(prefix="other/"), "new": Token(prefix="other/"), "more": Token()}
     credentials = JobCredentials(place.token("old"), fresh=[place.token("new"), place.token("more")])
-    error = await fetch_error(place, tmp_path, credentials=credentials)
-    assert (error.code, error.category, error.http_status) == ("storage.access_denied", Category.PERMANENT, 403)
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    error = await fetch_error(place, tmp_path, credentials=credentials, retries=Retries(sleep=sleep))
+    assert (error.code, error.category, error.http_status) == ("storage.access_denied", Category.TEMPORARY, 403)
+    assert len(credentials.renewals) == 1
+    assert sum(waits) == SETTLING_S
+
+
+async def test_fresh_credentials_that_the_store_does_not_know_yet_are_waited_for(
+    place: S3Place, source: Path, tmp_path: Path
+) -> None:
+    """As R2 and AWS IAM do it: new keys are refused with 403 until they have reached every part of the store."""
+    expected = random_file(source, 100)
+    place.gate.tokens = {"old": Token(prefix="other/"), "new": Token(prefix="other/")}
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if sum(waits) >= 15:
+            place.gate.tokens["new"] = Token()
+
+    credentials = JobCredentials(place.token("old"), fresh=[place.token("new")])
+    reader = place.reader(KEY, credentials, retries=Retries(sleep=sleep))
+    assert (await reader.fetch(tmp_path / "got", max_bytes=100)).sha256 == expected
+    assert len(credentials.renewals) == 1
+    # Another request meets a part of the store that has not heard of them: it waits as well, and asks for no others.
+    place.gate.tokens["new"] = Token(prefix="other/")
+    await reader.stat()
+    await reader.close()
     assert len(credentials.renewals) == 1
 
 

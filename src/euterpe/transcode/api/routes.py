@@ -13,7 +13,7 @@ from euterpe.backends.database import database_of
 from euterpe.egress.target import EgressPolicy
 from euterpe.model.accounts import Scope
 from euterpe.model.errors import CommitUnknown, EuterpeError, InvalidInput, JobNotFound
-from euterpe.model.submitting.batch import Draft, SubmitResult, new_ids
+from euterpe.model.submitting.batch import Draft, SubmitResult, Unit, drafts_of, new_ids
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.server.http.problems import FieldError, Refusal
@@ -41,6 +41,8 @@ class TranscodeRoutes:
         quotas: Quotas,
         policy: EgressPolicy,
         job_queue: str = "default",
+        *,
+        takes_local: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
@@ -50,15 +52,23 @@ class TranscodeRoutes:
         self._quotas = quotas
         self._policy = policy
         self._job_queue = job_queue
+        self._takes_local = takes_local
         self._clock = clock
 
     async def submit(self, request: Request, body: JsonObject) -> Answer:
-        wanted = self._read(request, body)
-        submission = with_parent(wanted.submission, traceparent_of(request))
-        expected_ms = await self._history.expected_ms(wanted.outputs)
-        if expected_ms is not None:
-            submission = msgspec.structs.replace(submission, expected_us=expected_ms * 1000)
-        await self._quotas.admit(submission.requester_id, [submission])
+        try:
+            wanted = self._read(request, body, self._clock())
+            submission = with_parent(wanted.submission, traceparent_of(request))
+            expected_ms = await self._history.expected_ms(wanted.outputs)
+            if expected_ms is not None:
+                submission = msgspec.structs.replace(submission, expected_us=expected_ms * 1000)
+            await self._quotas.admit(submission.requester_id, [submission])
+        except Refusal:
+            # The same request may be refused now for what has changed since: its time, or a quota.
+            submitted = await self._stored_answer(request, body)
+            if submitted is None:
+                raise
+            return _answer(submitted)
         job_id = new_ids(1)[0]
         # Before the job: no worker may find it without them. What belongs to no job is removed again.
         await self._credentials.create(
@@ -75,9 +85,15 @@ class TranscodeRoutes:
             raise
         if submitted.job_id != job_id:
             await self._forget(job_id)
-        status_url = _status_url(submitted.job_id)
-        headers: tuple[Header, ...] = ((b"location", status_url.encode()),)
-        return Answer(202, _accepted(submitted), headers=(*headers, REPLAYED) if submitted.replayed else headers)
+        return _answer(submitted)
+
+    async def _stored_answer(self, request: Request, body: JsonObject) -> SubmitResult | None:
+        """Of an earlier request that was the same but for its credentials, whose expiry does not count here."""
+        if key_header(request) is None:
+            return None
+        wanted = self._read(request, body, now_s=0)
+        found = await self._store.control_plane.stored_answer(Unit(drafts_of([wanted.submission])))
+        return None if found is None else found[0]
 
     async def _forget(self, job_id: str) -> None:
         with suppress(EuterpeError):
@@ -110,15 +126,16 @@ class TranscodeRoutes:
         etag = (b"etag", f'"{updated.credential_version}"'.encode())
         return Answer(200, msgspec.json.encode(answer), headers=(etag,))
 
-    def _read(self, request: Request, body: JsonObject) -> TranscodeRequest:
+    def _read(self, request: Request, body: JsonObject, now_s: float) -> TranscodeRequest:
         try:
             return read_request(
                 body.members,
                 self._policy,
-                self._clock(),
+                now_s,
                 requester_id=request.identity.requester_id,
                 idempotency_key=key_header(request),
                 queue=self._job_queue,
+                takes_local=self._takes_local,
                 payload_limit=self._store.payload_limit,
             )
         except RequestInvalid as problem:
@@ -179,6 +196,11 @@ def transcode_routes(routes: TranscodeRoutes) -> list[AnyRoute]:
             reads_itself=True,
         ),
     ]
+
+
+def _answer(submitted: SubmitResult) -> Answer:
+    headers: tuple[Header, ...] = ((b"location", _status_url(submitted.job_id).encode()),)
+    return Answer(202, _accepted(submitted), headers=(*headers, REPLAYED) if submitted.replayed else headers)
 
 
 def _accepted(submitted: SubmitResult) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,14 +20,17 @@ import msgspec
 from euterpe.model.errors import EuterpeError, IllegalTransition, PermanentError, StaleLease
 from euterpe.model.failures.failure import Category
 from euterpe.model.state import TRANSCODE_STAGES
-from euterpe.queue.queue import Queue
+from euterpe.queue.queue import Queue, core_of
 from euterpe.stores.sql.engine import Engine
 from euterpe.transcode.estimate import RunHistory
+from euterpe.transcode.handler.disk import DiskRoom, Reservation
+from euterpe.transcode.handler.encoders import Encoders
 from euterpe.transcode.handler.failing import failure_for, internal_failure
 from euterpe.transcode.handler.places import CredentialsOf, JobCredentials, Places
 from euterpe.transcode.handler.progress import ProgressReporter
 from euterpe.transcode.handler.progress_callbacks import ProgressCallbacks
 from euterpe.transcode.handler.sharing import EqualWork
+from euterpe.transcode.handler.store_places import places_of
 from euterpe.transcode.handler.uploading import Uploads
 from euterpe.transcode.handler.workspace import Workspaces
 from euterpe.transcode.media.encode import encode
@@ -38,7 +41,7 @@ from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.media.probing.info import MediaInfo
 from euterpe.transcode.media.probing.probe import probe
 from euterpe.transcode.media.results import EncodedOutput
-from euterpe.transcode.schema.locations import DestinationLocation, SourceLocation
+from euterpe.transcode.schema.locations import DestinationLocation, LocalDestination, LocalSource, SourceLocation
 from euterpe.transcode.schema.outputs import Output
 from euterpe.transcode.schema.request import (
     CALLBACK_EVENTS,
@@ -52,7 +55,7 @@ from euterpe.transcode.shared_work import SharedResult, SharedWork, SharedWorkSt
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.ports import Fetched, UploadAttempt
 from euterpe.worker.context import Context
-from euterpe.worker.failures import HandlerFailed
+from euterpe.worker.failures import GivenBack, HandlerFailed
 
 log = logging.getLogger("euterpe.transcode")
 
@@ -61,16 +64,22 @@ SETTLE_S: Final = 5.0
 """Of the execution timeout this much is left for the upload of what an encode that just made it has made."""
 
 
+RequesterOf = Callable[[str], Awaitable[str]]
+"""The requester of a job, by its id."""
+
+
 @dataclass(frozen=True, slots=True)
 class Transcoder:
-    """What attempts share in one process. `slots` bounds how many encode at the same time."""
+    """What attempts share in one process."""
 
     tools: Tools
     limits: MediaLimits
     workspaces: Workspaces
     places: Places
     credentials_of: CredentialsOf
-    slots: asyncio.Semaphore
+    encoders: Encoders
+    disk: DiskRoom
+    requester_of: RequesterOf
     database: Engine | None = None
     """Where runs are remembered, equal work is shared and progress is called back; a lone command has none of it."""
 
@@ -80,11 +89,12 @@ class Transcoder:
         try:
             return await attempt.run()
         except (MediaError, StorageError) as error:
-            raise HandlerFailed(failure_for(await attempt.judged(error), attempt.stage, ctx.attempt)) from None
+            judged = await attempt.judged(error)
+            raise HandlerFailed(failure_for(judged, attempt.stage, ctx.attempt, payload)) from None
         except IllegalTransition:
             message = f"a transcode has the stages {', '.join(TRANSCODE_STAGES)}; this job was submitted without them"
             raise PermanentError(message, code="request.invalid") from None
-        except (StaleLease, asyncio.CancelledError):
+        except (StaleLease, GivenBack, asyncio.CancelledError):
             raise
         except Exception as error:
             log.exception("a transcode failed for a reason of our own", extra={"job_id": ctx.job_id})
@@ -92,7 +102,8 @@ class Transcoder:
 
 
 def register(queue: Queue, transcoder: Transcoder, job_queue: str = "default") -> None:
-    """Make `transcode` a job type of this queue, run by this transcoder."""
+    """Make `transcode` a job type of this queue, run by this transcoder. A worker claims what it can encode, and one
+    job more, whose source is fetched meanwhile."""
 
     @queue.job(
         JOB_TYPE,
@@ -100,6 +111,7 @@ def register(queue: Queue, transcoder: Transcoder, job_queue: str = "default") -
         stages=TRANSCODE_STAGES,
         max_attempts=DEFAULT_MAX_ATTEMPTS,
         callback_events=CALLBACK_EVENTS,
+        worker_limit=transcoder.encoders.worker_limit,
     )
     async def transcode(
         ctx: Context,
@@ -125,6 +137,8 @@ def register(queue: Queue, transcoder: Transcoder, job_queue: str = "default") -
             raise PermanentError(str(error), code="request.invalid") from None
         return await transcoder.run(ctx, payload)
 
+    core_of(queue).handlers.name_places(JOB_TYPE, places_of)
+
 
 class _Attempt:
     def __init__(self, transcoder: Transcoder, ctx: Context, payload: TranscodePayload) -> None:
@@ -147,14 +161,20 @@ class _Attempt:
             else None
         )
         self._noted: dict[str, Any] = {}
+        self._requester_id = ""
+        """Known where files of this machine are meant, of which each requester has its own."""
         self.stage = TRANSCODE_STAGES[0]
 
     async def run(self) -> dict[str, Any]:
         name = f"{self._attempt.job_id}-{self._attempt.claim_version}"
         credentials = self._with.credentials_of(self._attempt)
         try:
-            async with self._with.workspaces.folder(name) as folder:
-                return await self._in_folder(folder, credentials)
+            if isinstance(self._payload.source, LocalSource) or isinstance(self._payload.destination, LocalDestination):
+                self._requester_id = await self._with.requester_of(self._attempt.job_id)
+            async with self._with.workspaces.folder(name) as folder, self._with.disk.reservation(folder) as room:
+                returned = await self._in_folder(folder, credentials, room)
+            await self._ctx.progress(100.0)
+            return returned
         finally:
             if self._callbacks is not None:
                 await self._callbacks.close()
@@ -170,23 +190,23 @@ class _Attempt:
             await self._ctx.checkpoint({**self._noted, "crash_signal": error.signal})
         return judged
 
-    async def _in_folder(self, folder: Path, credentials: JobCredentials) -> dict[str, Any]:
+    async def _in_folder(self, folder: Path, credentials: JobCredentials, room: Reservation) -> dict[str, Any]:
         path = folder / "source"
         began_s = time.monotonic()
         await self._enter("fetching")
         named = self._payload.source.sha256
         if named is not None and (reused := await self._made_before(named, credentials)) is not None:
             return await self._hand_over(reused)
-        fetched = await self._fetch(path, credentials)
+        fetched = await self._fetch(path, credentials, room)
         if (reused := await self._made_before(fetched.sha256, credentials)) is not None:
             return await self._hand_over(reused)
-        await self._enter("processing")
-        async with self._with.slots:
+        async with self._with.encoders.turn(self._ctx):
+            await self._enter("processing")
             info = await probe(path, tools=self._with.tools, limits=self._with.limits)
             source = _source_document(fetched, info)
             self._noted = {"source": source}
             await self._ctx.checkpoint(self._noted)
-            made = await self._encode(path, folder, info)
+            made = await self._encode(path, folder, info, room)
         path.unlink()  # The disk may be small, and uploads may take long.
         await self._enter("uploading")
         outputs = await self._upload(made, credentials)
@@ -227,21 +247,25 @@ class _Attempt:
         self.stage = stage
         await self._ctx.stage(stage)
 
-    async def _fetch(self, path: Path, credentials: JobCredentials) -> Fetched:
+    async def _fetch(self, path: Path, credentials: JobCredentials, room: Reservation) -> Fetched:
         limit = self._with.limits.max_source_bytes
-        source = self._with.places.source(self._payload.source, credentials)
+        source = self._with.places.source(self._payload.source, credentials, self._requester_id)
         try:
             size = (await source.stat()).size
             if size is not None and size > limit:
                 message = f"the source has {size} bytes, more than the {limit} allowed"
                 raise StorageError("source.too_large", Category.PERMANENT, Stage.FETCHING, message)
-            return await source.fetch(
+            await self._with.disk.admit(room, size or 0)
+            fetched = await source.fetch(
                 path, max_bytes=limit, progress=lambda done: self._reporter.moved("fetching", done, size)
             )
+            if size is None:
+                await self._with.disk.admit(room, fetched.size)
+            return fetched
         finally:
             await source.close()
 
-    async def _encode(self, path: Path, folder: Path, info: MediaInfo) -> list[EncodedOutput]:
+    async def _encode(self, path: Path, folder: Path, info: MediaInfo, room: Reservation) -> list[EncodedOutput]:
         left_s = max(1.0, self._ctx.deadline - time.monotonic() - SETTLE_S)
         made_in = folder / "made"
         made_in.mkdir()
@@ -253,6 +277,7 @@ class _Attempt:
             limits=replace(self._with.limits, timeout_s=min(self._with.limits.timeout_s, left_s)),
             on_progress=self._reporter.encoding,
             info=info,
+            check_disk=lambda output_bytes: self._with.disk.check(room, output_bytes),
         )
 
     async def _upload(self, made: Sequence[EncodedOutput], credentials: JobCredentials) -> list[dict[str, Any]]:
@@ -263,7 +288,7 @@ class _Attempt:
     async def _uploading(self, credentials: JobCredentials) -> AsyncIterator[Uploads]:
         """Uploads that are taken back where they do not all succeed."""
         location = self._payload.destination
-        destination = self._with.places.destination(location, self._attempt, credentials)
+        destination = self._with.places.destination(location, self._attempt, credentials, self._requester_id)
         uploads = Uploads(destination, location, self._attempt, self._fence, self._reporter)
         try:
             try:

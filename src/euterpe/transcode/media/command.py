@@ -14,6 +14,9 @@ from euterpe.transcode.schema.presets import AudioPreset, VideoPreset
 
 GLOBAL = ("-hide_banner", "-nostats", "-y", "-progress", "pipe:1", "-stats_period", "0.25")
 LAYOUTS = {1: "mono", 2: "stereo", 3: "3.0", 4: "4.0", 5: "5.0", 6: "5.1", 7: "6.1", 8: "7.1"}
+ALAC_LAYOUTS = frozenset({"mono", "stereo", "3.0", "4.0", "5.0", "5.0(side)", "5.1", "5.1(side)", "6.1", "7.1(wide)"})
+DSD_AS_PCM = 176400
+"""Above this rate a DSD source holds little but the noise of its own making."""
 STRICT = ("-xerror", "-err_detect", "explode")
 """Without these a source that breaks off in the middle is encoded as far as it goes, and called a success."""
 
@@ -30,8 +33,11 @@ def sound_options(
     channels = chosen_channels(preset, settings, source)
     filters = sound_filters(span, channels if channels != source.channels else None, correction, rate)
     bits = chosen_bits(preset, source)
-    if bits == 16 and needs_dither(source, filters):
-        filters.append(f"aresample={rate}:osf=s16:dither_method=triangular")
+    if bits is not None and needs_dither(source, bits, filters):
+        form = "s16" if bits == 16 else "s32:output_sample_bits=24"
+        filters.append(f"aresample={rate}:osf={form}:dither_method=triangular")
+    elif bits is None and channels > 2:
+        filters += mixing_filters(channels)  # encoders know one layout for each number, such as 5.1 and not 5.1(side)
     options = ["-filter:a", ",".join(filters)] if filters else []
     options += ["-c:a", *preset.encoder, *_sample_format(preset, bits), *_bit_rate(preset, settings)]
     options += ["-ar", str(rate)]
@@ -56,10 +62,16 @@ def sound_filters(
 
 
 def cutting_filters(span: TimeSpan) -> list[str]:
-    if span.whole:
-        return []
-    end = "" if span.end_ms is None else f":end={seconds(span.end_ms)}"
-    return [f"atrim=start={seconds(span.start_ms)}{end}", "asetpts=PTS-STARTPTS"]
+    """The part of the sound, from its first moment on: sound that begins late gets silence before it."""
+    filters = []
+    if not span.whole:
+        end = "" if span.end_ms is None else f":end={seconds(span.end_ms)}"
+        filters.append(f"atrim=start={seconds(span.start_ms)}{end}")
+    if not span.whole or span.sound_late_ms:
+        filters.append("asetpts=PTS-STARTPTS")
+    if span.sound_late_ms:
+        filters.append(f"adelay={span.sound_late_ms}:all=1")
+    return filters
 
 
 def mixing_filters(channels: int | None) -> list[str]:
@@ -73,6 +85,8 @@ def chosen_rate(preset: AudioPreset, settings: AudioSettings, source: MediaStrea
         return settings.sample_rate
     known = [rate for rate in preset.codec.sample_rates if rate <= preset.max_sample_rate]
     rate = source.sample_rate or 44100
+    if is_dsd(source):
+        rate = min(rate, DSD_AS_PCM)
     if rate in known:
         return rate
     if rate > known[-1]:
@@ -88,12 +102,26 @@ def chosen_bits(preset: AudioPreset, source: MediaStream) -> int | None:
     """Bits of a sample of a lossless output. A lossy source has no depth of its own: 16 are enough for it."""
     if not preset.codec.lossless:
         return None
-    return preset.bits or (24 if (source.bits or 16) > 16 else 16)
+    return preset.bits or (24 if (source.bits or 16) > 16 or is_dsd(source) else 16)
 
 
-def needs_dither(source: MediaStream, filters: Sequence[str]) -> bool:
-    """Not where 16 bits come in and go out untouched: those stay bit for bit."""
-    return bool(filters) or source.bits is None or source.bits > 16
+def is_dsd(source: MediaStream) -> bool:
+    """One bit at millions of samples a second, which a decoder turns into PCM of an eighth of that rate."""
+    return source.codec.startswith("dsd_")
+
+
+def needs_dither(source: MediaStream, bits: int, filters: Sequence[str]) -> bool:
+    """Not where samples that fit come in and go out untouched: those stay bit for bit."""
+    if source.bits is None:
+        return bits == 16 or is_dsd(source)
+    return bool(filters) or source.bits > bits
+
+
+def keeps_channels(preset: AudioPreset, settings: AudioSettings, source: MediaStream) -> bool:
+    """False where a lossless encoder would mix the source's channels into others without being asked to."""
+    if preset.codec.name != "alac" or settings.channels is not None:
+        return True
+    return (source.channels or 2) <= 2 or source.channel_layout in ALAC_LAYOUTS
 
 
 def _sample_format(preset: AudioPreset, bits: int | None) -> list[str]:
@@ -147,7 +175,8 @@ def picture_options(preset: VideoPreset, source: MediaStream, span: TimeSpan, li
     filters = []
     if not span.whole:
         end = "" if span.end_ms is None else f":end={seconds(span.end_ms)}"
-        filters += [f"trim=start={seconds(span.start_ms)}{end}", "setpts=PTS-STARTPTS"]
+        late = f"+{seconds(span.picture_late_ms)}/TB" if span.picture_late_ms else ""
+        filters += [f"trim=start={seconds(span.start_ms)}{end}", f"setpts=PTS-STARTPTS{late}"]
     filters += [f"scale={width}:{height}:flags=bicubic", "setsar=1", "format=yuv420p"]
     options = ["-filter:v", ",".join(filters), "-c:v", "libx264", "-preset", "veryfast", "-profile:v", "high"]
     options += ["-crf", str(preset.quality), "-maxrate", f"{preset.max_kbps}k", "-bufsize", f"{preset.max_kbps * 2}k"]

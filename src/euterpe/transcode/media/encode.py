@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import tempfile
 import time
@@ -12,26 +13,35 @@ from dataclasses import replace
 from pathlib import Path
 
 from euterpe.model.failures.failure import Category
-from euterpe.transcode.media.errors import MediaError, bad_output
-from euterpe.transcode.media.ffmpeg.exit_codes import error_for_system
+from euterpe.transcode.media.command import sound_options
+from euterpe.transcode.media.errors import TRUNCATED, MediaError, bad_output, bad_source, truncated
+from euterpe.transcode.media.ffmpeg.exit_codes import INVALID_ARGUMENT, INVALID_DATA, error_for_system
 from euterpe.transcode.media.ffmpeg.limits import MediaLimits
 from euterpe.transcode.media.ffmpeg.process import Pipe
-from euterpe.transcode.media.ffmpeg.progress import Meter, OnProgress
+from euterpe.transcode.media.ffmpeg.progress import Meter, OnProgress, PassMeter
 from euterpe.transcode.media.ffmpeg.run import Run
-from euterpe.transcode.media.ffmpeg.source import forgives_errors
 from euterpe.transcode.media.ffmpeg.tools import Tools
 from euterpe.transcode.media.finishing import finish, finish_thumbnails
 from euterpe.transcode.media.kinds import tags, thumbnail
-from euterpe.transcode.media.prepared import Prepared, prepare
+from euterpe.transcode.media.kinds.tag_names import without_gains
+from euterpe.transcode.media.prepared import Prepared, check_segments, prepare
+from euterpe.transcode.media.probing.cut import forgives_errors
 from euterpe.transcode.media.probing.info import MediaInfo
 from euterpe.transcode.media.probing.measuring import measure
 from euterpe.transcode.media.probing.probe import probe
+from euterpe.transcode.media.probing.verify import TOLERANCE_MS
 from euterpe.transcode.media.renditions import Rendition, rendition
 from euterpe.transcode.media.results import EncodedOutput
+from euterpe.transcode.media.sizes import CheckDisk, OutputSizes
 from euterpe.transcode.schema.outputs import AudioOutput, Output, ThumbnailOutput
 from euterpe.transcode.schema.presets import AUDIO_PRESETS
 
 PARTIAL_PREFIX = ".partial-"
+DECODE_ERRORS = re.compile(
+    r"Error (submitting .*to (the )?decoder|while decoding|decoding)|Decoding error|Header missing|"
+    r"corrupt (decoded|input)|Invalid data found|invalid new backstep|PCM packet|CRC mismatch"
+)
+"""What ffmpeg says of packets that it could not decode. It also says harmless things as errors."""
 MEASURING_WEIGHT = 0.3
 """What measuring costs beside encoding, roughly."""
 
@@ -45,18 +55,21 @@ async def encode(
     limits: MediaLimits,
     on_progress: OnProgress = lambda _: None,
     info: MediaInfo | None = None,
+    check_disk: CheckDisk = lambda _: None,
 ) -> list[EncodedOutput]:
     """Files lie in `workdir` under their names when this returns. Whatever else happens, nothing of ours is left there.
 
-    `info` is a probe that the caller made of this very source. Raises MediaError; cancelling kills what runs.
+    `info` is a probe that the caller made of this very source; `check_disk` is asked while outputs grow. Raises
+    MediaError; cancelling kills what runs.
     """
     info = info or await probe(source, tools=tools, limits=limits)
     prepared = prepare(outputs, info)
+    check_segments(prepared, limits.max_segments)
     try:
         with _partial_folder(workdir) as folder:
             strict = not forgives_errors(source, info.format)
             run = Run(source=source, info=info, folder=folder, tools=tools, limits=limits, strict=strict)
-            made = await _Encoding(run, prepared, on_progress).all()
+            made = await _Encoding(run, prepared, on_progress, check_disk).all()
             await asyncio.sleep(0)  # a cancel that came meanwhile is heard before anything is handed over
             return [_hand_over(output, workdir) for output in made]
     except OSError as error:
@@ -87,8 +100,9 @@ def _hand_over(output: EncodedOutput, workdir: Path) -> EncodedOutput:
 class _Encoding:
     """The passes over one source, in order."""
 
-    def __init__(self, run: Run, prepared: Sequence[Prepared], on_progress: OnProgress) -> None:
+    def __init__(self, run: Run, prepared: Sequence[Prepared], on_progress: OnProgress, check_disk: CheckDisk) -> None:
         self._run = run
+        self._sizes = OutputSizes(run, prepared, check_disk)
         self._prepared = prepared
         self._streamed = [each for each in prepared if not isinstance(each.output, ThumbnailOutput)]
         self._measured = [each for each in self._streamed if each.loudness is not None and run.info.audio is not None]
@@ -108,10 +122,14 @@ class _Encoding:
         for each in self._prepared:
             if isinstance(each.output, ThumbnailOutput):
                 finished[each.output.id] = await self._thumbnails(each, each.output)
+        await self._sizes.check()
         self._meter.finish()
         return [finished[each.output.id] for each in self._prepared]
 
     async def _encode(self) -> list[EncodedOutput]:
+        for each in self._streamed:
+            if each.correction is not None:
+                each.tags = without_gains(each.tags)
         metadata_arguments, metadata_inputs = await self._metadata_files()
         with ExitStack() as pipes:
             made = []
@@ -120,7 +138,13 @@ class _Encoding:
                 if (pipe := made[-1].pipe) is not None:
                     pipes.callback(pipe.close)
             took = await self._one_pass(metadata_arguments, made)
-        return [await finish(each, self._run, took) for each in made]
+        try:
+            return [await finish(each, self._run, took) for each in made]
+        except MediaError as error:
+            if error.code != TRUNCATED or await self._breaks_off():
+                raise
+            damaged = bad_source("invalid_data", "a part of the source cannot be decoded")
+            raise damaged.for_output(error.output_id) from error
 
     async def _one_pass(self, before: Sequence[str], made: Sequence[Rendition]) -> float:
         open_pipes: list[Pipe] = [each.pipe for each in made if each.pipe is not None]
@@ -131,30 +155,52 @@ class _Encoding:
                 [*before, *(word for each in made for word in each.arguments)],
                 meter=meter,
                 pipes=open_pipes,
-                check=self._hold_sizes,
+                check=self._sizes.check_now_and_then,
             )
         except MediaError as error:
-            raise error.for_output(self._failed_output()) from error
-        self._hold_sizes()
-        if done.stderr.strip():  # only errors are said there; that they did not end the run is the format's way
+            if error.code == INVALID_DATA and await self._breaks_off():
+                raise truncated() from error
+            if error.code == INVALID_ARGUMENT:
+                await self._find_refused_settings()
+            raise error.for_output(await self._failed_output()) from error
+        await self._sizes.check()
+        if DECODE_ERRORS.search(done.stderr):  # that they did not end the run is the format's way
             for each in made:
                 each.prepared.warnings.append("source_damaged")
         return round(time.monotonic() - began, 3)
 
-    def _hold_sizes(self) -> None:
-        """The kernel bounds each file; many files of one output are bounded here."""
+    async def _find_refused_settings(self) -> None:
+        """Ask each encoder alone, with a moment of the source, and raise for the output whose settings it refuses."""
+        source = self._run.info.audio
         for each in self._streamed:
-            if self._size(each) > self._run.output_bytes:
-                raise bad_output("too_large", "the output grew beyond its limit", each.output.id)
+            if source is None or not isinstance(each.output, AudioOutput):
+                continue
+            preset, settings = AUDIO_PRESETS[each.output.preset], each.output.audio
+            options = sound_options(preset, settings, source, each.span, each.correction)
+            try:
+                await self._run.ffmpeg(["-map", f"0:{source.index}", *options, "-t", "0.1", "-f", "null", "-"])
+            except MediaError as error:
+                if error.code != INVALID_ARGUMENT:
+                    raise
+                message = "the encoder refuses this bit rate with this sample rate and this number of channels"
+                raise bad_output("settings_refused", message, each.output.id) from error
 
-    def _size(self, each: Prepared) -> int:
-        folder = self._run.folder / each.folder
-        return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    async def _breaks_off(self) -> bool:
+        """Whether the packets of the source, read without decoding, end before the length that it declares.
 
-    def _failed_output(self) -> str | None:
+        False: they are all there, and some of them cannot be decoded.
+        """
+        info = self._run.info
+        stream = info.audio or info.video
+        if stream is None or info.duration_ms is None or info.duration_estimated:
+            return False
+        meter = PassMeter(lambda _share, _speed: None, None)
+        await self._run.ffmpeg(["-map", f"0:{stream.index}", "-c", "copy", "-f", "null", "-"], meter=meter)
+        return meter.reached_ms < (stream.duration_ms or info.duration_ms) - TOLERANCE_MS
+
+    async def _failed_output(self) -> str | None:
         """Which output stopped a run of several: the one that reached its limit, or the only one."""
-        full = [each for each in self._streamed if self._size(each) >= self._run.output_bytes]
-        suspects = full or self._streamed
+        suspects = await self._sizes.full() or self._streamed
         return suspects[0].output.id if len(suspects) == 1 else None
 
     async def _metadata_files(self) -> tuple[list[str], Mapping[int, int]]:
@@ -162,12 +208,13 @@ class _Encoding:
         inputs: dict[int, int] = {}
         covers = await self._cover_files()
         for each in self._streamed:
-            muxer = AUDIO_PRESETS[each.output.preset].codec.muxer if isinstance(each.output, AudioOutput) else "mp4"
+            muxer = each.muxer
             own = [covers[stream.index] for stream in each.covers if stream.index in covers]
             if not (each.tags or each.chapters or own):
                 continue
             name = f"{each.folder}.tags"
-            (self._run.folder / name).write_text(tags.metadata_file(muxer, each.tags, each.chapters, own))
+            text = await asyncio.to_thread(tags.metadata_file, muxer, each.tags, each.chapters, own)
+            await asyncio.to_thread((self._run.folder / name).write_text, text)
             inputs[each.number] = 1 + len(inputs)
             arguments += ["-protocol_whitelist", "file", "-f", "ffmetadata", "-i", name]
         return arguments, inputs

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from euterpe.model.failures.failure import Category
 
+TRUNCATED = "media.truncated"
+
 
 class MediaError(Exception):
     """`code` belongs to `media.*` (the source), `encode.*` (the run), `output.*` (what came out) or `tools.*`.
@@ -51,6 +53,11 @@ class MediaError(Exception):
 
 def bad_source(code: str, message: str) -> MediaError:
     return MediaError(f"media.{code}", Category.PERMANENT, message)
+
+
+def truncated(output_id: str | None = None) -> MediaError:
+    message = "the source ends before the length that it declares"
+    return MediaError(TRUNCATED, Category.PERMANENT, message, output_id=output_id)
 
 
 def bad_output(code: str, message: str, output_id: str | None = None) -> MediaError:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from pathlib import Path
 
 from euterpe.transcode.media.errors import MediaError, bad_source
 from euterpe.transcode.media.ffmpeg.run import Run
 from euterpe.transcode.media.kinds import hls, waveform
 from euterpe.transcode.media.kinds.loudness import LoudnessReport, missed, report
+from euterpe.transcode.media.kinds.tag_frames import put_frames
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.probing import verify
 from euterpe.transcode.media.probing.info import MediaInfo
@@ -47,6 +47,8 @@ async def finish(made: Rendition, run: Run, took: float) -> EncodedOutput:
 async def _single(made: Rendition, output: AudioOutput | VideoOutput, run: Run, took: float) -> EncodedOutput:
     prepared = made.prepared
     path = file_of(prepared, run.folder)
+    if prepared.tags and path.is_file():
+        await asyncio.to_thread(put_frames, path, prepared.muxer, prepared.tags)
     try:
         found = await verify.read_again(path, tools=run.tools, limits=run.limits, output_id=output.id)
     except MediaError:
@@ -79,8 +81,10 @@ async def _single(made: Rendition, output: AudioOutput | VideoOutput, run: Run, 
 
 
 def true_length(prepared: Prepared, found: MediaInfo) -> int | None:
-    """Within the tolerance the length that was asked for: containers count an encoder's delay and padding as well."""
+    """Within the tolerance the length that was asked for: a lossy file may count its encoder's delay and padding."""
     wanted, got = prepared.span.length_ms, found.duration_ms
+    if found.audio is not None and found.audio.bits is not None and found.video is None:
+        return got
     if wanted is None or got is None or not prepared.span.exact or abs(wanted - got) > verify.TOLERANCE_MS:
         return got
     return wanted
@@ -203,11 +207,5 @@ async def _loudness(prepared: Prepared, run: Run, path: Path, found: MediaInfo) 
 
 
 async def described(path: Path, name: str, content_type: str) -> EncodedFile:
-    size, digest = await asyncio.to_thread(_digest, path)
-    return EncodedFile(name=name, path=path, content_type=content_type, size_bytes=size, sha256=digest)
-
-
-def _digest(path: Path) -> tuple[int, str]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return path.stat().st_size, digest
+    size = (await asyncio.to_thread(path.stat)).st_size
+    return EncodedFile(name=name, path=path, content_type=content_type, size_bytes=size)

@@ -15,7 +15,6 @@ class EncodedFile:
     path: Path
     content_type: str
     size_bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

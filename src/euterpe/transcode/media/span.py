@@ -9,6 +9,7 @@ from euterpe.transcode.media.probing.info import MediaInfo
 from euterpe.transcode.schema.outputs import Trim
 
 UNKNOWN_SHARE = 0.6
+"""Of the container's length, where its streams do not say their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,17 +22,22 @@ class TimeSpan:
     exact: bool
     """Whether an output that is too short is broken, or the source just did not know better."""
     least_ms: int | None = None
-    """What may be missing to `length_ms` without harm: sound and picture need not end together. None: nothing."""
+    """An output that is shorter than this is cut off. None: than `length_ms`."""
     fade_in_ms: int = 0
     fade_out_ms: int = 0
+    sound_late_ms: int = 0
+    """How long after the start of the span the sound begins: so much silence goes before it."""
+    picture_late_ms: int = 0
 
     @property
     def whole(self) -> bool:
         return self.start_ms == 0 and self.end_ms is None
 
 
-def span_of(trim: Trim, info: MediaInfo, *, picture: bool, output_id: str) -> tuple[TimeSpan, tuple[str, ...]]:
-    """`picture` says that the output shows the video, so that the container's length counts and not the sound's."""
+def span_of(
+    trim: Trim, info: MediaInfo, *, picture: bool, output_id: str, ladder: bool = False
+) -> tuple[TimeSpan, tuple[str, ...]]:
+    """`picture` says that the output shows the video; of a `ladder` some variants have only the sound."""
     total, exact = _length(info, picture=picture)
     warnings: list[str] = []
     end = trim.end_ms
@@ -41,37 +47,49 @@ def span_of(trim: Trim, info: MediaInfo, *, picture: bool, output_id: str) -> tu
         if end is not None and end > total:
             warnings.append("trim_beyond_end")
         end = None if end is None or end >= total else end
+    sound, video = info.audio, info.video if picture else None
+    if video is None and sound is not None and end is not None and end <= sound.late_ms:
+        raise bad_output("trim_outside", "the trim ends before the sound of the source begins", output_id)
     last = end if end is not None else total
     length = None if last is None else max(0, last - trim.start_ms)
     if trim.fade_out_ms and not (end is not None or exact):
         warnings.append("fade_out_at_estimated_end")
+    least = _least(info, picture=picture, ladder=ladder)
     return (
         TimeSpan(
             start_ms=trim.start_ms,
             end_ms=end,
             length_ms=length,
             exact=exact,
-            least_ms=None if length is None else max(0, min(length, _shortest(info, picture=picture) - trim.start_ms)),
+            least_ms=None if length is None or least is None else max(0, min(length, least - trim.start_ms)),
             fade_in_ms=trim.fade_in_ms,
             fade_out_ms=trim.fade_out_ms,
+            sound_late_ms=max(0, sound.late_ms - trim.start_ms) if sound is not None else 0,
+            picture_late_ms=max(0, video.late_ms - trim.start_ms) if video is not None else 0,
         ),
         tuple(warnings),
     )
 
 
 def _length(info: MediaInfo, *, picture: bool) -> tuple[int | None, bool]:
+    """To the end of the last stream that is shown; the container's own where its streams do not say theirs."""
     exact = info.duration_ms is not None and not info.duration_estimated
-    if picture or info.video is None:
-        return info.duration_ms, exact
-    sound = info.audio.duration_ms if info.audio is not None else None
-    return sound or info.duration_ms, exact
+    ends = _ends(info, picture=picture)
+    return (max(ends) if ends and info.video is not None else info.duration_ms), exact
 
 
-def _shortest(info: MediaInfo, *, picture: bool) -> int:
-    """Of the streams that the output shows; where they do not say their length, a good part of the container's."""
-    whole = info.duration_ms or 0
+def _least(info: MediaInfo, *, picture: bool, ladder: bool) -> int | None:
+    """How much there must be at least. None: all of it. Sound and picture need not end together."""
     if info.video is None or info.audio is None:
-        return whole
-    shown = (info.audio, info.video) if picture else (info.audio,)
-    lengths = [stream.duration_ms for stream in shown if stream.duration_ms is not None]
-    return min(lengths) if len(lengths) == len(shown) else round(whole * UNKNOWN_SHARE)
+        return None
+    ends = _ends(info, picture=picture)
+    if not ends:
+        return round((info.duration_ms or 0) * UNKNOWN_SHARE)
+    return min(ends) if ladder else None
+
+
+def _ends(info: MediaInfo, *, picture: bool) -> list[int]:
+    """When each stream that is shown ends; empty if one of them does not say."""
+    shown = [stream for stream in (info.audio, info.video if picture else None) if stream is not None]
+    ends = [stream.late_ms + stream.duration_ms for stream in shown if stream.duration_ms is not None]
+    return ends if len(ends) == len(shown) else []

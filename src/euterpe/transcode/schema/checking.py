@@ -22,6 +22,8 @@ from euterpe.transcode.schema.presets import AUDIO_PRESETS, HLS_CODECS, VIDEO_PR
 from euterpe.transcode.schema.reading import FieldProblem, escaped, read
 
 MAX_OUTPUTS = 50
+MAX_SEGMENTS_PER_SECOND = 10
+"""Of all HLS outputs of a request, for each second of the source: ten variants with segments of a second."""
 MAX_NAME_BYTES = 200
 MAX_TAGS = 100
 MAX_TAG_CHARACTERS = 16_000
@@ -54,8 +56,21 @@ def read_outputs(raw: object, ignore: Collection[str] = ()) -> tuple[tuple[Outpu
         if output is not None:
             outputs.append((index, output))
     found.extend(_repeated(outputs))
+    found.extend(_too_many_segments(outputs))
     found.sort(key=lambda problem: problem.index or 0)
     return tuple(output for _, output in outputs), tuple(found)
+
+
+def _too_many_segments(outputs: Sequence[tuple[int, Output]]) -> Iterator[OutputProblem]:
+    """How many seconds the source has is known only later; then the number of all segments is bounded."""
+    hls = [(index, output) for index, output in outputs if isinstance(output, HlsOutput)]
+    per_second = sum(len(output.variants) / output.segment_seconds for _, output in hls)
+    if per_second > MAX_SEGMENTS_PER_SECOND:
+        message = (
+            f"the HLS outputs together make {per_second:.3g} segments for each second of the source; at most "
+            f"{MAX_SEGMENTS_PER_SECOND} are allowed: raise segment_seconds or ask for fewer variants"
+        )
+        yield OutputProblem(hls[-1][0], FieldProblem("/segment_seconds", "too_many_segments", message))
 
 
 def read_output(raw: object, ignore: Collection[str] = ()) -> tuple[Output | None, tuple[FieldProblem, ...]]:

@@ -15,6 +15,7 @@ from euterpe.egress.errors import EgressRefused
 from euterpe.egress.target import EgressPolicy, check_url
 from euterpe.model.urls.http_url import BadUrl, parse_http_url
 from euterpe.transcode.schema.locations import (
+    STAGING,
     AccessKeys,
     CredentialSet,
     DestinationLocation,
@@ -308,6 +309,17 @@ def _check_endpoint(url: str, pointer: str, found: list[FieldProblem], policy: E
             found.append(FieldProblem(pointer, "insecure", "only https is taken: credentials travel with the request"))
 
 
+def place_problems(source: SourceLocation, destination: DestinationLocation) -> list[FieldProblem]:
+    """Problems with the names in places that came another way than by POST /transcode."""
+    found: list[FieldProblem] = []
+    if isinstance(source, S3Source | LocalSource):
+        key = source.key if isinstance(source, S3Source) else source.path
+        _check_name(key, "/source", found, what="name")
+    if isinstance(destination, S3Destination | LocalDestination) and destination.prefix:
+        _check_name(destination.prefix.rstrip("/") or "/", "/destination/prefix", found, what="prefix")
+    return found
+
+
 def _check_name(name: str, pointer: str, found: list[FieldProblem], *, what: str) -> None:
     """Of a key, a path or a prefix. Dots are refused everywhere: what lies between us and a store may resolve them."""
     parts = name.split("/")
@@ -315,6 +327,8 @@ def _check_name(name: str, pointer: str, found: list[FieldProblem], *, what: str
         found.append(FieldProblem(pointer, "invalid", f"a {what} has 1 to {_MAX_KEY_BYTES} bytes"))
     elif any(part in (".", "..", "") for part in parts):
         found.append(FieldProblem(pointer, "invalid", f"a {what} has no empty, . or .. part and begins with no slash"))
+    elif any(part.lower() == STAGING for part in parts):
+        found.append(FieldProblem(pointer, "invalid", f"a {what} has no part {STAGING}: it is Euterpe's own folder"))
     elif any(ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in name):
         found.append(FieldProblem(pointer, "invalid", f"a {what} has no control characters"))
 

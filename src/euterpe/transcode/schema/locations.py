@@ -13,6 +13,8 @@ import msgspec
 from msgspec import Struct
 
 HIDDEN: Final = "***"
+STAGING: Final = ".euterpe-staging"
+"""The folder below a local root where outputs lie until they are published."""
 
 
 class AccessKeys(Struct, frozen=True, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
@@ -136,5 +138,9 @@ def endpoint_of(location: S3Source | S3Destination) -> str:
 
 
 def without_query(url: str) -> str:
-    parts = urlsplit(url)
+    """Scheme, host and path; empty for what is no URL, which was found to be a problem elsewhere."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
     return f"{parts.scheme}://{parts.netloc}{parts.path}"

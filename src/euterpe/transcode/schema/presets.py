@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 _COMMON_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000)
-_HIGH_RATES = (*_COMMON_RATES, 88200, 96000, 176400, 192000)
+_HIGH_RATES = (*_COMMON_RATES, 88200, 96000, 176400, 192000, 352800, 384000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class AudioPreset:
 
 
 def _lossless(codec: AudioCodec, *encoder: str, bits: int | None = None) -> AudioPreset:
-    return AudioPreset(codec=codec, encoder=encoder, bits=bits, max_sample_rate=192000, max_channels=8)
+    return AudioPreset(codec=codec, encoder=encoder, bits=bits, max_sample_rate=384000, max_channels=8)
 
 
 _LAME = ("libmp3lame",)

@@ -18,10 +18,10 @@ from euterpe.egress.errors import EgressRefused
 from euterpe.egress.target import EgressPolicy, check_url
 from euterpe.model.errors import InvalidInput
 from euterpe.model.priority import parse_priority
-from euterpe.model.state import TRANSCODE_STAGES
+from euterpe.model.state import TRANSCODE, TRANSCODE_STAGES
 from euterpe.model.submitting.submission import PAYLOAD_LIMIT, Submission, check
 from euterpe.transcode.schema.checking import names_of, read_outputs
-from euterpe.transcode.schema.location_rules import read_locations
+from euterpe.transcode.schema.location_rules import place_problems, read_locations
 from euterpe.transcode.schema.locations import (
     CredentialSet,
     DestinationLocation,
@@ -32,7 +32,7 @@ from euterpe.transcode.schema.locations import (
 from euterpe.transcode.schema.outputs import Output
 from euterpe.transcode.schema.reading import FieldProblem, escaped, read
 
-JOB_TYPE: Final = "transcode"
+JOB_TYPE: Final = TRANSCODE
 CALLBACK_EVENTS: Final = "transcode.*"
 DEFAULT_MAX_ATTEMPTS: Final = 5
 DEFAULT_TIMEOUT_S: Final = 1800
@@ -105,11 +105,14 @@ def read_request(
     requester_id: str,
     idempotency_key: str | None = None,
     queue: str = "default",
+    takes_local: bool = False,
     payload_limit: int = PAYLOAD_LIMIT,
 ) -> TranscodeRequest:
     """Raises RequestInvalid with every problem."""
     found = read_locations(body, policy, now_s)
     problems = list(found.problems)
+    if not takes_local:
+        problems += _local_places(body)
     outputs, of_outputs = read_outputs(body.get("outputs"), ignore=("put_url",))
     problems += [each.problem.under(f"/outputs{_index(each.index)}") for each in of_outputs]
     options = read(body, _Options, problems, ignore=_ELSEWHERE) or _Options()
@@ -161,7 +164,10 @@ def payload_of(raw: Mapping[str, Any]) -> TranscodePayload:
     outputs, problems = read_outputs(raw.get("outputs"))
     if problems:
         raise RequestInvalid([each.problem.under(f"/outputs{_index(each.index)}") for each in problems])
-    return msgspec.convert({**raw, "outputs": msgspec.to_builtins(outputs)}, TranscodePayload)
+    payload = msgspec.convert({**raw, "outputs": msgspec.to_builtins(outputs)}, TranscodePayload)
+    if found := place_problems(payload.source, payload.destination):
+        raise RequestInvalid(found)
+    return payload
 
 
 def _index(index: int | None) -> str:
@@ -190,6 +196,15 @@ def _moment(text: str | None, problems: list[FieldProblem]) -> int | None:
         problems.append(FieldProblem("/not_before", "invalid", "an RFC 3339 time with its offset is expected"))
         return None
     return int(at.timestamp() * 1_000_000)
+
+
+def _local_places(body: Mapping[str, object]) -> list[FieldProblem]:
+    places = {name: body.get(name) for name in ("source", "destination")}
+    return [
+        FieldProblem(f"/{name}/type", "unsupported", "local files are switched off here: use s3 or signed URLs")
+        for name, place in places.items()
+        if isinstance(place, dict) and place.get("type") == "local"
+    ]
 
 
 def _several_files(destination: DestinationLocation, outputs: Sequence[Output]) -> list[FieldProblem]:

@@ -18,7 +18,11 @@ closes it depends on the store:
   is one round trip long; the object is whole, and was made from the same request.
 - A signed PUT URL: as the store behind it, but without `If-Match` (nothing can be looked at).
 
-Files that belong together (an HLS folder) should be put under a folder of their attempt (`Attempt.folder`), and the
+Several outputs are staged first and published when all are there. An object is staged as the parts of a multipart
+upload, whose completion shows it: that needs no right to read or to delete, as a copy from another key would. A file is
+staged as a draft that is renamed. A signed PUT URL has no place to stage at.
+
+Files that belong together (an HLS folder) are put under a folder of their attempt (`UploadAttempt.folder`), and the
 file that names them last, at its fixed key: then no reader meets files of two attempts.
 
 A multipart upload that was begun is noted in a ledger before its first part is sent, so that the next attempt

@@ -138,10 +138,10 @@ def _judge(stage: Stage, http_status: int, store_code: str | None) -> tuple[str,
 
 
 def access_denied(error: StorageError) -> StorageError:
-    """Fresh credentials were refused as well: they are for something else, and one more refresh would not help."""
+    """Fresh credentials were refused as well. The job's further attempts may ask for others."""
     return StorageError(
         "storage.access_denied",
-        Category.PERMANENT,
+        Category.TEMPORARY,
         error.stage,
         f"{error.message}, and credentials that were just refreshed are refused too: check their scope",
         http_status=error.http_status,

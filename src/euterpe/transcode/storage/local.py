@@ -12,22 +12,23 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from euterpe.model.errors import InvalidInput, StaleLease
 from euterpe.model.failures.failure import Category
-from euterpe.transcode.schema.locations import LocalDestination, LocalSource
+from euterpe.transcode.schema.locations import STAGING, LocalDestination, LocalSource
 from euterpe.transcode.storage.errors import Stage, StorageError
 from euterpe.transcode.storage.local_root import LocalRoot, split, translated
 from euterpe.transcode.storage.ports import Fence, Fetched, Progress, SourceInfo, Stored, UploadAttempt
 from euterpe.transcode.storage.threads import Digest, in_thread
 
-STAGING: Final = ".euterpe-staging"
 _STEP: Final = 8 * 1024 * 1024
 _CHUNK: Final = 1024 * 1024
 _LOCK: Final = "fence"
@@ -77,6 +78,24 @@ class LocalReader:
         return StorageError(code, Category.PERMANENT, Stage.FETCHING, f"{self._location.path}: {message}")
 
 
+class StagedFile:
+    """A draft. A rename publishes it."""
+
+    def __init__(self, writer: LocalWriter, stored: Stored, draft: str, fence: Fence) -> None:
+        self.key = stored.key
+        self._writer = writer
+        self._stored = stored
+        self._draft = draft
+        self._fence = fence
+
+    async def publish(self) -> Stored:
+        await self._writer.publish(self._draft, self.key, self._fence)
+        return self._stored
+
+    async def discard(self) -> None:
+        self._writer.remove_draft(self._draft)
+
+
 class LocalWriter:
     def __init__(self, location: LocalDestination, attempt: UploadAttempt, root: LocalRoot) -> None:
         if not _JOB_ID.fullmatch(attempt.job_id):
@@ -91,30 +110,62 @@ class LocalWriter:
         path: Path,
         name: str,
         *,
-        content_type: str,  # noqa: ARG002  # a file has none
+        content_type: str,
         fence: Fence,
         progress: Progress | None = None,
     ) -> Stored:
+        staged = await self.stage(path, name, content_type=content_type, fence=fence, progress=progress)
+        try:
+            return await staged.publish()
+        finally:
+            await staged.discard()
+
+    async def stage(
+        self,
+        path: Path,
+        name: str,
+        *,
+        content_type: str,  # noqa: ARG002  # a file has none
+        fence: Fence,
+        progress: Progress | None = None,
+    ) -> StagedFile:
+        """A draft in the folder of this job, on the same file system as its place, and synced."""
+        draft = f"{self._attempt.claim_version}-{secrets.token_hex(8)}.part"
         key = f"{self._prefix}{name}"
+        self._check_place(key)
+        try:
+            with self._root.internal(self._staging, Stage.UPLOADING, create=True) as staging:
+                size, digest, etag = await self._write(path, draft, staging, progress)
+        except BaseException:
+            self.remove_draft(draft)
+            raise
+        return StagedFile(self, Stored(key, size, digest, etag), draft, fence)
+
+    def _check_place(self, key: str) -> None:
+        """Raise now what would end the publishing of several outputs half way."""
+        *parts, last = split(key)
+        with self._root.folder(parts, Stage.UPLOADING, create=True) as folder, suppress(FileNotFoundError):
+            if stat.S_ISDIR(os.stat(last, dir_fd=folder, follow_symlinks=False).st_mode):
+                message = f"{key}: a folder has this name; give the output another filename, or move the folder"
+                raise StorageError("output.is_a_folder", Category.PERMANENT, Stage.UPLOADING, message)
+
+    async def publish(self, draft: str, key: str, fence: Fence) -> None:
         *parts, last = split(key)
         with (
-            self._root.folder(self._staging, Stage.UPLOADING, create=True) as staging,
+            self._root.internal(self._staging, Stage.UPLOADING, create=True) as staging,
             self._root.folder(parts, Stage.UPLOADING, create=True) as folder,
         ):
-            draft = f"{self._attempt.claim_version}-{secrets.token_hex(8)}.part"
-            try:
-                size, digest, etag = await self._write(path, draft, staging, progress)
-                async with self._alone(staging):
-                    await fence()
-                    with translated(Stage.UPLOADING, key):
-                        # Not in a thread: a cancelled caller must know whether it happened.
-                        os.rename(draft, last, src_dir_fd=staging, dst_dir_fd=folder)
-            finally:
-                with suppress(OSError):
-                    os.unlink(draft, dir_fd=staging)
+            async with self._alone(staging):
+                await fence()
+                with translated(Stage.UPLOADING, key):
+                    # Not in a thread: a cancelled caller must know whether it happened.
+                    os.rename(draft, last, src_dir_fd=staging, dst_dir_fd=folder)
             with translated(Stage.UPLOADING, key):
                 await in_thread(os.fsync, folder)
-        return Stored(key, size, digest, etag)
+
+    def remove_draft(self, draft: str) -> None:
+        with suppress(StorageError, OSError), self._root.internal(self._staging, Stage.UPLOADING) as staging:
+            os.unlink(draft, dir_fd=staging)
 
     async def etag_at(self, key: str) -> str | None:
         try:
@@ -135,7 +186,7 @@ class LocalWriter:
 
     async def delete(self, name: str, *, etag: str | None = None, fence: Fence | None = None) -> None:
         *parts, last = split(f"{self._prefix}{name}")
-        with self._root.folder(self._staging, Stage.UPLOADING, create=True) as staging:
+        with self._root.internal(self._staging, Stage.UPLOADING, create=True) as staging:
             async with self._alone(staging):
                 if fence is not None:
                     await fence()
@@ -149,19 +200,24 @@ class LocalWriter:
 
     async def discard_leftovers(self) -> int:
         """Also tells all older attempts, from now on, that they are stale."""
-        with self._root.folder(self._staging, Stage.UPLOADING, create=True) as staging:
+        with self._root.internal(self._staging, Stage.UPLOADING, create=True) as staging:
             async with self._alone(staging):
                 return await in_thread(self._remove_drafts, staging)
+
+    async def remove_older_folders(self, name: str) -> None:
+        with suppress(StorageError), self._root.folder(split(f"{self._prefix}{name}"), Stage.UPLOADING) as folder:
+            for older in self._attempt.older_folders():
+                await in_thread(partial(shutil.rmtree, older.rstrip("/"), ignore_errors=True, dir_fd=folder))
 
     async def close(self) -> None:
         return
 
     async def finish(self) -> None:
         """The job has ended: nobody needs its staging folder any more."""
-        with suppress(StorageError), self._root.folder(self._staging, Stage.UPLOADING) as staging:
+        with suppress(StorageError), self._root.internal(self._staging, Stage.UPLOADING) as staging:
             for name in os.listdir(staging):  # noqa: PTH208  # by descriptor
                 os.unlink(name, dir_fd=staging)
-        with suppress(StorageError, OSError), self._root.folder((STAGING,), Stage.UPLOADING) as above:
+        with suppress(StorageError, OSError), self._root.internal((STAGING,), Stage.UPLOADING) as above:
             os.rmdir(self._attempt.job_id, dir_fd=above)
 
     async def _write(
@@ -219,7 +275,7 @@ class LocalWriter:
 async def remove_staging_of_ended(root: LocalRoot, has_ended: Callable[[str], Awaitable[bool]]) -> int:
     """What killed workers left of jobs that nobody will run again; returns how many jobs."""
     try:
-        with root.folder((STAGING,), Stage.UPLOADING) as staging:
+        with root.internal((STAGING,), Stage.UPLOADING) as staging:
             names = await in_thread(os.listdir, staging)
     except StorageError:
         return 0

@@ -9,21 +9,46 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from euterpe.model.failures.failure import Category
+from euterpe.model.submitting.submission import LOCAL_REQUESTER
+from euterpe.transcode.schema.locations import STAGING
 from euterpe.transcode.storage.errors import Stage, StorageError
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
+REQUESTERS: Final = "requesters"
+RESERVED: Final = frozenset({STAGING, REQUESTERS})
+
 
 class LocalRoot:
-    def __init__(self, root: Path) -> None:
+    """`below`: where the names that are given begin. `reserved`: first names that are refused there."""
+
+    def __init__(self, root: Path, below: Sequence[str] = (), reserved: frozenset[str] = frozenset()) -> None:
         self._root = root
+        self._below = tuple(below)
+        self._reserved = reserved
+
+    def of(self, requester_id: str) -> LocalRoot:
+        """The part of this requester: a folder below `requesters/`. The machine's own jobs have the rest."""
+        if requester_id == LOCAL_REQUESTER:
+            return LocalRoot(self._root, (), RESERVED)
+        return LocalRoot(self._root, (REQUESTERS, quote(requester_id, safe=" ").replace("..", "%2E%2E")))
 
     @contextmanager
     def folder(self, parts: Sequence[str], stage: Stage, *, create: bool = False) -> Iterator[int]:
-        """A descriptor of this folder below the root."""
+        """A descriptor of this folder."""
+        if parts and parts[0] in self._reserved:
+            message = f"{'/'.join(parts)}: the names {' and '.join(sorted(self._reserved))} are taken; use another"
+            raise StorageError("storage.access_denied", Category.PERMANENT, stage, message)
+        with self.internal((*self._below, *parts), stage, create=create) as descriptor:
+            yield descriptor
+
+    @contextmanager
+    def internal(self, parts: Sequence[str], stage: Stage, *, create: bool = False) -> Iterator[int]:
+        """A descriptor of a folder that no requester names, from the root itself."""
         with translated(stage, "/".join(parts)):
             if create:
                 self._root.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -28,8 +28,12 @@ class UploadAttempt:
 
     @property
     def folder(self) -> str:
-        """A folder of this attempt's own, for files that only belong together."""
-        return f"attempt-{self.claim_version}/"
+        """The folder of this attempt alone, for files that another file names. No other job or attempt writes there."""
+        return f"attempt-{self.job_id}-{self.claim_version}/"
+
+    def older_folders(self) -> list[str]:
+        """Of the attempts of this job before this one."""
+        return [UploadAttempt(self.job_id, version).folder for version in range(1, self.claim_version)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,26 @@ class Source(Protocol):
     async def close(self) -> None: ...
 
 
+class Staged(Protocol):
+    """An output that the store holds whole and shows to no reader yet."""
+
+    @property
+    def key(self) -> str: ...
+
+    async def publish(self) -> Stored:
+        """Show it under its key, in place of what the key holds. Raises StaleLease, and then the key is as it was."""
+
+    async def discard(self) -> None:
+        """Remove it. What was published stays."""
+
+
 class Destination(Protocol):
     """Outputs by name, below the destination's prefix. See the package about fencing."""
+
+    async def stage(
+        self, path: Path, name: str, *, content_type: str, fence: Fence, progress: Progress | None = None
+    ) -> Staged:
+        """Upload it whole, to be published later."""
 
     async def put(
         self, path: Path, name: str, *, content_type: str, fence: Fence, progress: Progress | None = None
@@ -87,6 +109,9 @@ class Destination(Protocol):
 
     async def discard_leftovers(self) -> int:
         """Remove what older attempts of this job began and never finished; returns how many."""
+
+    async def remove_older_folders(self, name: str) -> None:
+        """Remove the folders that older attempts of this job have in this one, as far as the credentials allow it."""
 
     async def close(self) -> None: ...
 

@@ -21,6 +21,7 @@ _WHATEVER: Final[Condition] = {}
 _ROUNDS: Final = 8
 _KNOWS_NO_CONDITIONS: Final = frozenset({400, 501})
 """How stores without conditional writes put it, before they write anything. A 400 of another kind comes again."""
+_KEY: Final = re.compile(rb"<Key>([^<]{1,4096})</Key>")
 _ETAG: Final = re.compile(rb"<ETag>([^<]{1,300})</ETag>")
 
 
@@ -62,6 +63,11 @@ def etag_in(body: bytes) -> str | None:
     """Out of the XML in which stores answer a copy or a completion."""
     found = _ETAG.search(body)
     return html.unescape(found.group(1).decode("utf-8", "replace")) if found else None
+
+
+def keys_in(body: bytes) -> list[str]:
+    """Out of the XML in which stores list objects."""
+    return [html.unescape(found.decode("utf-8", "replace")) for found in _KEY.findall(body)]
 
 
 def _is_conflict(error: StorageError, condition: Condition) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from euterpe.transcode.storage.errors import StorageError
 
+A = TypeVar("A")
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
+AT_ONCE: Final = 6
+"""Requests to a store under way at the same time, for one attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +44,19 @@ class Retries:
 
     def _is_too_long(self, error: StorageError) -> bool:
         return (error.retry_after_us or 0) / 1e6 > self.longest_s
+
+
+async def gathered(act: Callable[[A], Awaitable[T]], items: Iterable[A]) -> list[T]:
+    """Do it for each, a few at a time, and return the results in order. The first error ends the others."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(item: A) -> T:
+        async with gate:
+            return await act(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(item)) for item in items]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]

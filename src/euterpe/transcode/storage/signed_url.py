@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,10 +15,11 @@ from euterpe.model.failures.failure import Category
 from euterpe.model.failures.http_error import retry_after_us
 from euterpe.transcode.schema.locations import PutUrlDestination, SignedUrlSource
 from euterpe.transcode.storage.download import OPENED, Download
-from euterpe.transcode.storage.errors import Stage, StorageError, access_denied, refused, store_code_of
+from euterpe.transcode.storage.errors import Stage, StorageError, refused, store_code_of
 from euterpe.transcode.storage.http import StorageHttp, StorageResponse, small_body
-from euterpe.transcode.storage.ports import Credentials, Fence, Fetched, Progress, Reason, SourceInfo, Stored
+from euterpe.transcode.storage.ports import Credentials, Fence, Fetched, Progress, SourceInfo, Stored
 from euterpe.transcode.storage.publishing import Condition, publish
+from euterpe.transcode.storage.renewing import Refusals, Renewing
 from euterpe.transcode.storage.retrying import Retries
 from euterpe.transcode.storage.s3.objects import Connect
 from euterpe.transcode.storage.s3.parts import Part, cut, stream
@@ -33,6 +34,8 @@ class SignedUrlReader:
     ) -> None:
         self._place = location.url
         self._credentials = credentials
+        retries = retries or Retries()
+        self._renewing = Renewing(credentials, "source", retries.sleep)
         self._http = connect(origin_of(location.url), Stage.FETCHING)
         self._download = Download(
             self._open,
@@ -40,7 +43,7 @@ class SignedUrlReader:
             etag=location.etag,
             sha256=location.sha256,
             timing=self._http.timing,
-            retries=retries or Retries(),
+            retries=retries,
         )
 
     async def stat(self) -> SourceInfo:
@@ -54,7 +57,7 @@ class SignedUrlReader:
 
     @asynccontextmanager
     async def _open(self, headers: Mapping[str, str]) -> AsyncIterator[aiohttp.ClientResponse]:
-        renewed = False
+        past = Refusals()
         while True:
             current = await self._credentials.url(None)
             sent = {**current.signed.headers, **headers}
@@ -63,17 +66,26 @@ class SignedUrlReader:
                     yield response
                     return
                 answer = StorageResponse(response.status, response.headers, await small_body(response))
-            error = _refusal(Stage.FETCHING, self._place, answer)
-            if not error.asks_for_credentials:
-                raise error
-            if renewed:
-                raise access_denied(error)
-            await self._credentials.renew("source", current.version, _reason(error))
-            renewed = True
+            await self._renewing.after(_refusal(Stage.FETCHING, self._place, answer), current.version, past)
+
+
+class StagedPut:
+    """An output that is hashed and ready to be sent."""
+
+    def __init__(self, key: str, send: Callable[[], Awaitable[Stored]]) -> None:
+        self.key = key
+        self._send = send
+
+    async def publish(self) -> Stored:
+        return await self._send()
+
+    async def discard(self) -> None:
+        """Nothing was sent."""
 
 
 class PutUrlWriter:
-    """Each output has one URL, good for one PUT of the whole: there is nothing to copy, to delete or to clean up."""
+    """Each output has one URL, good for one PUT of the whole: there is nothing to copy, to delete or to clean up, and
+    no way back to what the URL held before."""
 
     def __init__(
         self,
@@ -85,13 +97,20 @@ class PutUrlWriter:
         self._urls = location.urls
         self._credentials = credentials
         self._retries = retries or Retries()
+        self._renewing = Renewing(credentials, "destination", self._retries.sleep)
         self._connect = connect
         self._https: dict[str, StorageHttp] = {}
 
     async def put(
         self, path: Path, name: str, *, content_type: str, fence: Fence, progress: Progress | None = None
     ) -> Stored:
-        """`name` is the output's id."""
+        staged = await self.stage(path, name, content_type=content_type, fence=fence, progress=progress)
+        return await staged.publish()
+
+    async def stage(
+        self, path: Path, name: str, *, content_type: str, fence: Fence, progress: Progress | None = None
+    ) -> StagedPut:
+        """`name` is the output's id. Nothing is sent yet: a signed URL has no place but the one that it shows."""
         place = self._urls[name]
         pieces = await cut(path, _LARGEST_PUT)
         if len(pieces.parts) > 1:
@@ -104,10 +123,13 @@ class PutUrlWriter:
                 lambda number: self._put(path, name, pieces.parts[0], content_type, condition, wait=number > 0)
             )
 
-        etag = await publish(act, self._no_current_etag, fence)
-        if progress is not None:
-            progress(pieces.size)
-        return Stored(place, pieces.size, pieces.sha256, etag)
+        async def send() -> Stored:
+            etag = await publish(act, self._no_current_etag, fence)
+            if progress is not None:
+                progress(pieces.size)
+            return Stored(place, pieces.size, pieces.sha256, etag)
+
+        return StagedPut(place, send)
 
     async def etag_at(self, key: str) -> str | None:  # noqa: ARG002  # the port's
         raise Unsupported("a signed URL to put shows nothing")
@@ -121,6 +143,9 @@ class PutUrlWriter:
     async def discard_leftovers(self) -> int:
         return 0
 
+    async def remove_older_folders(self, name: str) -> None:
+        """There are no folders: HLS cannot be put to a signed URL."""
+
     async def close(self) -> None:
         for http in self._https.values():
             await http.close()
@@ -128,7 +153,7 @@ class PutUrlWriter:
     async def _put(
         self, path: Path, name: str, part: Part, content_type: str, condition: Condition, *, wait: bool
     ) -> str | None:
-        renewed = False
+        past = Refusals()
         while True:
             current = await self._credentials.url(name)
             signed = current.signed
@@ -143,13 +168,7 @@ class PutUrlWriter:
             )
             if answer.status in _PUT:
                 return answer.etag
-            error = _refusal(Stage.UPLOADING, signed.place, answer)
-            if not error.asks_for_credentials:
-                raise error
-            if renewed:
-                raise access_denied(error)
-            await self._credentials.renew("destination", current.version, _reason(error))
-            renewed = True
+            await self._renewing.after(_refusal(Stage.UPLOADING, signed.place, answer), current.version, past)
 
     @staticmethod
     async def _no_current_etag() -> str | None:
@@ -169,10 +188,6 @@ def origin_of(url: str) -> str:
 
 def target_of(url: str) -> str:
     return url[len(origin_of(url)) :] or "/"
-
-
-def _reason(error: StorageError) -> Reason:
-    return "denied" if error.http_status == 403 else "expired"
 
 
 def _refusal(stage: Stage, place: str, answer: StorageResponse) -> StorageError:

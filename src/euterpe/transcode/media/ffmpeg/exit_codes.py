@@ -18,12 +18,12 @@ class Meaning:
     retries: int | None = None
 
 
+INVALID_DATA = "media.invalid_data"
+INVALID_ARGUMENT = "encode.invalid_argument"
 EXIT_CODES: dict[int, Meaning] = {
-    183: Meaning("media.invalid_data", Category.PERMANENT, "the source is damaged, cut off or no media file"),
+    183: Meaning(INVALID_DATA, Category.PERMANENT, "the source is damaged, cut off or no media file"),
     8: Meaning("media.not_supported", Category.PERMANENT, "the source needs a decoder or a stream that is not there"),
-    234: Meaning(
-        "encode.invalid_argument", Category.PERMANENT, "the source and these output options do not fit together"
-    ),
+    234: Meaning(INVALID_ARGUMENT, Category.PERMANENT, "the source and these output options do not fit together"),
     228: Meaning("encode.disk_full", Category.SYSTEM, "no space is left on the worker's disk"),
     244: Meaning("encode.out_of_memory", Category.SYSTEM, "the worker had not enough memory for this source"),
     251: Meaning("encode.io_error", Category.SYSTEM, "the worker could not read or write its disk"),

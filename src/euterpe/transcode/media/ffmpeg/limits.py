@@ -17,6 +17,10 @@ class MediaLimits:
     max_cover_bytes: int = 32 * 1024**2
     max_output_bytes: int = 20 * GIB
     """One output; all files of an HLS output together."""
+    max_job_bytes: int = 20 * GIB
+    """All outputs of one job together."""
+    max_segments: int = 50_000
+    """Files of all HLS outputs of one job together."""
     output_ratio: float = 2.0
     """An output may be this many times as large as its source, where the source is larger than `ratio_from_bytes`."""
     ratio_from_bytes: int = 1_000_000_000

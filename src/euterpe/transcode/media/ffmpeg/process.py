@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +21,15 @@ from euterpe.transcode.media.ffmpeg.limits import MediaLimits
 STDERR_TAIL_BYTES = 64 * 1024
 STDOUT_MOST_BYTES = 32 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
-# Nothing of our environment, which may hold secrets, reaches a program that reads hostile files.
-ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "AV_LOG_FORCE_NOCOLOR": "1", "HOME": "/nonexistent"}
+# Nothing of our environment, which may hold secrets, reaches a program that reads hostile files. A static ffmpeg
+# crashes when it loads the converters of this system's C library, as it does for MPEG-TS: it must not find any.
+ENVIRONMENT = {
+    "PATH": os.defpath,
+    "LC_ALL": "C.UTF-8",
+    "AV_LOG_FORCE_NOCOLOR": "1",
+    "HOME": "/nonexistent",
+    "GCONV_PATH": "/nonexistent",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,10 @@ class Finished:
     stdout: bytes
     stderr: str
     """Its last 64 KB. For us, never for the requester: it may name files."""
+
+
+async def no_check() -> None:
+    """Finds nothing wrong."""
 
 
 @dataclass(slots=True)
@@ -43,7 +53,7 @@ class Watch:
     stall_s: float
     on_stdout: Callable[[bytes], bool] = field(default=lambda _: True)
     """Gets what the child writes; True when that was progress."""
-    check: Callable[[], None] = field(default=lambda: None)
+    check: Callable[[], Awaitable[None]] = field(default=no_check)
 
 
 class Pipe:
@@ -82,22 +92,19 @@ async def run_contained(
     watch: Watch,
     pass_fds: Sequence[int] = (),
     pipes: Sequence[Pipe] = (),
+    collect: bool = False,
 ) -> Finished:
-    """In the sandbox script: limits, nice, no network where that can be had, and dead when this process dies."""
+    """In the sandbox script: limits, nice, no network where that can be had, and dead when this process dies.
+
+    `collect` keeps what the child writes to its standard output, up to `STDOUT_MOST_BYTES` and a chunk.
+    """
     cpu_seconds = max(60, int(watch.deadline - time.monotonic()) * (os.cpu_count() or 1) + 1)
     wrapped = [
         *(sys.executable, "-I", "-S", sandbox.__file__),
         *(str(figure) for figure in (os.getpid(), limits.memory_bytes, file_bytes, cpu_seconds, limits.nice)),
         *argv,
     ]
-    return await _run(wrapped, cwd=cwd, watch=watch, pass_fds=pass_fds, pipes=pipes, collect=False)
-
-
-async def run_briefly(
-    argv: Sequence[str], *, limits: MediaLimits, cwd: Path, watch: Watch, pass_fds: Sequence[int] = ()
-) -> Finished:
-    """For a probe, whose start must be cheap: it writes no file, so its limits can be set from outside."""
-    return await _run(argv, cwd=cwd, watch=watch, pass_fds=pass_fds, pipes=(), collect=True, limits=limits)
+    return await _run(wrapped, cwd=cwd, watch=watch, pass_fds=pass_fds, pipes=pipes, collect=collect)
 
 
 async def _run(
@@ -108,13 +115,10 @@ async def _run(
     pass_fds: Sequence[int],
     pipes: Sequence[Pipe],
     collect: bool,
-    limits: MediaLimits | None = None,
 ) -> Finished:
     process = await _start(argv, cwd, [*pass_fds, *(pipe.write_fd for pipe in pipes)])
     for pipe in pipes:
         pipe.close_write()  # ours; the child's own end is what the reader waits for
-    if limits is not None:
-        _limit(process.pid, limits, watch)
     readers = _Readers(process, watch, collect)
     threads = ThreadPoolExecutor(max_workers=max(1, len(pipes)))
     loop = asyncio.get_running_loop()
@@ -127,6 +131,8 @@ async def _run(
         await asyncio.shield(_ended(process, readers, consumers))
         threads.shutdown(wait=False)
     assert process.returncode is not None
+    if process.returncode == sandbox.NOT_STARTED:
+        raise _not_started()
     return Finished(process.returncode, bytes(readers.stdout), readers.stderr.decode(errors="replace"))
 
 
@@ -143,17 +149,11 @@ async def _start(argv: Sequence[str], cwd: Path, fds: Sequence[int]) -> asyncio.
             start_new_session=True,
         )
     except OSError:
-        raise MediaError("tools.not_started", Category.SYSTEM, "ffmpeg could not be started") from None
+        raise _not_started() from None
 
 
-def _limit(pid: int, limits: MediaLimits, watch: Watch) -> None:
-    if sys.platform != "linux":
-        return
-    seconds = int(watch.deadline - time.monotonic()) + 1
-    amounts = {resource.RLIMIT_AS: limits.memory_bytes, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CPU: seconds}
-    with contextlib.suppress(ProcessLookupError, PermissionError, ValueError):
-        for kind, amount in amounts.items():
-            resource.prlimit(pid, kind, (amount, amount))
+def _not_started() -> MediaError:
+    return MediaError("tools.not_started", Category.SYSTEM, "ffmpeg could not be started")
 
 
 def kill_group(process: asyncio.subprocess.Process) -> None:
@@ -203,7 +203,7 @@ async def _watched(process: asyncio.subprocess.Process, readers: _Readers, watch
             raise MediaError("encode.timeout", Category.TIMEOUT, "the work took longer than it may")
         if now - readers.moved_at > watch.stall_s:
             raise MediaError("encode.stalled", Category.TIMEOUT, f"no progress for {watch.stall_s:g} seconds")
-        watch.check()
+        await watch.check()
 
 
 async def _ended(

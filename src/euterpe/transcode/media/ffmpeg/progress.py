@@ -64,6 +64,7 @@ class PassMeter:
         self._values: dict[str, str] = {}
         self._marks: tuple[str, ...] = ()
         self._share = 0.0
+        self.reached_ms = 0
 
     def feed(self, chunk: bytes) -> bool:
         """True when something moved since the last block: time, frames or bytes."""
@@ -82,6 +83,7 @@ class PassMeter:
         moved = ended or marks != self._marks
         self._marks = marks
         at_us = whole(self._values.get("out_time_us", ""))
+        self.reached_ms = max(self.reached_ms, (at_us or 0) // 1000)
         if at_us is not None and self._length_us:
             self._share = max(self._share, min(1.0, at_us / self._length_us))
         if ended:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from euterpe.transcode.media.command import GLOBAL, STRICT
 from euterpe.transcode.media.ffmpeg.exit_codes import error_for_exit
 from euterpe.transcode.media.ffmpeg.limits import MediaLimits
-from euterpe.transcode.media.ffmpeg.process import Finished, Pipe, Watch, run_contained
+from euterpe.transcode.media.ffmpeg.process import Finished, Pipe, Watch, no_check, run_contained
 from euterpe.transcode.media.ffmpeg.progress import PassMeter
 from euterpe.transcode.media.ffmpeg.source import input_options, opened
 from euterpe.transcode.media.ffmpeg.tools import Tools
@@ -46,7 +46,7 @@ class Run:
         file_bytes: int | None = None,
         verbose: bool = False,
         pipes: Sequence[Pipe] = (),
-        check: Callable[[], None] = lambda: None,
+        check: Callable[[], Awaitable[None]] = no_check,
     ) -> Finished:
         """`arguments` come after input 0: the source, or another file. `talkative` for filters that report."""
         meter = meter or PassMeter(lambda _share, _speed: None, None)  # it also knows a standstill when it sees one

@@ -16,6 +16,8 @@ PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 OPEN_FILES = 256
+NOT_STARTED = 127
+"""The exit code of a shell for a program that is not there; ffmpeg has no error of this number."""
 SIGKILL = 9  # the signal module would take as long to load as all the rest
 
 
@@ -68,7 +70,10 @@ def main(arguments: list[str]) -> None:
     os.nice(nice)
     set_limits(memory_bytes, file_bytes, cpu_seconds)
     program = arguments[5:]
-    os.execv(program[0], program)  # noqa: S606 - becoming the given program is the purpose
+    try:
+        os.execv(program[0], program)  # noqa: S606 - becoming the given program is the purpose
+    except OSError:
+        os._exit(NOT_STARTED)
 
 
 if __name__ == "__main__":

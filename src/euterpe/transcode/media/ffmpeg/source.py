@@ -19,9 +19,42 @@ DEMUXERS = (
     *("truehd", "voc", "w64", "wav", "wv"),
 )
 
-WAV_HEAD = 64 * 1024
-OGG_HEADER = 27
-OGG_PAGE_MOST = OGG_HEADER + 255 + 255 * 255
+# What may decode a source: for each codec, as a probe names it, the decoders of ffmpeg that do it.
+DECODERS: dict[str, tuple[str, ...]] = {
+    **{
+        name: (name,)
+        for name in (
+            *("aac", "aac_latm", "ac3", "eac3", "alac", "ape", "flac", "mlp", "truehd", "tak", "tta", "wavpack"),
+            *("dsd_lsbf", "dsd_msbf", "dsd_lsbf_planar", "dsd_msbf_planar", "wmav1", "wmav2", "wmapro"),
+            *("wmalossless", "wmavoice", "mace3", "mace6", "nellymoser", "gsm", "gsm_ms"),
+            *("adpcm_ms", "adpcm_ima_wav", "adpcm_ima_qt", "adpcm_swf", "adpcm_yamaha"),
+            *("pcm_alaw", "pcm_mulaw", "pcm_bluray", "pcm_dvd", "pcm_s8", "pcm_s8_planar", "pcm_u8"),
+            *(f"pcm_{kind}{bits}{end}" for kind in "su" for bits in (16, 24, 32) for end in ("le", "be")),
+            *(f"pcm_{kind}{end}" for kind in ("f32", "f64", "s64") for end in ("le", "be")),
+            *("pcm_s16le_planar", "pcm_s16be_planar", "pcm_s24le_planar", "pcm_s32le_planar"),
+            *("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "msmpeg4v1", "msmpeg4v2", "h263", "vp6", "vp6a"),
+            *("vp6f", "theora", "vc1", "wmv1", "wmv2", "wmv3", "mjpeg", "prores", "dnxhd", "dvvideo", "ffv1"),
+            *("huffyuv", "rawvideo", "svq1", "svq3", "cinepak", "png", "bmp", "gif", "webp", "tiff"),
+        )
+    },
+    "amr_nb": ("amrnb", "libopencore_amrnb"),
+    "amr_wb": ("amrwb", "libopencore_amrwb"),
+    "av1": ("libdav1d", "av1", "libaom-av1"),
+    "dts": ("dca",),
+    "flv1": ("flv",),
+    "mp1": ("mp1float", "mp1"),
+    "mp2": ("mp2float", "mp2"),
+    "mp3": ("mp3float", "mp3"),
+    "msmpeg4v3": ("msmpeg4",),
+    "musepack7": ("mpc7",),
+    "musepack8": ("mpc8",),
+    "opus": ("opus", "libopus"),
+    "speex": ("speex", "libspeex"),
+    "vorbis": ("vorbis", "libvorbis"),
+    "vp8": ("vp8", "libvpx"),
+    "vp9": ("vp9", "libvpx-vp9"),
+}
+ALLOWED_DECODERS = ",".join(decoder for decoders in DECODERS.values() for decoder in decoders)
 
 
 @contextmanager
@@ -50,37 +83,9 @@ def checked_size(source: Path, limits: MediaLimits) -> int:
 
 
 def input_options(fd: int, demuxers: Sequence[str] = DEMUXERS) -> list[str]:
-    """What stands before `-i`: this descriptor, these formats, no other protocol."""
+    """What stands before `-i`: this descriptor, these formats and decoders, no other protocol."""
     return [
         *("-protocol_whitelist", "fd", "-format_whitelist", ",".join(demuxers)),
+        *("-codec_whitelist", ALLOWED_DECODERS),
         *("-fd", str(fd), "-i", "fd:"),
     ]
-
-
-def is_cut_ogg(source: Path) -> bool:
-    """Ogg has no length of its own, so a cut-off file only shows in its last page: it promises more than follows."""
-    with opened(source) as fd:
-        size = os.fstat(fd).st_size
-        tail = os.pread(fd, OGG_PAGE_MOST, max(0, size - OGG_PAGE_MOST))
-    page = tail.rfind(b"OggS")
-    if page < 0:
-        return True
-    if len(tail) < page + OGG_HEADER:
-        return True
-    segments = tail[page + OGG_HEADER - 1]
-    lacing = tail[page + OGG_HEADER : page + OGG_HEADER + segments]
-    return len(lacing) < segments or len(tail) < page + OGG_HEADER + segments + sum(lacing)
-
-
-def forgives_errors(source: Path, form: str) -> bool:
-    """Formats without a frame around the whole: junk between or after the frames is common there, and every player
-    passes over it. A WAV that was written into a pipe does not know its end and always looks cut off.
-    """
-    return form in ("mp3", "aac") or (form == "wav" and _is_streamed_wav(source))
-
-
-def _is_streamed_wav(source: Path) -> bool:
-    with opened(source) as fd:
-        head = os.pread(fd, WAV_HEAD, 0)
-    data = head.find(b"data")
-    return data >= 0 and head[data + 4 : data + 8] == b"\xff\xff\xff\xff"

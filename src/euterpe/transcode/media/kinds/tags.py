@@ -6,10 +6,13 @@ A file and not arguments: tags would show in the process list, and a cover is to
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from euterpe.transcode.media.kinds.tag_frames import reserved_for
+from euterpe.transcode.media.kinds.tag_names import by_meaning, written_names
 from euterpe.transcode.media.probing.info import Chapter, MediaInfo, MediaStream
 from euterpe.transcode.media.span import TimeSpan
 from euterpe.transcode.schema.outputs import Tags
@@ -29,6 +32,7 @@ COVER_TYPES = (
 """As ffmpeg names them, in the order of their numbers in ID3 and FLAC."""
 FRONT = 3
 MIME = {"mjpeg": "image/jpeg", "png": "image/png"}
+_SPECIAL = re.compile(r"[=;#\\\n]")
 _OF_ONE_STREAM = frozenset({"language"})
 
 
@@ -48,10 +52,11 @@ def wanted_tags(tags: Tags, info: MediaInfo) -> dict[str, str]:
         if info.audio is not None:
             own = {name: value for name, value in info.audio.tags.items() if name not in _OF_ONE_STREAM}
             wanted = {**own, **wanted}
+    wanted = by_meaning(wanted)
     for name, value in tags.set.items():
-        wanted.pop(name.lower(), None)
-        if value:
-            wanted[name.lower()] = value
+        (known, meant), *total = by_meaning({name.lower(): value}).items()
+        wanted.pop(known, None)
+        wanted.update({known: meant, **dict(total)} if value else {})
     return wanted
 
 
@@ -69,8 +74,10 @@ def wanted_chapters(tags: Tags, info: MediaInfo, span: TimeSpan) -> tuple[Chapte
 
 
 def metadata_file(muxer: str, tags: Mapping[str, str], chapters: Sequence[Chapter], covers: Sequence[Cover]) -> str:
+    """`tags` by their meaning."""
     lines = [";FFMETADATA1"]
-    lines += [f"{_escaped(name)}={_escaped(value)}" for name, value in tags.items()]
+    written = {**written_names(muxer, tags), **reserved_for(muxer, tags)}
+    lines += [f"{_escaped(name)}={_escaped(value)}" for name, value in written.items()]
     if muxer in CHAPTERS_AS_TAGS:
         for number, chapter in enumerate(chapters):
             lines.append(f"CHAPTER{number:03d}={_clock(chapter.start_ms)}")
@@ -114,6 +121,6 @@ def _clock(milliseconds: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    return "".join(
-        f"\\{letter}" if letter in "=;#\\\n" else letter for letter in text.replace("\r", "").replace("\0", "")
-    )
+    """A backslash at the end would join the next line to this one, as ffmpeg reads it: a space keeps it apart."""
+    escaped = _SPECIAL.sub(r"\\\g<0>", text.replace("\r", "").replace("\0", ""))
+    return f"{escaped} " if text.endswith("\\") else escaped

@@ -30,10 +30,12 @@ def seek_times(output: ThumbnailOutput, info: MediaInfo) -> tuple[tuple[int, ...
 def frame_options(output: ThumbnailOutput, stream: MediaStream) -> list[str]:
     width, height = output.width, output.height
     options = ["-map", f"0:{stream.index}", "-frames:v", "1"]
+    filters = ["scale=round(iw*sar):ih", "setsar=1"] if stream.pixel_shape != 1.0 else []
     if width or height:
         size = f"{width or -2}:{height or -2}"
         fit = ":force_original_aspect_ratio=decrease" if width and height else ""
-        options += ["-filter:v", f"scale={size}{fit}"]
+        filters.append(f"scale={size}{fit}")
+    options += ["-filter:v", ",".join(filters)] if filters else []
     encoder = ["mjpeg", "-q:v", "3", "-pix_fmt", "yuvj420p"] if output.format == "jpg" else ["png"]
     return [*options, "-c:v", *encoder, "-map_metadata", "-1", "-f", "image2", "-update", "1"]
 

@@ -20,16 +20,23 @@ class MediaStream:
     """Bits of a sample where that says something: of lossless audio."""
     width: int | None = None
     height: int | None = None
+    pixel_shape: float = 1.0
+    """Width of a pixel by its height; anamorphic pictures have pixels that are not square."""
     rotated: bool = False
     """Shown turned by a quarter: width and height change places."""
     frame_rate: float | None = None
+    late_ms: int = 0
+    """How long after the start of the file it begins."""
     duration_ms: int | None = None
+    default: bool = False
+    """Marked as the one to play where there are several."""
     bit_rate: int | None = None
     tags: dict[str, str] = field(default_factory=dict)
 
     @property
     def shown_size(self) -> tuple[int, int]:
-        width, height = self.width or 0, self.height or 0
+        """In square pixels: width and height as a player shows them."""
+        width, height = round((self.width or 0) * self.pixel_shape), self.height or 0
         return (height, width) if self.rotated else (width, height)
 
 
@@ -57,11 +64,15 @@ class MediaInfo:
 
     @property
     def audio(self) -> MediaStream | None:
-        return next(iter(self.of_kind("audio")), None)
+        return self._played("audio")
 
     @property
     def video(self) -> MediaStream | None:
-        return next(iter(self.of_kind("video")), None)
+        return self._played("video")
+
+    def _played(self, kind: StreamKind) -> MediaStream | None:
+        """The default one, else the first: what a player takes."""
+        return min(self.of_kind(kind), key=lambda stream: not stream.default, default=None)
 
     @property
     def covers(self) -> tuple[MediaStream, ...]:

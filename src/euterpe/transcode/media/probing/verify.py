@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from euterpe.model.failures.failure import Category
-from euterpe.transcode.media.errors import MediaError, bad_source
+from euterpe.transcode.media.errors import MediaError, truncated
 from euterpe.transcode.media.ffmpeg.limits import MediaLimits
 from euterpe.transcode.media.ffmpeg.source import DEMUXERS
 from euterpe.transcode.media.ffmpeg.tools import Tools
+from euterpe.transcode.media.kinds.tag_names import by_meaning
 from euterpe.transcode.media.prepared import Prepared
 from euterpe.transcode.media.probing.info import MediaInfo
 from euterpe.transcode.media.probing.probe import describe
@@ -46,8 +47,7 @@ def check_length(span: TimeSpan, length_ms: int | None, output_id: str) -> Itera
     tolerance = TOLERANCE_MS + TOLERANCE_SHARE * span.length_ms
     least = span.length_ms if span.least_ms is None else span.least_ms
     if length_ms < least - tolerance and span.exact:
-        error = bad_source("truncated", "the source ends before the length that it declares")
-        raise error.for_output(output_id)
+        raise truncated(output_id)
     if abs(span.length_ms - length_ms) > tolerance:
         yield "length_differs"
 
@@ -60,7 +60,7 @@ def check_stream(info: MediaInfo, codec: str, output_id: str, *, picture: bool) 
 
 def lost_metadata(prepared: Prepared, found: MediaInfo) -> Iterator[str]:
     """What the container could not carry, said and not hidden."""
-    kept = {**(found.audio.tags if found.audio else {}), **found.tags}
+    kept = by_meaning({**(found.audio.tags if found.audio else {}), **found.tags})
     lost = sorted(name for name in prepared.tags if name not in kept)
     if lost:
         yield f"tags_dropped:{','.join(lost)}"

@@ -5,6 +5,7 @@ Bodies are signed with their SHA-256 and say their MD5, so that a store takes no
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,16 +14,15 @@ from typing import Final, TypeVar
 
 import aiohttp
 
-from euterpe.transcode.storage.errors import StorageError, access_denied
 from euterpe.transcode.storage.http import Body, StorageHttp, StorageResponse, small_body
-from euterpe.transcode.storage.ports import Credentials, Reason, Scope, Versioned
+from euterpe.transcode.storage.ports import Credentials, Scope, Versioned
+from euterpe.transcode.storage.renewing import Refusals, Renewing
+from euterpe.transcode.storage.retrying import Sleep
 from euterpe.transcode.storage.s3.sigv4 import EMPTY_SHA256, SignableRequest, encoded, query_string, signed_headers
 
 T = TypeVar("T")
 Query = Sequence[tuple[str, str]]
 NOTHING: Final[Mapping[str, str]] = {}
-EXPIRIES_LIMIT: Final = 3
-"""Refreshes for one request. A slow part may see several short-lived credentials run out before its turn comes."""
 
 
 class S3Client:
@@ -34,6 +34,7 @@ class S3Client:
         credentials: Credentials,
         scope: Scope,
         clock: Callable[[], float] = time.time,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         self.http = http
         self.bucket = bucket
@@ -41,6 +42,7 @@ class S3Client:
         self._credentials = credentials
         self._scope: Scope = scope
         self._clock = clock
+        self._renewing = Renewing(credentials, scope, sleep)
 
     def place(self, key: str) -> str:
         """How messages name an object."""
@@ -66,7 +68,7 @@ class S3Client:
         """One request; raises StorageError for a status that is not expected."""
         if isinstance(body, bytes):
             size, sha256 = len(body), hashlib.sha256(body).hexdigest()
-        renewals = 0
+        past = Refusals()
         while True:
             current = await self._credentials.keys(self._scope)
             request = self._request(method, key, query, headers, sha256 or EMPTY_SHA256)
@@ -83,15 +85,14 @@ class S3Client:
             error = self.http.refusal(self.place(key), answer)
             if not may_renew:
                 raise error
-            await self._renew(error, current, renewals)
-            renewals += 1
+            await self._renewing.after(error, current.version, past)
 
     @asynccontextmanager
     async def stream(
         self, method: str, key: str, headers: Mapping[str, str], expect: frozenset[int]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A request whose answer is read piece by piece. Raises StorageError for a status that is not expected."""
-        renewals = 0
+        past = Refusals()
         while True:
             current = await self._credentials.keys(self._scope)
             request = self._request(method, key, (), headers, EMPTY_SHA256)
@@ -101,20 +102,7 @@ class S3Client:
                     return
                 answer = StorageResponse(response.status, response.headers, await small_body(response))
             error = self.http.refusal(self.place(key), answer)
-            await self._renew(error, current, renewals)
-            renewals += 1
-
-    async def _renew(self, error: StorageError, current: Versioned, renewals: int) -> None:
-        """Returns once there are newer credentials than those that were refused."""
-        if not error.asks_for_credentials:
-            raise error
-        reason: Reason = "denied" if error.http_status == 403 else "expired"
-        if renewals >= (1 if reason == "denied" else EXPIRIES_LIMIT):
-            raise access_denied(error)
-        try:
-            await self._credentials.renew(self._scope, current.version, reason)
-        except StorageError as failed:
-            raise failed from error
+            await self._renewing.after(error, current.version, past)
 
     def _request(self, method: str, key: str, query: Query, headers: Mapping[str, str], sha256: str) -> SignableRequest:
         path = f"/{encoded(self.bucket)}/{encoded(key, keep='/')}"

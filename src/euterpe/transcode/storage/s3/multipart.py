@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -51,31 +51,48 @@ class MultipartUpload:
         self._retries = retries
         self._cleanup = cleanup
         self._sent = 0
+        self._etags: Etags = {}
+        self._upload: OpenUpload | None = None
+        self._is_completed = False
 
-    async def run(
-        self, path: Path, pieces: Cut, current_etag: CurrentEtag, fence: Fence, progress: Progress | None
-    ) -> str | None:
-        upload = await self._begun()
-        try:
-            etags = await self._send_all(upload, path, pieces.parts, progress)
-            ours = expected_etag(etags)
+    async def send(self, path: Path, pieces: Cut, fence: Fence, progress: Progress | None) -> None:
+        self._upload = await self._begun()
+        async with self._aborting_on_failure(fence):
+            self._etags = await self._send_all(self._upload, path, pieces.parts, progress)
+
+    async def publish(self, current_etag: CurrentEtag, fence: Fence) -> str | None:
+        ours = expected_etag(self._etags)
+        assert self._upload is not None
+        async with self._aborting_on_failure(fence):
             etag = await publish(
-                partial(self._complete, upload, etags, current_etag, ours),
+                partial(self._complete, self._upload, current_etag, ours),
                 current_etag,
                 fence,
                 lambda there: there == ours,
             )
-        except StorageError as error:
-            await self._aborted(upload)
-            if error.store_code == "NoSuchUpload":
+        if self._is_completed:
+            await self._ledger.closed(self._attempt, self._upload)
+            self._upload = None
+        else:
+            await self.discard()  # An equal object was there already, and our parts are still in the store.
+        return etag
+
+    async def discard(self) -> None:
+        """Remove the parts, also while we are being cancelled. Should it fail, the ledger remembers what is left."""
+        if self._upload is not None:
+            upload, self._upload = self._upload, None
+            await asyncio.shield(asyncio.wait([self._cleanup.start(self._abort(upload))]))
+
+    @asynccontextmanager
+    async def _aborting_on_failure(self, fence: Fence) -> AsyncIterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            await self.discard()
+            if isinstance(error, StorageError) and error.store_code == "NoSuchUpload":
                 await fence()  # A newer attempt removes what we began; then this says so.
                 raise _upload_lost(self._client.place(self._key)) from error
             raise
-        except BaseException:
-            await self._aborted(upload)
-            raise
-        await self._ledger.closed(self._attempt, upload)
-        return etag
 
     async def _begun(self) -> OpenUpload:
         """Begun and noted, or, where we are cancelled meanwhile, aborted as soon as its id is known."""
@@ -154,9 +171,9 @@ class MultipartUpload:
         return await self._retries.run(act)
 
     async def _complete(
-        self, upload: OpenUpload, etags: Etags, current_etag: CurrentEtag, ours: str | None, condition: Condition
+        self, upload: OpenUpload, current_etag: CurrentEtag, ours: str | None, condition: Condition
     ) -> str | None:
-        document = _completion(etags)
+        document = _completion(self._etags)
 
         async def act(number: int) -> str | None:
             try:
@@ -169,17 +186,15 @@ class MultipartUpload:
                 )
             except StorageError as error:
                 if number and error.store_code == "NoSuchUpload" and ours is not None and await current_etag() == ours:
+                    self._is_completed = True
                     return ours  # An earlier try did it, and its answer was lost.
                 raise
             if is_error_document(answer.body):
                 raise late_failure(self._client.place(self._key), answer.body)
+            self._is_completed = True
             return etag_in(answer.body)
 
         return await self._retries.run(act)
-
-    async def _aborted(self, upload: OpenUpload) -> None:
-        """Also when we are being cancelled. Should it fail, the ledger remembers what is left."""
-        await asyncio.shield(asyncio.wait([self._cleanup.start(self._abort(upload))]))
 
     async def _abort(self, upload: OpenUpload) -> None:
         async with asyncio.timeout(LONGEST_S):

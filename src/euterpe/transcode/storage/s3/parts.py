@@ -59,8 +59,9 @@ def _cut(path: Path, part_size: int) -> Cut:
     try:
         with path.open("rb", buffering=0) as file:
             offset = 0
+            is_lone = os.fstat(file.fileno()).st_size < part_size
             while True:
-                part = _hash_part(file, len(parts) + 1, offset, part_size, whole)
+                part = _hash_part(file, len(parts) + 1, offset, part_size, None if is_lone else whole)
                 if part.size == 0 and parts:
                     break
                 parts.append(part)
@@ -69,14 +70,16 @@ def _cut(path: Path, part_size: int) -> Cut:
                     break
     except OSError as error:
         raise unreadable(error) from None
-    return Cut(offset, whole.hexdigest(), tuple(parts))
+    return Cut(offset, parts[0].sha256 if is_lone else whole.hexdigest(), tuple(parts))
 
 
-def _hash_part(file: BinaryIO, number: int, offset: int, part_size: int, whole: Digest) -> Part:
+def _hash_part(file: BinaryIO, number: int, offset: int, part_size: int, whole: Digest | None) -> Part:
+    """`whole` is fed as well: the hash of a file of several parts. A lone part has the hash of its file."""
     sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    digests: tuple[Digest, ...] = (sha256, md5) if whole is None else (sha256, md5, whole)
     left = part_size
     while left and (data := file.read(min(CHUNK, left))):
-        for digest in (sha256, md5, whole):
+        for digest in digests:
             digest.update(data)
         left -= len(data)
     return Part(number, offset, part_size - left, sha256.hexdigest(), base64.b64encode(md5.digest()).decode("ascii"))
