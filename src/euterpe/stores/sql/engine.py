@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from euterpe.model.errors import StoreUnavailable
+from euterpe.model.errors import DatabaseLocked
 from euterpe.ports import Clock
 from euterpe.stores.sql.program import MakeProgram
 from euterpe.stores.sql.statements import Family
@@ -12,7 +12,7 @@ from euterpe.stores.sql.statements import Family
 T = TypeVar("T")
 
 
-class LockTimeout(StoreUnavailable):
+class LockTimeout(DatabaseLocked):
     """Somebody held a row for longer than the statement was to wait for it."""
 
 
@@ -35,6 +35,10 @@ class Engine(Protocol):
     def expect_leases_of(self, seconds: float) -> None:
         """A worker with leases of this length is at work here: should it freeze inside a transaction, the locks of that
         must not outlast them."""
+        ...
+
+    async def check_writable(self) -> None:
+        """Raises DatabaseLocked, soon, if a lock of somebody else shuts out every writer."""
         ...
 
     async def write(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-BLOBS: Final = frozenset({"payload", "result", "checkpoint", "body"})
+BLOBS: Final = frozenset({"payload", "result", "checkpoint", "body", "outcome_hash"})
 
 _rows = msgspec.json.Decoder(list[list[Any]])
 

@@ -1,9 +1,12 @@
-"""Forward-only schema migrations: numbered files, applied once, in order, never edited after release."""
+"""Forward-only schema migrations: numbered files, applied once, in order, never edited after release.
+
+The first is the baseline, with every table. Development had others before it: a database that they made is refused.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -18,33 +21,9 @@ CREATE TABLE euterpe_migrations (
     applied_at bigint  NOT NULL
 )
 """
-OLD_LEDGER: Final = "schema_migrations"
-"""What the ledger was called before migration 2. Rails, Ecto and others keep their own ledger under the same name."""
-OLD_LEDGER_IS_OURS: Final = "SELECT 1 FROM schema_migrations WHERE version = 1 AND name = 'jobs'"
-"""Asked only of a table with exactly our columns."""
-PREFIXING: Final = 2
-"""The migration that gave our tables their prefix."""
-PREFIXED: Final = {
-    "schema_migrations": "euterpe_migrations",
-    "api_keys": "euterpe_api_keys",
-    "requesters": "euterpe_requesters",
-    "webhook_secrets": "euterpe_webhook_secrets",
-    "webhook_secrets_requester": "euterpe_webhook_secrets_requester",
-    "pauses": "euterpe_pauses",
-    "job_tombstones": "euterpe_tombstones",
-    "job_tombstones_age": "euterpe_tombstones_age",
-    "outbox_deliveries": "euterpe_outbox_deliveries",
-    "ended_attempts": "euterpe_ended_attempts",
-    "jobs_readable": "euterpe_jobs",
-}
-OPTIONAL: Final = frozenset({31})
-"""On SQLite. What they do makes statements cheaper and nothing else, so a database that refuses it goes on without."""
-_OLD_NAME: Final = re.compile(rf"\b({'|'.join(PREFIXED)})\b")
-
-
-def applied_by(ledger: str) -> str:
-    """The statement that asks a ledger which versions were applied."""
-    return f"SELECT version FROM {ledger} ORDER BY version"  # noqa: S608  # one of our two names for it
+LEDGER_TABLE: Final = "euterpe_migrations"
+JOBS_TABLE: Final = "inbox_jobs"
+APPLIED: Final = "SELECT version, name FROM euterpe_migrations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +58,34 @@ def no_rights(place: str, error: Exception | str) -> SchemaMismatch:
     )
 
 
-def missing(family: Family, applied: set[int]) -> list[Migration]:
-    """What is still to be applied; refuses a database that a newer release has migrated."""
+class MadeBeforeBaseline(SchemaMismatch):
+    """A development version from before the first release made this database."""
+
+    what: Final = (
+        "a development version of Euterpe from before its first release made this database, "
+        "and its jobs cannot be carried over"
+    )
+
+    def __init__(self, family: Family) -> None:
+        self.remedy = (
+            "make it anew: stop every process of the queue, "
+            + ("remove the file and its -wal and -shm" if family == "sqlite" else "drop its schema or database")
+            + ", and run `euterpe migrate`; to drop the queue's tables alone, see docs/upgrading.md"
+        )
+        super().__init__(f"{self.what}: {self.remedy}")
+
+
+def missing(family: Family, applied: Mapping[int, str], *, has_jobs: bool = False) -> list[Migration]:
+    """What is still to be applied. `applied` is the ledger: names by versions. `has_jobs`: there is a table of jobs.
+
+    Refuses a database from before the baseline, and one that a newer release has migrated."""
     known = migrations(family)
-    unknown = applied - {m.version for m in known}
+    if (applied or has_jobs) and applied.get(known[0].version) != known[0].name:
+        raise MadeBeforeBaseline(family)
+    unknown = applied.keys() - {m.version for m in known}
     if unknown:
         raise SchemaMismatch(
             f"the database has migration {max(unknown)}, this release knows up to {known[-1].version}: "
             "upgrade euterpe-queue on this machine"
         )
-    if not applied:
-        return [_with_prefixed_names(m) for m in known]
     return [m for m in known if m.version not in applied]
-
-
-def _with_prefixed_names(migration: Migration) -> Migration:
-    """For a database without our tables. Making them under the old names first, only to rename them, would fail
-    wherever the application has an `api_keys` of its own."""
-    if migration.version < PREFIXING:
-        return replace(migration, sql=_OLD_NAME.sub(lambda old: PREFIXED[old[1]], migration.sql))
-    return replace(migration, sql="SELECT 1") if migration.version == PREFIXING else migration

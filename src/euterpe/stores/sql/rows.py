@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
+from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import JobRow
 from euterpe.model.state import CLAIMED, STATES, State
@@ -18,9 +18,6 @@ from euterpe.stores.sql.program import Row
 _STATE = JobRow.__struct_fields__.index("state")
 _ID = JobRow.__struct_fields__.index("id")
 _HAS_DEPENDENTS = JobRow.__struct_fields__.index("has_dependents")
-_NO_FRONT: Final = (None,) * 5
-_FIRST: Final = -2
-_SHARED: Final = -1
 
 
 def job_from(row: Row) -> JobRow:
@@ -42,11 +39,11 @@ def taken_from(
     key: str | None = None,
     limit: int | None = None,
 ) -> JobRow:
-    """A job that was just claimed, in a row of `exchange.sql` or its like: five columns, then those of
-    `taken_columns.sql`. What all such jobs have in common does not travel. `overrun_us`: the time to end after the
-    deadline, which a worker over HTTP does not have. `key`, `limit`: those of concurrency."""
+    """A job that was just claimed, in a row of `turn.sql`: six columns, then those of `taken_columns.sql`. What all
+    such jobs have in common does not travel. `overrun_us`: the time to end after the deadline, which a worker over
+    HTTP does not have. `key`, `limit`: those of concurrency."""
     (
-        _, _, _, _, _,
+        _, _, _, _, _, _,
         seq, id_, requester_id, queue, type_, priority, payload, payload_format, attempt_count, max_attempts,
         release_count, claim_version, run_at, created_at, scheduled_at, started_at, expires_at, execution_timeout_us,
         visibility_us, retry_policy, stages, error, checkpoint, tags, correlation_id, callback_events, idempotency_key,
@@ -67,25 +64,8 @@ def taken_from(
     )  # fmt: skip
 
 
-def neighbours_from(
-    rows: Iterable[Row], worker_id: str, lease_ttl_us: int, overrun_us: int = OVERRUN_US
-) -> list[JobRow]:
-    """Jobs of chunks that were just claimed, in rows of `exchange_chunks.sql`. Those of a chunk were submitted alike:
-    most columns of neighbours are read once, from the first of them. KeyError if that is not there."""
-    of_chunks = [row for row in rows if row[_FIRST] is not None]
-    firsts = {
-        row[_FIRST]: taken_from((*_NO_FRONT, *row[_SHARED]), worker_id, lease_ttl_us, overrun_us)
-        for row in of_chunks
-        if row[_SHARED] is not None
-    }
-    return [
-        replace(firsts[row[_FIRST]], seq=row[5], id=row[6], payload=row[11], has_dependents=row[34])
-        for row in of_chunks
-    ]
-
-
 def fresh_from(
-    seq: int, id_: str, payload: bytes, kind: Row, queue: str, worker_id: str, lease_ttl_us: int, picked_at: int
+    seq: int, id_: str, payload: bytes, kind: Row, queue: str, request: ClaimRequest, picked_at: int
 ) -> JobRow:
     """A job that is claimed for the first time, with little but what every job has (`kind_columns.sql`, as JSON), as
     `take.sql` leaves it; but for its concurrency key."""
@@ -94,14 +74,14 @@ def fresh_from(
         scheduled_at, expires_at, execution_timeout_us, visibility_us, retry_policy,
         callback_url, callback_events, dependency, depth, has_dependents, transitions, only_dependency,
     ) = kind  # fmt: skip
-    expires_in_us = execution_timeout_us + OVERRUN_US
-    if lease_ttl_us < expires_in_us:
-        expires_in_us = lease_ttl_us
+    expires_in_us = execution_timeout_us + request.overrun_us
+    if request.lease_ttl_us < expires_in_us:
+        expires_in_us = request.lease_ttl_us
     if visibility_us < expires_in_us:
         expires_in_us = visibility_us
     return JobRow(
         seq, id_, requester_id, queue, type_, State.RUNNING, CLAIMED, priority, payload, payload_format,
-        1, max_attempts, 0, 1, worker_id, picked_at + expires_in_us,
+        1, max_attempts, 0, 1, request.worker_id, picked_at + expires_in_us,
         picked_at, run_at, created_at, picked_at, scheduled_at, picked_at, None, expires_at, execution_timeout_us,
         visibility_us, retry_policy, None, None, None, None, None, None, None, None, callback_url,
         callback_events, None, dependency, 0, depth, has_dependents != 0, None, None, None, transitions + 1,

@@ -1,5 +1,17 @@
 """SQL texts: one statement a file, shared where the engines agree, in a folder of the engine's own where not.
 
+A statement begins with its contract, a line for each key. A text without one is a part of others.
+
+    -- takes: id, result                its parameters; `each id, result`: it runs once for each row of an `Each`;
+                                        `rows of id, result`: it takes all rows at once
+    -- returns: job_columns, seq         the columns of its rows, `..._columns` being those of that part; `nothing`;
+                                        `one row of id, state`: whatever it finds
+    -- locks: waits                     for rows that somebody holds; `skips` them; or holds `none`
+    -- ends: jobs                       it may end jobs (`jobs`, `dependents`, `failed jobs`); left out if it does not
+
+A long list goes on in indented lines. Unknown keys, missing ones and what the text shows to be untrue are refused when
+the text is loaded.
+
 Inside a text, `:name` is a parameter and `{{...}}` one of a few words that engines spell differently:
 `{{now}}` (the clock that decides), `{{in ids uuid}}` (a list parameter), `{{lock j}}` and `{{skip_locked}}`
 (row locks; SQLite has one writer and needs none), `{{by some_index}}` (SQLite is told which index to go by, where it
@@ -13,48 +25,20 @@ back in one, `{{packed some_columns}}`, made of rows that are `{{as_json some_co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast, get_args
 
 from euterpe.stores.sql.json_rows import blob_positions, json_row, pack_columns, row_source
 
 Family = Literal["sqlite", "postgres"]
 
-TABLES: Final = (
-    "inbox_jobs",
-    "euterpe_ended_attempts",
-    "job_attempts",
-    "job_dependencies",
-    "job_outbox_events",
-    "euterpe_outbox_deliveries",
-    "idempotency_keys",
-    "euterpe_tombstones",
-    "euterpe_pauses",
-    "euterpe_requesters",
-    "euterpe_webhook_secrets",
-    "euterpe_api_keys",
-    "euterpe_jobs",
-    "euterpe_migrations",
-    "euterpe_unwatched_dependencies",
-    "euterpe_transcode_credentials",
-    "euterpe_transcode_uploads",
-    "euterpe_rate_limits",
-    "euterpe_transcode_runs",
-    "euterpe_transcode_shared_work",
-    "euterpe_operations",
-    "euterpe_sessions",
-    "euterpe_key_rates",
-    "euterpe_unique_jobs",
-    "euterpe_crons",
-    "euterpe_attempt_logs",
-    "euterpe_workers",
-    "euterpe_ready",
-    "euterpe_claims",
-)
+Locks = Literal["none", "skips", "waits"]
+Ends = Literal["nothing", "jobs", "dependents", "failed jobs"]
 
 _NOW: Final = {
     "sqlite": ":now",
@@ -64,8 +48,32 @@ _NOW: Final = {
 }
 _PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_]+)\b")
 _ROWS: Final = re.compile(r"\{\{rows ([a-z_ ]+)\}\}")
+_OTHER: Final = re.compile(r"(?:--[^\n]*\n)*\{\{([a-z_]+)\}\}\s*")
+"""A file with the name of another one alone: on this engine both are one statement."""
 _PACKED: Final = re.compile(r"\{\{packed ([a-z_]+)\}\}")
-_TABLE: Final = re.compile(rf"\b({'|'.join(TABLES)})\b(?!\.)")
+_CLOCK_AND_ROWS: Final = frozenset({"now", "rows", "bytes"})
+"""Parameters that engines fill in by themselves."""
+_KEY: Final = re.compile(r"-- ([a-z]+): (.+)")
+_KEYS: Final = frozenset({"takes", "returns", "locks", "ends"})
+_LOCKING: Final = re.compile(r"\b(UPDATE|DELETE|INSERT|FOR (NO KEY )?(UPDATE|SHARE)|FOR KEY SHARE|LOCK TABLE)\b")
+_COMMA: Final = re.compile(r",(?![^(]*\))")
+"""Between two columns."""
+_LEFT_ALONE: Final = re.compile(r"\bSKIP LOCKED\b")
+_MADE: Final = re.compile(r"^CREATE (?:TABLE|VIEW) (\w+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a statement says of itself."""
+
+    takes: tuple[str, ...]
+    per: Literal["statement", "row", "batch"]
+    """How often it runs for an `Each`: never (it is for a `One`), once for each row, or once for all of them."""
+    returns: tuple[str, ...]
+    is_one_row: bool
+    """It has one row, whatever it finds."""
+    locks: Locks
+    ends: Ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +82,7 @@ class Text:
 
     sql: str
     names: tuple[str, ...]
-    batched: bool
-    """Whether an `Each` of it runs once, with arrays on Postgres and with `:rows` on SQLite."""
+    contract: Contract
     now_at: int | None = None
     """Where the clock stands among the names."""
     values: Callable[[Mapping[str, Any]], tuple[Any, ...]] = tuple
@@ -84,14 +91,18 @@ class Text:
     """The columns of `:rows`, in order."""
     packed: tuple[int, ...] | None = None
     """All its rows come as one JSON value; these positions are bytes in hex."""
-    is_one_row: bool = False
-    """It has one row, whatever it finds (SQLite)."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether an `Each` of it runs once, with arrays on Postgres and with `:rows` on SQLite."""
+        if self.contract.per == "statement":
+            raise LookupError(f"a statement that declares no rows was given some: {self.sql[:80]}")
+        return self.contract.per == "batch"
 
 
 @cache
 def text_of(family: Family, name: str, schema: str | None = None) -> Text:
     """The named statement for an engine family, with `:name` parameters."""
-    own = files("euterpe.stores.sql").joinpath("queries", family, f"{name}.sql")
     raw = _read(family, name)
     sql = _expand(raw, family)
     sql = "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--")).strip()
@@ -101,17 +112,88 @@ def text_of(family: Family, name: str, schema: str | None = None) -> Text:
     if schema is not None:
         sql = qualified(sql, schema)
     names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
-    if family == "postgres":
-        return Text(sql, names, batched=own.is_file() and "unnest(" in sql)
     rows, packed = _ROWS.search(raw), _PACKED.search(raw)
-    return Text(
+    text = Text(
         sql,
         names,
-        batched=rows is not None,
+        _contract(raw, family, name),
         row_names=tuple(rows.group(1).split()) if rows else (),
-        packed=blob_positions(_read(family, packed.group(1))) if packed else None,
-        is_one_row=sql.startswith("SELECT json_group_array("),
+        packed=blob_positions(_read(family, packed.group(1))) if packed and family == "sqlite" else None,
     )
+    if lie := _lie_in(text, family):
+        raise LookupError(f"the statement {name} of {family} {lie}")
+    return text
+
+
+def _contract(raw: str, family: Family, name: str) -> Contract:
+    """What the first lines of a text declare."""
+    said: dict[str, str] = {}
+    key = ""
+    for line in raw.splitlines():
+        if found := _KEY.fullmatch(line):
+            key = found[1]
+            said[key] = found[2]
+        elif key and line.startswith("--    "):
+            said[key] += " " + line.removeprefix("--").strip()
+        else:
+            break
+    for wrong in said.keys() - _KEYS:
+        raise LookupError(
+            f"the statement {name} declares {wrong!r}, which nobody knows; known: {', '.join(sorted(_KEYS))}"
+        )
+    for lacking in ("takes", "returns", "locks"):
+        if lacking not in said:
+            raise LookupError(f"the statement {name} declares no {lacking!r} in its first lines: see statements.py")
+    takes, per = said["takes"], "statement"
+    if takes.startswith("each "):
+        takes, per = takes.removeprefix("each "), "row"
+    elif takes.startswith("rows of "):
+        takes, per = takes.removeprefix("rows of "), "batch"
+    returns = said["returns"]
+    is_one_row = returns.startswith("one row of ")
+    if said["locks"] not in get_args(Locks) or said.get("ends", "nothing") not in get_args(Ends):
+        raise LookupError(
+            f"the statement {name} must say locks: none, skips or waits, and ends: jobs, dependents or failed jobs"
+        )
+    return Contract(
+        takes=_listed(takes),
+        per=cast(Literal["statement", "row", "batch"], per),
+        returns=tuple(_columns(family, _listed(returns.removeprefix("one row of ")))),
+        is_one_row=is_one_row,
+        locks=cast(Locks, said["locks"]),
+        ends=cast(Ends, said.get("ends", "nothing")),
+    )
+
+
+def _listed(words: str) -> tuple[str, ...]:
+    return () if words == "nothing" else tuple(word.strip() for word in words.split(","))
+
+
+def _columns(family: Family, words: Sequence[str]) -> Iterator[str]:
+    for word in words:
+        if word.endswith("_columns"):
+            for column in _COMMA.split(_read(family, word).strip()):
+                yield column.strip(" \n{}").rpartition(".")[2].split()[0]
+        else:
+            yield word
+
+
+def _lie_in(text: Text, family: Family) -> str:
+    """What the text itself shows to be untrue."""
+    contract = text.contract
+    needed = {*text.row_names, *text.names} - _CLOCK_AND_ROWS
+    if differ := needed - set(contract.takes):
+        return f"takes what it does not declare: {sorted(differ)}"
+    is_batch = "unnest(" in text.sql if family == "postgres" else bool(text.row_names)
+    if contract.per == "batch" and not is_batch:
+        return "takes no rows at once, and declares that it does"
+    if family == "postgres":
+        locking, skipping = len(_LOCKING.findall(text.sql)), len(_LEFT_ALONE.findall(text.sql))
+        if (contract.locks == "none") != (locking == 0):
+            return "holds rows and declares that it does not, or the other way about"
+        if contract.locks == "skips" and not skipping:
+            return "skips no row that somebody holds, and declares that it does"
+    return ""
 
 
 @cache
@@ -133,13 +215,53 @@ def _reader(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ..
 
 def qualified(sql: str, schema: str) -> str:
     """Put our tables' schema in front of their names, so that a caller's search_path does not matter."""
-    return _TABLE.sub(rf'"{schema}".\1', sql)
+    return _any_table().sub(rf'"{schema}".\1', sql)
+
+
+@cache
+def table_names() -> tuple[str, ...]:
+    """Our tables and views, as the schema of Postgres makes them, and the ledger."""
+    folder = files("euterpe.stores.sql").joinpath("schema", "postgres")
+    texts = [entry.read_text() for entry in folder.iterdir() if entry.name.endswith(".sql")]
+    return ("euterpe_migrations", *(name for text in texts for name in _MADE.findall(text)))
+
+
+@cache
+def _any_table() -> re.Pattern[str]:
+    return re.compile(rf"\b({'|'.join(table_names())})\b(?!\.)")
 
 
 def _read(family: Family, name: str) -> str:
-    queries = files("euterpe.stores.sql").joinpath("queries")
-    own = queries.joinpath(family, f"{name}.sql")
-    return (own if own.is_file() else queries.joinpath(f"{name}.sql")).read_text()
+    """The engine's own text, or the shared one."""
+    for engine in (family, None):
+        if (found := _texts().get((engine, name))) is not None:
+            raw = found.read_text()
+            other = _OTHER.fullmatch(raw)
+            return raw if other is None else _read(family, other.group(1))
+    raise LookupError(
+        f"there is no SQL text {name} for {family}, or several folders have one: then name the folder too"
+    )
+
+
+@cache
+def _texts() -> dict[tuple[Family | None, str], Traversable | None]:
+    """Every text by its engine (None: all of them) and its name: folder and file, or the file alone if one has it."""
+    whole: dict[tuple[Family | None, str], Traversable | None] = {}
+    short: dict[tuple[Family | None, str], Traversable | None] = {}
+
+    def look_into(folder: Traversable, family: Family | None, path: str) -> None:
+        for entry in folder.iterdir():
+            name = entry.name.removesuffix(".sql")
+            if name in get_args(Family):
+                look_into(entry, cast(Family, name), path)
+            elif entry.is_dir():
+                look_into(entry, family, f"{path}{name}/")
+            elif entry.name != name:
+                whole[family, path + name] = entry
+                short[family, name] = None if (family, name) in short else entry
+
+    look_into(files("euterpe.stores.sql").joinpath("queries"), None, "")
+    return short | whole
 
 
 def _expand(sql: str, family: Family) -> str:

@@ -86,7 +86,7 @@ class SqlStore:
         self.telemetry: Telemetry | None = None
         self._announcer = Announcer(lambda: self.telemetry)
         self._commits = UnitCommits(engine, self.end_reporter, self._announcer, lambda: self.key_window_us)
-        self._exchange = Exchange(engine, self.end_reporter)
+        self._exchange = _exchange_of(engine, self.end_reporter)
 
     @property
     def wakeups(self) -> Wakeups | None:
@@ -140,7 +140,7 @@ class SqlStore:
     def control_plane(self) -> SqlControlPlane:
         from euterpe.stores.sql.control_plane import SqlControlPlane
 
-        return SqlControlPlane(self.engine, self.rng, self.end_reporter)
+        return SqlControlPlane(self.engine, self.rng, self.end_reporter, self._exchange)
 
     def _join(self, connection: object) -> tuple[Joined, Target]:
         """The caller's own connection, and where its transaction must be."""
@@ -155,15 +155,13 @@ class SqlStore:
 
     async def close(self) -> None:
         await self._exchange.close()
-        if "control_plane" in self.__dict__:
-            await self.control_plane.close()
         await self.engine.close()
 
     async def migrate(self) -> list[str]:
         return await self.engine.migrate()
 
     async def ping(self) -> None:
-        await self.now_us()
+        await self.engine.check_writable()
 
     async def now_us(self) -> int:
         return await self.engine.read(reads_search.now_us)
@@ -419,8 +417,21 @@ class SqlStore:
         return await self.engine.read(lambda: peek(queues, limit))
 
     async def depths(self) -> list[QueueDepth]:
-        return await self.engine.read(reads_search.depths)
+        from euterpe.stores.sql.reads.stats import depths
+
+        return await self.engine.read(depths)
 
 
 def _has_callback(claims: Iterable[Claim]) -> bool:
     return any(claim.job.callback_url is not None for claim in claims)
+
+
+def _exchange_of(engine: Engine, end_reporter: EndReporter) -> Exchange:
+    """Each engine loads its own."""
+    if engine.family == "postgres":
+        from euterpe.stores.sql.exchange.postgres import PostgresExchange
+
+        return PostgresExchange(engine, end_reporter)
+    from euterpe.stores.sql.exchange.sqlite import SqliteExchange
+
+    return SqliteExchange(end_reporter)

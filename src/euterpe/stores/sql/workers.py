@@ -54,8 +54,9 @@ def live_workers(limit: int = LISTED) -> Program[list[LiveWorker]]:
             facts = msgspec.json.decode(text, type=WorkerFacts)
         except msgspec.MsgspecError:
             continue  # Another release wrote it; what cannot be read is not told of.
+        answers = bool(answers) and facts.blocked is None
         found.append(
-            LiveWorker(worker_id=worker_id, started_at=started_at, seen_at=seen_at, facts=facts, answers=bool(answers))
+            LiveWorker(worker_id=worker_id, started_at=started_at, seen_at=seen_at, facts=facts, answers=answers)
         )
     return found
 

@@ -6,7 +6,7 @@ Whoever is killed in between has done nothing; who comes next begins at the same
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
@@ -112,19 +112,19 @@ def give_up(operation: BulkOperation, found: Matching, error: str) -> Program[Bu
     return (yield from _advance(operation, found, tally))
 
 
-def abandon(operation: BulkOperation, error: str) -> Program[None]:
+def abandon(operation_id: str, place: int, error: str, skipped: Mapping[str, int] | None = None) -> Program[None]:
     """A hand or another release wrote what nobody here can read. It must not be tried for ever."""
     yield one(
         "advance_operation",
-        id=operation.id,
-        seen=operation.place,
-        place=operation.place,
+        id=operation_id,
+        seen=place,
+        place=place,
         state=OperationState.CANCELLED,
         done=0,
         dependents=0,
         failed=0,
         error=error,
-        skipped=msgspec.json.encode(operation.skipped).decode(),
+        skipped=msgspec.json.encode(skipped or {}).decode(),
     )
 
 

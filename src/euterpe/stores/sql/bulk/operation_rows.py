@@ -17,6 +17,7 @@ LISTED_LIMIT: Final = 200
 RUNNING_LIMIT: Final = 20
 """Of one requester at a time. Each costs the sweeps a look."""
 _FIELDS: Final = BulkOperation.__struct_fields__
+PLACE: Final = _FIELDS.index("place")
 
 
 def operation_from(row: Row) -> BulkOperation:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from random import shuffle
 from typing import ClassVar, Final
+
+import msgspec
 
 from euterpe.model.bulk import BATCH, BulkOperation, BulkOrder, BulkProgress, JobCount, OperationState, check_order
 from euterpe.model.errors import DataRejected, InvalidInput
@@ -20,6 +23,7 @@ from euterpe.stores.sql.reads.matching import Matching, count, count_with_depend
 
 BUDGET_S: Final = 0.5
 """Of one pass. Sweeps that recover lost jobs wait no longer than this for an operation."""
+UNREADABLE: Final = "the stored operation cannot be read; order it again"
 AT_A_TIME: Final = 100
 """Operations that are worked on in turns; the others wait for these."""
 
@@ -73,7 +77,9 @@ class Operations:
         done = 0
         while True:
             more = False
-            running = await self._engine.read(_running)
+            running, unreadable = await self._engine.read(_running)
+            for operation_id, place in unreadable:
+                await self._engine.write(partial(batches.abandon, operation_id, place, UNREADABLE))
             shuffle(running)  # When time runs out, it runs out for another one each time.
             for operation in running:
                 progress = await self._batch(operation)
@@ -92,7 +98,7 @@ class Operations:
             found = await self._engine.read(lambda: batches.next_of(operation, self.batch))
         except InvalidInput as unreadable:
             reason = str(unreadable)
-            await self._engine.write(lambda: batches.abandon(operation, reason))
+            await self._engine.write(lambda: batches.abandon(operation.id, operation.place, reason, operation.skipped))
             return None
         try:
             return await self._act(operation, found)
@@ -127,6 +133,13 @@ def _first_of(found: Matching) -> Matching:
     return Matching(found.ids[:1], found.places[:1], found.places[0])
 
 
-def _running() -> Program[list[BulkOperation]]:
+def _running() -> Program[tuple[list[BulkOperation], list[tuple[str, int]]]]:
+    """Those that can be read, and id and place of those that cannot."""
     rows = yield one("running_operations", limit=AT_A_TIME)
-    return [operation_rows.operation_from(row) for row in rows]
+    running, unreadable = [], []
+    for row in rows:
+        try:
+            running.append(operation_rows.operation_from(row))
+        except msgspec.MsgspecError:
+            unreadable.append((str(row[0]), int(row[operation_rows.PLACE])))
+    return running, unreadable

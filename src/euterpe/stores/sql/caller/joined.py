@@ -19,7 +19,6 @@ from euterpe.stores.sql.caller.calls import Calls, DriverCall
 from euterpe.stores.sql.caller.drive import Interruption, to_the_end
 from euterpe.stores.sql.caller.target import Target
 from euterpe.stores.sql.json_rows import rows_of, unpack_rows
-from euterpe.stores.sql.postgres.conversions import converted
 from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
 from euterpe.stores.sql.statements import Family, Text, text_of
 
@@ -97,7 +96,7 @@ class Joined(ABC):
             yield from self._make_sure([SAVEPOINT, RELEASE], error)
             raise
         try:
-            program = converted(make()) if self.family == "postgres" else make()
+            program = make()
             answer = yield from self._bound(program, target)
             yield DriverCall(RELEASE, whole=True)
         except GeneratorExit:
@@ -214,7 +213,7 @@ def rows_of_values(statement: Statement, text: Text, target: Target) -> Iterator
     if text.row_names:
         rest = {name: value for name, value in given.items() if name not in text.row_names}
         yield {**rest, **rows_of(given, text.row_names), "now": target.now()}
-    elif text.batched or not isinstance(statement, Each):
+    elif not isinstance(statement, Each) or text.batched:
         yield {**given, "now": target.now()}
     else:
         names = list(statement.columns)

@@ -28,7 +28,7 @@ from euterpe.stores.sql.dashboard.events import EVENT_STATES, events_page
 from euterpe.stores.sql.dashboard.graph import children_of, graph_around
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, Row, one
-from euterpe.stores.sql.reads.scan import NEWEST
+from euterpe.stores.sql.reads.scan import ALL_STATES, NEWEST
 from euterpe.stores.sql.workers import live_workers
 
 QUEUES_SHOWN: Final = 100
@@ -94,8 +94,8 @@ def overview(requester_id: str | None) -> Program[Overview]:
 
 def _counts(requester_id: str | None) -> Program[dict[State, Count]]:
     if requester_id is None:
-        rows = yield one("dashboard/count_states", limit=COUNTED)
-        return {State(row[0]): Count(row[1], row[1] >= COUNTED) for row in rows}
+        rows = yield one("dashboard/count_states", states=ALL_STATES, limit=COUNTED)
+        return {State(row[0]): Count(row[1], bool(row[2])) for row in rows}
     rows = yield one("dashboard/count_states_of", limit=OWN_LOOKED_AT, requester_id=requester_id)
     return {State(row[0]): Count(row[1], row[2] >= OWN_LOOKED_AT) for row in rows}
 

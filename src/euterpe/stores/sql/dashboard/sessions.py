@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from euterpe.model.accounts import StoredKey
 from euterpe.stores.sql.accounts.keys import record_from
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Program, one
+
+SESSIONS_OF_A_KEY: Final = 20
+"""A further sign-in ends the oldest session of the key."""
 
 
 class SqlSessions:
@@ -27,6 +32,7 @@ class SqlSessions:
 def begin(token_hash: bytes, key_prefix: str, lifetime_us: int) -> Program[None]:
     yield one("dashboard/delete_over_sessions")
     yield one("dashboard/insert_session", token_hash=token_hash, key_prefix=key_prefix, lifetime_us=lifetime_us)
+    yield one("dashboard/delete_surplus_sessions", key_prefix=key_prefix, keep=SESSIONS_OF_A_KEY)
 
 
 def find(token_hash: bytes) -> Program[StoredKey | None]:

@@ -18,6 +18,7 @@ LATE_US: Final = MINUTE_US
 STUCK_US: Final = 10 * MINUTE_US
 NEWEST: Final = 2_000
 COUNTED: Final = 10_000
+QUEUES: Final = 1_000
 ENDS_LOOKED_AT: Final = 20_000
 TRIES: Final = 3
 OLD_FAILED_US: Final = 7 * DAY_US
@@ -28,8 +29,8 @@ def job_facts() -> Program[JobFacts]:
     overdue, oldest_overdue = _late((yield one("diagnosis/overdue", late_us=LATE_US, limit=COUNTED)))
     parked, oldest_parked = _late((yield one("diagnosis/parked", limit=COUNTED)))
     waiting: list[WaitingType] = []
-    depths = yield one("waiting_now")
-    for queue in sorted({row[0] for row in depths if row[1] == State.SCHEDULED}):
+    backlog = yield one("dashboard/queue_backlog", limit=1, queues=QUEUES)
+    for queue in sorted({row[0] for row in backlog if row[2]}):
         rows = yield one("diagnosis/front", queue=queue, limit=NEWEST)
         waiting += [WaitingType(queue, row[0], row[1], max(0, row[2])) for row in rows]
     served: set[str] = set()

@@ -9,7 +9,7 @@ from euterpe.model.errors import EuterpeError
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.postgres.engine import PostgresEngine
 from euterpe.stores.sql.program import Program, one
-from euterpe.stores.sql.statements import TABLES
+from euterpe.stores.sql.statements import table_names
 
 PREPARED_LATE_S: Final = 300.0
 
@@ -35,7 +35,7 @@ def _postgres(schema: str | None, wal: int | None, *, through_pooler: bool) -> P
     ((version, standby, autovacuum, fsync, whole_pages, most, used, xid_age, prepared, max_wal),) = yield one(
         "diagnosis/server", late_s=PREPARED_LATE_S
     )
-    tables = yield one("diagnosis/tables", schema=schema, names=list(TABLES))
+    tables = yield one("diagnosis/tables", schema=schema, names=list(table_names()))
     longest = yield one("diagnosis/longest_transaction")
     return PostgresFacts(
         version=version,
@@ -52,7 +52,7 @@ def _postgres(schema: str | None, wal: int | None, *, through_pooler: bool) -> P
         idle_slots=tuple(row[0] for row in (yield one("diagnosis/slots"))),
         refused_tables=tuple(row[0] for row in tables if not row[4]),
         invalid_indexes=tuple(
-            row[0] for row in (yield one("diagnosis/invalid_indexes", schema=schema, names=list(TABLES)))
+            row[0] for row in (yield one("diagnosis/invalid_indexes", schema=schema, names=list(table_names())))
         ),
         connections=used,
         max_connections=most,

@@ -7,7 +7,7 @@ import re
 from euterpe.model.diagnosis.facts import DatabaseFacts, SqliteFacts
 from euterpe.model.errors import SchemaMismatch
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.migrations import missing
+from euterpe.stores.sql.migrations import MadeBeforeBaseline, missing
 from euterpe.stores.sql.program import Program, one
 
 
@@ -17,14 +17,16 @@ async def database_facts(engine: Engine, here_us: int, asked_at_us: int) -> Data
     applied = await engine.read(_applied)
     try:
         lacking = missing(engine.family, applied)
+    except MadeBeforeBaseline as older:
+        return DatabaseFacts(too_old=older.what, make_anew=older.remedy, clock_skew_us=skew)
     except SchemaMismatch as newer:
         return DatabaseFacts(too_new=str(newer), clock_skew_us=skew)
     names = tuple(f"{m.version:04} {m.name}" for m in lacking)
     return DatabaseFacts(missing_migrations=names, clock_skew_us=skew)
 
 
-def _applied() -> Program[set[int]]:
-    return {row[0] for row in (yield one("diagnosis/applied"))}
+def _applied() -> Program[dict[int, str]]:
+    return {row[0]: row[1] for row in (yield one("diagnosis/applied"))}
 
 
 async def sqlite_facts(engine: Engine) -> SqliteFacts:

@@ -6,7 +6,6 @@ that the worker holds says all of that, as long as nobody has changed the row me
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Final
@@ -20,12 +19,12 @@ from euterpe.stores.sql.exchange.simple_jobs import SimpleCompletions
 from euterpe.stores.sql.jobs.effects import (
     Completions,
     follow_completed,
-    free_locked_keys,
     group_uniform,
     insert_completions,
 )
-from euterpe.stores.sql.jobs.settle import Follows, complete, uniform_and_near
-from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.jobs.keys import admit
+from euterpe.stores.sql.jobs.settle import Follows, are_uniform, complete
+from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import limit_key_of
 
 _said: Final = attrgetter("callback_url", "tags_json", "correlation_id", "transitions")
@@ -47,18 +46,16 @@ class CallbackCompletions(msgspec.Struct, frozen=True):
 def callback_completions(with_callbacks: Sequence[tuple[JobRow, bytes | None]]) -> CallbackCompletions | None:
     """None where they do not end alike, or the full path is no worse."""
     jobs = [job for job, _ in with_callbacks]
-    uniform = uniform_and_near(
-        [job.seq for job in jobs],
-        [job.id for job in jobs],
-        [job.claim_version for job in jobs],
-        [result for _, result in with_callbacks],
-    )
+    versions, results = [job.claim_version for job in jobs], [result for _, result in with_callbacks]
     said = set(map(_said, jobs))
-    if uniform is None or len(said) != 1:
+    if len(said) != 1 or not are_uniform(versions, results):
         return None
     ((callback_url, tags, correlation_id, transitions),) = said
     settling = {
-        **uniform,
+        "seqs": [job.seq for job in jobs],
+        "ids": [job.id for job in jobs],
+        "claim_version": versions[0],
+        "result": results[0],
         "callback_url": callback_url,
         "tags": tags,
         "correlation_id": correlation_id,
@@ -84,8 +81,8 @@ class LinkedCompletions(msgspec.Struct, frozen=True):
 
     linked: SimpleCompletions
     plain: SimpleCompletions
-    freed: Mapping[str, int]
-    """How many of each concurrency key end."""
+    freed: Sequence[str]
+    """The concurrency keys of which some end."""
 
 
 def linked_completions(finished: Sequence[Report]) -> LinkedCompletions | None:
@@ -105,7 +102,7 @@ def linked_completions(finished: Sequence[Report]) -> LinkedCompletions | None:
         (linked if job.has_dependents else plain).append((job, outcome.result))
         if (key := limit_key_of(job)) is not None:
             keys.append(key)
-    return LinkedCompletions(_lists_of(linked), _lists_of(plain), Counter(keys)) if linked or keys else None
+    return LinkedCompletions(_lists_of(linked), _lists_of(plain), sorted(set(keys))) if linked or keys else None
 
 
 def _lists_of(completions: Sequence[tuple[JobRow, bytes | None]]) -> SimpleCompletions:
@@ -117,7 +114,7 @@ def _lists_of(completions: Sequence[tuple[JobRow, bytes | None]]) -> SimpleCompl
     )
 
 
-def complete_linked(completions: LinkedCompletions, postponed: list[int] | None) -> Program[None]:
+def complete_linked(completions: LinkedCompletions) -> Program[None]:
     """End them, release what waited for them (see `follow_completed`), free their keys. RowsSayMore: the transaction
     must not be committed."""
     if not (yield from _complete(completions.linked, Follows.RELEASES)):
@@ -125,9 +122,11 @@ def complete_linked(completions: LinkedCompletions, postponed: list[int] | None)
     if not (yield from complete_simple(completions.plain)):
         raise RowsSayMore
     if completions.linked:
-        yield from follow_completed(completions.linked.ids, postponed)
+        keys = yield from follow_completed(completions.linked.ids)
+        yield from admit(dict.fromkeys(keys, 0))
     if completions.freed:
-        yield from free_locked_keys(completions.freed)
+        # Nothing of these became ready, so the fronts that they have are right.
+        yield each("admit", name=completions.freed)
 
 
 def complete_simple(completions: SimpleCompletions) -> Program[bool]:
@@ -138,6 +137,13 @@ def complete_simple(completions: SimpleCompletions) -> Program[bool]:
 def _complete(completions: SimpleCompletions, follows: Follows) -> Program[bool]:
     if not completions:
         return True
-    yield complete(completions.seqs, completions.ids, completions.claim_versions, completions.results, follows)
+    yield complete(
+        completions.seqs,
+        completions.ids,
+        completions.claim_versions,
+        completions.results,
+        follows,
+        completions.outcome_hashes,
+    )
     ((written,),) = yield one("changes")
     return bool(written == len(completions))

@@ -7,7 +7,7 @@ and no event can be missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -20,40 +20,45 @@ from euterpe.model.failures.failure import Category, Failure, unprocessable
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
 from euterpe.model.submitting.batch import new_ids
+from euterpe.stores.sql.jobs.keys import admit
 from euterpe.stores.sql.program import Each, Program, Row, each, one
 from euterpe.stores.sql.rows import Moved, jobs_from, moved_from
 
 KINDS: Final = frozenset(map(str, Dependency))
 FEW_UNIFORM: Final = 4
 """For fewer events that differ in ids alone, a statement of their own is not worth it."""
-Release = Callable[[Sequence[str]], Program[bool]]
-"""Releases what waited for these completed jobs alone; whether nobody else waits for one of them."""
 
 
-def apply_effects(rows: Iterable[Row], release: Release | None = None) -> Program[None]:
-    """Tell, release and end what hangs on these moves; ends of dependents are followed in turn. `release` comes first,
-    where somebody has a way of their own for the usual dependents."""
+def apply_effects(
+    rows: Iterable[Row], *, ran: bool = False, waits_us: Mapping[str, int] | None = None
+) -> Program[None]:
+    """Tell, release and end what hangs on these moves; ends of dependents are followed in turn. `ran`: these jobs were
+    running until now. `waits_us` is how long the rates of keys are to rest."""
     moves = moved_from(row for row in rows if row[2] or row[3] or row[5])
     keys = Counter(m.limit_key for m in moves if m.limit_key is not None)
-    yield from _insert_events_and_follow(moves, release)
-    # Last and all at once: nobody who holds a key's lock may wait for a row, nor for a second round of keys.
-    if keys:
-        yield one("lock_keys", keys=sorted(keys))
-        yield from free_locked_keys(keys)
+    entered = yield from _insert_events_and_follow(moves)
+    freed = {key: count if ran else 0 for key, count in keys.items()}
+    # Last and all at once: nobody who holds a key may wait for a row, nor for a second round of keys.
+    left = [] if ran else [(m.limit_key, m.id) for m in moves if m.limit_key is not None]
+    yield from admit(dict.fromkeys(entered, 0) | freed, left=left, waits_us=waits_us)
 
 
-def follow_completed(job_ids: Iterable[str], postponed: list[int] | None) -> Program[None]:
-    """`apply_effects` for jobs that completed, of which nobody is told and that hold no key, on SQLite. What waited for
-    them alone is let go, or its numbers are `postponed`: then the caller lets it go, in the same transaction."""
-    moves = yield from _resolve_dependents(dict.fromkeys(job_ids, State.COMPLETED), postponed)
-    yield from _insert_events_and_follow(moves, None)
+def follow_completed(job_ids: Iterable[str]) -> Program[set[str]]:
+    """Follow jobs that completed, of which nobody is told, on SQLite. Returns the keys of what became ready."""
+    keys: set[str] = set()
+    moves = yield from _resolve_dependents(dict.fromkeys(job_ids, State.COMPLETED), keys)
+    return keys | (yield from _insert_events_and_follow(moves))
 
 
-def _insert_events_and_follow(moves: Sequence[Moved], release: Release | None) -> Program[None]:
+def _insert_events_and_follow(moves: Sequence[Moved]) -> Program[set[str]]:
+    """Returns the concurrency keys of the dependents that became ready or ended."""
+    keys: set[str] = set()
     while moves:
         yield from _insert_events_of(moves)
         ended = {m.id: m.state for m in moves if m.has_dependents and m.state in TERMINAL}
-        moves = (yield from _follow(ended, release)) if ended else []
+        moves = (yield from _resolve_dependents(ended, keys)) if ended else []
+        keys |= {m.limit_key for m in moves if m.limit_key is not None}
+    return keys
 
 
 def insert_events(jobs: Iterable[JobRow]) -> Program[None]:
@@ -152,36 +157,19 @@ def _insert_events_of(moves: Sequence[Moved]) -> Program[None]:
         yield from insert_events(jobs_from(rows))
 
 
-def free_locked_keys(freed: Mapping[str, int]) -> Program[None]:
-    """So many jobs of these keys, whose locks are held where there are any, have ended: as many parked ones may go."""
-    # One look for all: few keys have parked jobs, and a turn may free a hundred keys.
-    yield from unpark(freed, [row[0] for row in (yield one("parked_keys", keys=sorted(freed)))])
-
-
-def unpark(freed: Mapping[str, int], full: Iterable[str]) -> Program[None]:
-    """`full`: which of these keys have parked jobs."""
-    if names := sorted(full):
-        yield each("unpark", limit_key=names, limit=[freed[name] for name in names])
-
-
-def _follow(ended: Mapping[str, State], release: Release | None) -> Program[list[Moved]]:
-    completed = [job_id for job_id, state in ended.items() if state is State.COMPLETED]
-    if release is not None and completed and (yield from release(completed)) and len(completed) == len(ended):
-        return []
-    return (yield from _resolve_dependents(ended))
-
-
-def _resolve_dependents(ended: Mapping[str, State], postponed: list[int] | None = None) -> Program[list[Moved]]:
+def _resolve_dependents(ended: Mapping[str, State], keys: set[str]) -> Program[list[Moved]]:
     """Count down what waits for these jobs; returns the dependents that moved, if anything may follow from it. Most
-    wait for one job, which completed: they are released without an answer, or by the caller (`postponed`)."""
+    wait for one job, which completed: they are released without an answer. The concurrency keys of those are added to
+    `keys`."""
     rows = yield one("waiting_dependents", ids=list(ended))
     waiting: dict[str, tuple[str, int]] = {}
     ends: dict[str, list[str]] = {}
     with_callbacks: set[str] = set()
-    numbers: dict[str, list[int]] = {}
+    numbers: dict[str, tuple[int, str | None]] = {}
     for depends_on, job_id, kind, pending, has_callback, *number in rows:
         waiting[job_id] = (kind, pending)
-        numbers[job_id] = number
+        if number:
+            numbers[job_id] = (number[0], number[1])
         ends.setdefault(job_id, []).append(depends_on)
         if has_callback:
             with_callbacks.add(job_id)
@@ -195,12 +183,11 @@ def _resolve_dependents(ended: Mapping[str, State], postponed: list[int] | None 
         and completed.issuperset(ends[job_id])
     ]
     if released:
-        # SQLite goes by their numbers, Postgres by their ids.
-        seqs = [seq for job_id in released for seq in numbers[job_id]]
-        if postponed is None:
-            yield one("release_dependents", ids=released, seqs=seqs)
-        else:
-            postponed += seqs
+        # SQLite goes by their numbers, and knows their keys before; Postgres goes by their ids.
+        known = [numbers[job_id] for job_id in released if job_id in numbers]
+        keys.update(key for _, key in known if key is not None)
+        rows = yield one("release_dependents", ids=released, seqs=[seq for seq, _ in known])
+        keys.update(row[0] for row in rows if row[0] is not None)
         for job_id in released:
             del waiting[job_id]
     if not waiting:
@@ -222,9 +209,7 @@ def _plan(
     try:
         kind = Dependency(stored)
     except ValueError:
-        check_move(State.PENDING, State.DEAD_LETTER, By.DEPENDENCY)
-        error = unprocessable("dependency cannot be read").as_error(0, retryable=False)
-        return job_id, 0, State.DEAD_LETTER, msgspec.json.encode(error).decode()
+        return unreadable_dependency(job_id)
     bad_end = end_of_dependent(kind, [ended[i] for i in ended_ids])
     if bad_end is not None:
         check_move(State.PENDING, bad_end, By.DEPENDENCY)
@@ -232,6 +217,13 @@ def _plan(
         return job_id, 0, bad_end, dependency_error(culprit, ended[culprit])
     left = 0 if kind is Dependency.AFTER_ANY else pending - len(ended_ids)
     return job_id, max(left, 0), State.PENDING if left > 0 else State.SCHEDULED, None
+
+
+def unreadable_dependency(job_id: str) -> tuple[str, int, State, str]:
+    """The end of a job whose kind of dependency is unknown: it ends alone."""
+    check_move(State.PENDING, State.DEAD_LETTER, By.DEPENDENCY)
+    error = unprocessable("dependency cannot be read").as_error(0, retryable=False)
+    return job_id, 0, State.DEAD_LETTER, msgspec.json.encode(error).decode()
 
 
 def dependency_error(depends_on: str, end: State) -> str:

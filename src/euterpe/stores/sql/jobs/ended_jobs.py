@@ -18,6 +18,7 @@ from euterpe.model.state import State
 from euterpe.ports import Telemetry
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
+from euterpe.stores.sql.statements import Contract, Ends, Family, text_of
 
 T = TypeVar("T")
 log = logging.getLogger("euterpe.store")
@@ -26,8 +27,6 @@ LINES_AT_ONCE: Final = 20
 """Of a thousand jobs that end together, so many get a line of their own; the rest is a number."""
 ENDS: Final = frozenset({State.FAILED, State.DEAD_LETTER, State.CANCELLED, State.RETRYING})
 _STATES: Final = {str(state): state for state in ENDS}
-_QUEUE, _TYPE = 7, 8
-"""Columns behind `moved_columns` and the claim version."""
 
 
 class EndedBy(Enum):
@@ -50,6 +49,8 @@ class EndedJob(msgspec.Struct, frozen=True, gc=False):
     code: str = "error"
     had_failed: bool = False
     """Whether it had ended before, as failed, and was only moved to the dead letter now."""
+    claim_version: int = 0
+    """Of the claim that ended with it; 0: it was never claimed."""
 
 
 class _Error(msgspec.Struct):
@@ -78,7 +79,7 @@ class EndReporter:
     ) -> tuple[T, list[EndedJob]]:
         """Counted, and returned for a line in the log."""
         result, ended_jobs = await self._engine.write(
-            lambda: collect_ended(make(), by), patience_s=patience_s, is_small=is_small
+            lambda: collect_ended(make(), by, self._engine.family), patience_s=patience_s, is_small=is_small
         )
         self.count(ended_jobs)
         return result, ended_jobs
@@ -95,36 +96,42 @@ class EndReporter:
                 telemetry.settled(queue, state, count, (), category)
 
 
-def collect_ended(program: Program[T], by: EndedBy) -> Program[tuple[T, list[EndedJob]]]:
+def collect_ended(program: Program[T], by: EndedBy, family: Family) -> Program[tuple[T, list[EndedJob]]]:
     """The same program; its result, and what ended in it."""
     ended_jobs: list[EndedJob] = []
-    watched = _BESIDE_REPORTS if by is EndedBy.WORKER else _ALL
+    watched: tuple[Ends, ...] = ("dependents",) if by is EndedBy.WORKER else ("dependents", "jobs", "failed jobs")
     try:
         statement = next(program)
         while True:
             rows = yield statement
-            if rows and statement.name in watched:
-                ended_jobs += _ended_in(statement, rows)
+            if rows and (contract := text_of(family, statement.name).contract).ends in watched:
+                ended_jobs += _ended_in(statement, contract, rows)
             statement = program.send(rows)
     except StopIteration as stop:
         return stop.value, ended_jobs
 
 
-_BESIDE_REPORTS: Final = frozenset({"resolve_dependent"})
-_ALL: Final = _BESIDE_REPORTS | {"settle", "end_waiting", "dead_letter_failed"}
-
-
-def _ended_in(statement: Statement, rows: Sequence[Row]) -> Iterator[EndedJob]:
+def _ended_in(statement: Statement, contract: Contract, rows: Sequence[Row]) -> Iterator[EndedJob]:
+    at = {name: position for position, name in enumerate(contract.returns)}
     errors: dict[str, str | None] = {}
     if isinstance(statement, Each):
         errors = dict(zip(statement.columns["id"], statement.columns["error"], strict=True))
     for row in rows:
-        state = _STATES.get(row[1])
+        state = _STATES.get(row[at["state"]])
         if state is not None:
-            error = errors.get(row[0])
+            job_id = row[at["id"]]
+            error = errors.get(job_id)
             why = _read_error(error) if error else _Error()
-            had_failed = statement.name == "dead_letter_failed"
-            yield EndedJob(row[0], row[_QUEUE], row[_TYPE], state, why.category, why.code, had_failed)
+            yield EndedJob(
+                job_id,
+                row[at["queue"]],
+                row[at["type"]],
+                state,
+                why.category,
+                why.code,
+                had_failed=contract.ends == "failed jobs",
+                claim_version=row[at["claim_version"]],
+            )
 
 
 def log_ended(ended_jobs: Sequence[EndedJob], by: EndedBy) -> None:
@@ -136,6 +143,7 @@ def log_ended(ended_jobs: Sequence[EndedJob], by: EndedBy) -> None:
             "type": ended.type,
             "state": ended.state,
             "error_code": ended.code,
+            **({"claim_version": ended.claim_version} if ended.claim_version else {}),
         }
         if by is EndedBy.OPERATOR:
             log.info("a job was ended on request", extra=keys)

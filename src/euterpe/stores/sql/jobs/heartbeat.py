@@ -10,6 +10,7 @@ from euterpe.model.claims.exchange import HeartbeatReply, ProgressUpdate
 from euterpe.model.job import JobRow, Lease
 from euterpe.model.reading.readable import unreadable_columns
 from euterpe.model.state import State, check_advance
+from euterpe.model.submitting.submission import OVERRUN_US
 from euterpe.stores.sql.jobs.effects import insert_events
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from
@@ -20,7 +21,10 @@ HELD_AT_MOST: Final = 5
 """How many such rows one heartbeat waits for: the next round of all leases must not be late."""
 
 
-def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[HeartbeatReply]]:
+def heartbeat(
+    leases: Sequence[Lease], lease_ttl_us: int, overrun_us: int = OVERRUN_US
+) -> Program[list[HeartbeatReply]]:
+    """Renew leases. `overrun_us`: how long one may outlast the deadline of its attempt."""
     # In the order of ids, as settlements: two statements that lock the same rows in two orders wait for each other.
     ordered = sorted(leases, key=lambda lease: lease.job_id)
     rows = yield each(
@@ -28,6 +32,7 @@ def heartbeat(leases: Sequence[Lease], lease_ttl_us: int) -> Program[list[Heartb
         id=[lease.job_id for lease in ordered],
         claim_version=[lease.claim_version for lease in ordered],
         lease_ttl_us=[lease_ttl_us] * len(ordered),
+        overrun_us=[overrun_us] * len(ordered),
     )
     alive = {(row[0], row[1]): (row[2], bool(row[3]), bool(row[4])) for row in rows}
     beats = []
@@ -120,5 +125,6 @@ def _write_updates(
         progress=[n.progress for n in updates],
         progress_message=[n.message for n in updates],
         checkpoint=[n.checkpoint for n in updates],
+        waited_us=[n.waited_us for n in updates],
     )
     return {(job.id, job.claim_version): job for job in jobs_from(rows)}

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from euterpe.model.claims.exchange import ClaimRequest
 from euterpe.model.job import Claim, JobRow, Lease
+from euterpe.stores.sql.jobs.keys import admit
 from euterpe.stores.sql.json_rows import unpack_rows
-from euterpe.stores.sql.program import Program, Row, one
+from euterpe.stores.sql.program import Program, Row, each, one
 from euterpe.stores.sql.rows import fresh_from, jobs_from, sort_by_urgency
 
 PACKED_LIMIT: Final = 8_000_000
@@ -26,8 +27,19 @@ NONE: Final = "[]"
 _numbers = msgspec.json.Decoder(list[int])
 _texts = msgspec.json.Decoder(list[str])
 
-Keyed = tuple[int, str, int | None]
-"""The number of a job with a concurrency key, its limit key and its limit."""
+
+class Keyed(msgspec.Struct, frozen=True, array_like=True):
+    """A job with a concurrency key, as it was picked."""
+
+    seq: int
+    name: str
+    limit: int | None
+    running: int
+    """How many jobs of the key run when this one begins, if it has one line only."""
+    tokens: int | None
+    """How many of the key's rate are left for this one and those behind it; None: it has no rate."""
+
+
 _keyed = msgspec.json.Decoder(list[Keyed])
 
 
@@ -56,8 +68,7 @@ class Picked(msgspec.Struct, frozen=True):
     """The front of a queue's line, before or after it was taken."""
 
     queue: str
-    worker_id: str
-    lease_ttl_us: int
+    request: ClaimRequest
     seqs: str
     size: int
     picked_at: int
@@ -66,20 +77,20 @@ class Picked(msgspec.Struct, frozen=True):
     fresh: FreshJobs | None
     """The jobs themselves, where all came along."""
     keyed: Sequence[Keyed] = ()
-    """Those with a concurrency key; more than are taken, maybe."""
-    fit: bool = True
-    """All of them may run at once: no key is over its limit with them, and none has a rate."""
+    """Those with a concurrency key."""
+    is_cut: bool = False
+    """More may be ready: a key of several lines was full before its last job came."""
 
     @property
     def is_plain(self) -> bool:
         """Nothing is left to do in the transaction once these are taken."""
-        return self.fresh is not None and self.is_quiet and self.fit
+        return self.fresh is not None and self.is_quiet and not self.is_cut
 
     def jobs(self) -> list[JobRow]:
         """As `take` leaves them, in the order of the line. Neighbours of one submit are copies of the first of them."""
         if self.fresh is None:
             return []
-        taken = (self.queue, self.worker_id, self.lease_ttl_us, self.picked_at)
+        taken = (self.queue, self.request, self.picked_at)
         jobs: list[JobRow] = []
         last: Row | None = None
         for seq, id_, payload, kind in self.fresh.rows(self.seqs):
@@ -88,7 +99,16 @@ class Picked(msgspec.Struct, frozen=True):
             else:
                 job, last = fresh_from(seq, id_, payload, kind, *taken), kind
             jobs.append(job)
+        if self.request.worker_ids:
+            jobs = [replace(job, worker_id=owner) for job, owner in zip(jobs, self.request.worker_ids, strict=False)]
         return _with_keys(jobs, self.keyed) if self.keyed else jobs
+
+    def owners(self) -> str | None:
+        """The worker of each job by its number, as JSON; None: all are for one."""
+        if not self.request.worker_ids:
+            return None
+        owners = zip(map(str, _numbers.decode(self.seqs)), self.request.worker_ids, strict=False)
+        return msgspec.json.encode(dict(owners)).decode()
 
     def claims(self) -> list[Claim]:
         return claims_of(self.jobs())
@@ -99,7 +119,7 @@ def claims_of(jobs: list[JobRow]) -> list[Claim]:
 
 
 def _with_keys(jobs: list[JobRow], keyed: Sequence[Keyed]) -> list[JobRow]:
-    keys = {seq: (name, limit) for seq, name, limit in keyed}
+    keys = {k.seq: (k.name, k.limit) for k in keyed}
     return [job if (key := keys.get(job.seq)) is None else _with_key(job, *key) for job in jobs]
 
 
@@ -108,77 +128,64 @@ def _with_key(job: JobRow, name: str, limit: int | None) -> JobRow:
     return replace(job, concurrency_key=name[len(job.requester_id) + 1 :], concurrency_limit=limit)
 
 
-def pick(request: ClaimRequest, queue: str, released: Sequence[int] = ()) -> Program[Picked]:
-    """For a worker that asks for more than it can begin: up to the first behind the limit that cannot wait. `released`
-    are jobs that this transaction lets go: they stand in the line, though their rows do not say so yet."""
-    asked: dict[str, object] = {
-        "queue": queue,
-        "types": None if request.types is None else list(request.types),
-        "small": SMALL_BYTES,
-    }
-    if released or request.prefetch:
-        asked |= {"limit": request.total, "prefetch_types": list(request.prefetch_types)}
-        ((*front, keyed_said, cannot_wait),) = yield (
-            one("pick_released", **asked, released=list(released)) if released else one("pick_ahead", **asked)
-        )
-    else:
-        ((*front, keyed_said),) = yield one("pick", **asked, limit=request.limit)
-        cannot_wait = NONE
-    seqs, size, picked_at, is_quiet, *fresh = front
-    keyed: list[Keyed] = []
-    fit = True
-    if keyed_said is not None or cannot_wait != NONE:
-        keyed = [] if keyed_said is None else _keyed.decode(f"[{keyed_said}]")
-        line = _numbers.decode(seqs)
-        end, fit = yield from _front(line, keyed, set(_numbers.decode(cannot_wait)), request.limit)
-        if end < len(line):
-            seqs = msgspec.json.encode(line[:end]).decode()
-    came_along = None if fresh[-1] is None else FreshJobs(*fresh)
-    return Picked(
-        queue, request.worker_id, request.lease_ttl_us, seqs, size, picked_at, bool(is_quiet), came_along, keyed, fit
+def pick(request: ClaimRequest, queue: str) -> Program[Picked]:
+    """For a worker that asks for more than it can begin: up to the first behind the limit that cannot wait."""
+    ((seqs, size, picked_at, is_quiet, *fresh, keyed_said, cannot_wait),) = yield one(
+        "pick",
+        queue=queue,
+        types=None if request.types is None else list(request.types),
+        other_than=list(request.other_than),
+        limit=request.total,
+        prefetch_types=list(request.prefetch_types),
+        small=SMALL_BYTES,
     )
+    keyed: list[Keyed] = [] if keyed_said is None else _keyed.decode(f"[{keyed_said}]")
+    over = _first_over(keyed)
+    if over is not None or (request.prefetch and cannot_wait != NONE):
+        line = _numbers.decode(seqs)
+        end = _front(line, set(_numbers.decode(cannot_wait)) if request.prefetch else set(), request.limit, over)
+        line = line[:end]
+        seqs = msgspec.json.encode(line).decode()
+        keyed = [k for k in keyed if k.seq in set(line)]
+    came_along = None if fresh[-1] is None else FreshJobs(*fresh)
+    return Picked(queue, request, seqs, size, picked_at, bool(is_quiet), came_along, keyed, is_cut=over is not None)
 
 
-def _front(line: Sequence[int], keyed: Sequence[Keyed], cannot_wait: set[int], limit: int) -> Program[tuple[int, bool]]:
-    """How many of the line come, and whether all of those may run at once. Behind the limit comes what can wait: that
-    counts among its key's running jobs meanwhile, and must not be parked for a place that it takes itself. One of a key
-    with a rate cannot wait."""
-    counted = (yield one("running_by_key", keys=sorted({name for _, name, _ in keyed}))) if keyed else []
-    running = Counter({name: count for name, count, _ in counted})
-    rated = {name for name, _, has_rate in counted if has_rate}
-    keys = {seq: (name, most) for seq, name, most in keyed}
-    fit = True
-    for at, seq in enumerate(line):
-        can_wait = seq not in cannot_wait
-        is_over = False
-        if (key := keys.get(seq)) is not None:
-            name, most = key
-            running[name] += 1
-            is_over = name in rated or (most is not None and running[name] > most)
-            can_wait = can_wait and most is not None and not is_over
-        if at >= limit and not can_wait:
-            return at, fit
-        fit = fit and not is_over
-    return len(line), fit
+def _front(line: Sequence[int], cannot_wait: set[int], limit: int, over: int | None) -> int:
+    """How many of the line come: behind the limit only what can wait, up to the first that cannot. None from `over`."""
+    return next((at for at, seq in enumerate(line) if seq == over or (at >= limit and seq in cannot_wait)), len(line))
 
 
-def take(picked: Picked, statement: str = "take") -> Program[None]:
+def _first_over(keyed: Sequence[Keyed]) -> int | None:
+    """The first that has no place in its key or no token. Each line of a key keeps to the limit by itself; together
+    they may be over it."""
+    taken: dict[str, int] = {}
+    first: dict[str, Keyed] = {}
+    for job in keyed:
+        begun = taken[job.name] = taken.get(job.name, -1) + 1
+        front = first.setdefault(job.name, job)
+        if job.limit is not None and front.running + begun >= job.limit:
+            return job.seq
+        if front.tokens is not None and begun >= front.tokens:
+            return job.seq
+    return None
+
+
+def take(picked: Picked) -> Program[None]:
     yield one(
-        statement,
+        "take",
         seqs=picked.seqs,
-        worker_id=picked.worker_id,
-        lease_ttl_us=picked.lease_ttl_us,
+        worker_id=picked.request.worker_id,
+        worker_ids=picked.owners(),
+        lease_ttl_us=picked.request.lease_ttl_us,
+        overrun_us=picked.request.overrun_us,
         picked_at=picked.picked_at,
     )
-
-
-def take_released(picked: Picked, released: Sequence[int]) -> Program[None]:
-    """Take them with one write each, those that this transaction lets go as well; what is not taken of these is let go
-    only."""
-    left = set(released).difference(_numbers.decode(picked.seqs))
-    if left:
-        yield one("release_dependents", seqs=list(left))
-    yield from take(picked, "take_released")
+    if picked.keyed:
+        tokens = Counter(job.name for job in picked.keyed if job.tokens is not None)
+        if tokens:
+            yield each("take_tokens", name=list(tokens), tokens=list(tokens.values()))
+        yield from admit(dict.fromkeys((job.name for job in picked.keyed), 0))
 
 
 def taken_jobs(picked: Picked) -> Program[list[JobRow]]:

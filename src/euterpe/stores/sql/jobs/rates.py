@@ -1,79 +1,31 @@
-"""Rates of keys: who may start now, who is parked until there is a token, and who lets go of the parked ones.
+"""Rates of keys: how many jobs of a key may start in a time.
 
-A token is taken by the very claim that starts its job, under the lock of the key. What finds none is parked, uncharged
-and out of the claim index; a sweep lets as many go as there are tokens, the most urgent first.
+A token is taken by the very claim that starts its job. A key has no more jobs in the line than there are tokens. When
+tokens come, a sweep or an idle claim admits others, the most urgent first. Whoever changes a rate holds its key, and
+then takes back what is in the line without a token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from euterpe.model.claims.outcome import Settlement
-from euterpe.model.job import JobRow
 from euterpe.model.rate import KeyRate, Rate
 from euterpe.model.submitting.submission import LOCAL_REQUESTER
 from euterpe.stores.sql.engine import Engine
-from euterpe.stores.sql.program import Program, Row, each, one
-from euterpe.stores.sql.rows import URGENCY, limit_key, limit_key_of
+from euterpe.stores.sql.jobs.keys import LOOK_FAR, admit, hold_keys
+from euterpe.stores.sql.program import Program, one
+from euterpe.stores.sql.rows import limit_key
 
 
-class RateAdmission:
-    """Which of the jobs at hand are over their keys' rates, and how many parked ones may go instead."""
-
-    def __init__(self) -> None:
-        self.over: list[JobRow] = []
-        self.released: dict[str, int] = {}
-
-
-def admit(jobs: Sequence[JobRow], keys: Sequence[str]) -> Program[RateAdmission]:
-    """Take tokens for these jobs, which were just claimed. A younger one does not pass an older that is parked."""
-    admission = RateAdmission()
-    rows = (yield one("rates_of", keys=sorted(keys))) if keys else []
-    for name, interval_us, burst, full_at, now in rows:
-        free = Rate(interval_us, burst).tokens(full_at, now)
-        first = yield one("first_parked", limit_key=name)
-        ahead = (first[0][0], first[0][1]) if first else None
-        mine = [job for job in jobs if limit_key_of(job) == name]
-        fit = [job for job in mine if ahead is None or URGENCY(job) < ahead][:free]
-        admission.over += [job for job in mine if job not in fit]
-        if fit:
-            yield one("take_tokens", name=name, tokens=len(fit))
-        if ahead is not None and free > len(fit):
-            admission.released[name] = free - len(fit)
-    return admission
-
-
-def release(admission: RateAdmission) -> Program[bool]:
-    """Let parked jobs go for the tokens that are left; whether any went."""
-    if not admission.released:
-        return False
-    names = sorted(admission.released)
-    freed = yield each("unpark", limit_key=names, limit=[admission.released[name] for name in names])
-    return bool(freed)
-
-
-def offer_tokens(due: Sequence[Row]) -> Program[list[str]]:
-    """Let parked jobs go for tokens that came meanwhile; returns their queues, one entry a job."""
-    yield one("lock_keys", keys=[row[0] for row in due])
-    queues: list[str] = []
-    for name, interval_us, burst, full_at, now, offered_at in due:
-        mine = yield one("offer_rate", name=name, offered_at=offered_at, full_at=full_at)
-        if mine:
-            freed = yield each("unpark", limit_key=[name], limit=[Rate(interval_us, burst).tokens(full_at, now)])
-            queues += [row[0] for row in freed]
-    return queues
-
-
-def due_rates() -> Program[list[Row]]:
-    rows = yield one("due_rates")
-    return rows
-
-
-def hold_rates(settlements: Sequence[Settlement], keys: dict[str, str]) -> Program[None]:
-    """Who was told to come back later holds its whole key up, if that has a rate. `keys` are by job."""
-    waits = sorted((keys[s.job_id], s.hold_key_us) for s in settlements if s.hold_key_us and s.job_id in keys)
-    if waits:
-        yield each("hold_rate", name=[name for name, _ in waits], wait_us=[wait_us for _, wait_us in waits])
+def rate_waits_us(settlements: Sequence[Settlement], keys: Mapping[str, str]) -> dict[str, int]:
+    """How long the rate of each key is to rest: a job that failed with retry_after delays all jobs of its key. `keys`
+    are by job."""
+    waits_us: dict[str, int] = {}
+    for s in settlements:
+        if s.hold_key_us and (name := keys.get(s.job_id)) is not None:
+            waits_us[name] = max(s.hold_key_us, waits_us.get(name, 0))
+    return waits_us
 
 
 class SqlKeyRates:
@@ -95,22 +47,28 @@ class SqlKeyRates:
 
     async def charge(self, key: str, tokens: int, requester_id: str = LOCAL_REQUESTER) -> None:
         name = limit_key(requester_id, key)
-        await self._engine.write_one(lambda: _charge(name, tokens))
+        await self._engine.write(lambda: _charge(name, tokens))
 
 
 def _set(name: str, rate: Rate) -> Program[None]:
+    yield from hold_keys({name: 0})
     kept = yield one("keep_rate", name=name, interval_us=rate.interval_us, burst=rate.burst)
     ((interval_us, burst, full_at, held_until, now),) = kept
     full_at = Rate(interval_us, burst).changed(rate, full_at, held_until, now)
     yield one("set_rate", name=name, interval_us=rate.interval_us, burst=rate.burst, full_at=full_at)
+    yield from admit({name: 0}, look=LOOK_FAR)
 
 
 def _charge(name: str, tokens: int) -> Program[None]:
+    yield from hold_keys({name: 0})
     yield one("take_tokens", name=name, tokens=tokens)
+    yield from admit({name: 0}, look=LOOK_FAR)
 
 
 def _remove(name: str) -> Program[bool]:
+    yield from hold_keys({name: 0})
     rows = yield one("remove_rate", name=name)
+    yield from admit({name: 0})
     return bool(rows)
 
 

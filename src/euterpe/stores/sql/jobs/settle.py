@@ -14,7 +14,7 @@ from euterpe.model.job import JobRow, Lease
 from euterpe.model.state import State
 from euterpe.stores.sql.jobs.attempt_logs import keep_logs
 from euterpe.stores.sql.jobs.effects import apply_effects
-from euterpe.stores.sql.jobs.rates import hold_rates
+from euterpe.stores.sql.jobs.rates import rate_waits_us
 from euterpe.stores.sql.program import Each, Program, Row, Statement, each, one
 from euterpe.stores.sql.rows import jobs_from
 from euterpe.stores.sql.statements import Family
@@ -43,27 +43,28 @@ SettledAs = State | Locked | None
 """What a settlement made of its job; None: it was stale."""
 HELD_WAIT_MS: Final = 1000
 """How long a settle waits for rows that somebody holds, when all the others are settled."""
-NOBODY: Final = b" " * 36
-"""As long as an id."""
-NEAR: Final = 4
-"""Jobs of a worker stand near each other in the table. Where more than three of four belong to others, rows are sought
-one by one."""
+UNIQUE_KEY: Final = 10
+"""The column of `settle.sql`."""
 
 
 def settle(
     settlements: Sequence[Settlement],
     family: Family,
-    hashes: Sequence[bytes | None] = (),
     moved: list[Row] | None = None,
+    *,
+    in_full: bool = False,
 ) -> Program[set[str]]:
     """Write them; returns the ids whose claim still owned the job. The others were stale, or their rows are held by
-    somebody (`claims_held` tells), and changed nothing."""
+    somebody (`claims_held` tells), and changed nothing. `in_full`: by the statement for every end."""
     if not settlements:
         return set()
-    outcome_hashes = list(hashes) or [None] * len(settlements)
     all_completed = all(s.state is State.COMPLETED for s in settlements)
-    if hashes or not all_completed:
-        rows = yield _settle_any(settlements, outcome_hashes)
+    if in_full or not all_completed or settlements[0].outcome_hash is not None:
+        rows = yield _settle_any(settlements)
+        if any(row[UNIQUE_KEY] is not None for row in rows):
+            from euterpe.stores.sql.jobs.superseded import end_superseded
+
+            rows = yield from end_superseded(rows)
     elif family == "sqlite":
         # One writer may look first and write then; in one statement, SQLite would answer row by row.
         rows = yield _completing([s.job_id for s in settlements], [s.claim_version for s in settlements])
@@ -80,11 +81,10 @@ def settle(
         moved += rows
     if family == "sqlite" and not all_completed:
         # Postgres closes the attempts inside the settle statement; SQLite allows no insert in a CTE.
-        yield from _close_attempts(settlements, outcome_hashes, {(row[0], row[6]) for row in rows})
+        yield from _close_attempts(settlements, {(row[0], row[6]) for row in rows})
     yield from keep_logs(settlements, rows)
-    yield from apply_effects(rows)
-    if not all_completed:
-        yield from hold_rates(settlements, {row[0]: row[5] for row in rows if row[5]})
+    waits_us = None if all_completed else rate_waits_us(settlements, {row[0]: row[5] for row in rows if row[5]})
+    yield from apply_effects(rows, ran=True, waits_us=waits_us)
     return {row[0] for row in rows}
 
 
@@ -114,46 +114,38 @@ def complete(
     claim_versions: Sequence[int],
     results: Sequence[bytes | None],
     follows: Follows,
+    outcome_hashes: Sequence[bytes | None] = (),
 ) -> Statement:
     """End jobs that completed, on SQLite."""
     simple = follows.value
-    version, result = claim_versions[0], results[0]
-    if not _are_uniform(claim_versions, results):
+    hashes = outcome_hashes or [None] * len(ids)
+    version, result, outcome_hash = claim_versions[0], results[0], hashes[0]
+    if not are_uniform(claim_versions, results):
         return each(
-            "complete", seq=seqs, id=ids, claim_version=claim_versions, result=results, simple=[simple] * len(ids)
+            "complete",
+            seq=seqs,
+            id=ids,
+            claim_version=claim_versions,
+            result=results,
+            outcome_hash=hashes,
+            simple=[simple] * len(ids),
         )
-    uniform = uniform_and_near(seqs, ids, claim_versions, results)
-    if uniform is not None:
-        return one("complete_uniform", **uniform, simple=simple)
     return one(
-        "complete_scattered", seqs=list(seqs), ids=list(ids), claim_version=version, result=result, simple=simple
+        "complete_uniform",
+        seqs=list(seqs),
+        ids=list(ids),
+        claim_version=version,
+        result=result,
+        outcome_hash=outcome_hash,
+        simple=simple,
     )
 
 
-def uniform_and_near(
-    seqs: Sequence[int], ids: Sequence[str], claim_versions: Sequence[int], results: Sequence[bytes | None]
-) -> dict[str, object] | None:
-    """What `complete_uniform` asks for, where these jobs end alike and stand near each other."""
-    first, last = min(seqs), max(seqs)
-    if last - first >= NEAR * len(ids) or not _are_uniform(claim_versions, results):
-        return None
-    places = _ids_in_places(first, last, seqs, ids)
-    return {"first": first, "last": last, "ids": places, "claim_version": claim_versions[0], "result": results[0]}
-
-
-def _are_uniform(claim_versions: Sequence[int], results: Sequence[bytes | None]) -> bool:
+def are_uniform(claim_versions: Sequence[int], results: Sequence[bytes | None]) -> bool:
     return claim_versions.count(claim_versions[0]) == results.count(results[0]) == len(results)
 
 
-def _ids_in_places(first: int, last: int, seqs: Sequence[int], ids: Sequence[str]) -> bytes:
-    """One id behind the other, in the order of numbers, with room for those of other jobs in between."""
-    places = [NOBODY] * (last - first + 1)
-    for seq, job_id in zip(seqs, ids, strict=True):
-        places[seq - first] = job_id.encode()
-    return b"".join(places)
-
-
-def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[bytes | None]) -> Each:
+def _settle_any(settlements: Sequence[Settlement]) -> Each:
     return each(
         "settle",
         id=[s.job_id for s in settlements],
@@ -163,11 +155,12 @@ def _settle_any(settlements: Sequence[Settlement], outcome_hashes: Sequence[byte
         result=[s.result for s in settlements],
         error=[s.error for s in settlements],
         delay_us=[s.delay_us for s in settlements],
-        refund=[int(s.refund) for s in settlements],
+        refund=[s.refund for s in settlements],
         release=[int(s.is_release) for s in settlements],
         take_away=[int(s.take_away) for s in settlements],
-        outcome_hash=outcome_hashes,
+        outcome_hash=[s.outcome_hash for s in settlements],
         fingerprint=[s.fingerprint for s in settlements],
+        in_time=[s.in_time for s in settlements],
     )
 
 
@@ -214,7 +207,7 @@ def complete_joined(s: Settlement, family: Family) -> Program[None]:
     (decided,) = yield from _walked_to_the_end([s])
     if decided.state is not State.COMPLETED:
         raise IllegalTransition("running", "completed", f"it is not in its last stage, {s.last_stage!r}")
-    moved = yield from settle([s], family, hashes=[None])
+    moved = yield from settle([s], family, in_full=True)
     if not moved and (yield from _confirmed(s)) is None:
         raise StaleLease(s.job_id, s.claim_version)
 
@@ -237,7 +230,10 @@ def await_row(job_id: str, wait_ms: int = HELD_WAIT_MS) -> Program[None]:
 def claims_held(settlements: Sequence[Settlement]) -> Program[set[ClaimKey]]:
     """Which of these could not be settled only because somebody holds their rows."""
     rows = yield each(
-        "claims_held", id=[s.job_id for s in settlements], claim_version=[s.claim_version for s in settlements]
+        "claims_held",
+        id=[s.job_id for s in settlements],
+        claim_version=[s.claim_version for s in settlements],
+        in_time=[s.in_time for s in settlements],
     )
     return {(row[0], row[1]) for row in rows}
 
@@ -259,27 +255,34 @@ def _walked_to_the_end(settlements: list[Settlement]) -> Program[list[Settlement
     return decided
 
 
+def first_answer(job_id: str, claim_version: int, outcome_hash: bytes) -> Program[State | None]:
+    """What this very report of an HTTP worker made of its job before; None: it never did."""
+    closed = yield one("closed_attempt", id=job_id, claim_version=claim_version)
+    if not closed or closed[0][1] is None or bytes(closed[0][1]) != outcome_hash:
+        return None
+    return State(closed[0][0])
+
+
 def _confirmed(s: Settlement) -> Program[State | None]:
+    if s.outcome_hash is not None:
+        return (yield from first_answer(s.job_id, s.claim_version, s.outcome_hash))
     closed = yield one(
         "confirmed_attempt", id=s.job_id, claim_version=s.claim_version, outcome=s.outcome, error=s.error
     )
     return State(closed[0][0]) if closed else None
 
 
-def _close_attempts(
-    settlements: Sequence[Settlement], hashes: Sequence[bytes | None], accepted: set[ClaimKey]
-) -> Program[None]:
-    pairs = zip(settlements, hashes, strict=True)
-    closed = [(s, h) for s, h in pairs if s.state is not State.COMPLETED and (s.job_id, s.claim_version) in accepted]
+def _close_attempts(settlements: Sequence[Settlement], accepted: set[ClaimKey]) -> Program[None]:
+    closed = [s for s in settlements if s.state is not State.COMPLETED and (s.job_id, s.claim_version) in accepted]
     if closed:
         yield each(
             "close_attempt",
-            id=[s.job_id for s, _ in closed],
-            claim_version=[s.claim_version for s, _ in closed],
-            refund=[int(s.refund) for s, _ in closed],
-            outcome=[s.outcome for s, _ in closed],
-            error=[s.error for s, _ in closed],
-            outcome_hash=[h for _, h in closed],
+            id=[s.job_id for s in closed],
+            claim_version=[s.claim_version for s in closed],
+            refund=[s.refund for s in closed],
+            outcome=[s.outcome for s in closed],
+            error=[s.error for s in closed],
+            outcome_hash=[s.outcome_hash for s in closed],
         )
 
 

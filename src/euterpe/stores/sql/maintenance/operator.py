@@ -12,8 +12,9 @@ from euterpe.model.submitting.changes import Changes, changed
 from euterpe.model.submitting.submission import check_name
 from euterpe.stores.sql.jobs import settle
 from euterpe.stores.sql.jobs.effects import apply_effects, insert_events
+from euterpe.stores.sql.jobs.keys import admit
 from euterpe.stores.sql.program import Program, Row, one
-from euterpe.stores.sql.rows import job_from
+from euterpe.stores.sql.rows import job_from, limit_key_of
 from euterpe.stores.sql.statements import Family
 from euterpe.stores.sql.submitting.unique import regain_unique
 
@@ -94,7 +95,14 @@ def schedule_again(job: JobRow) -> Program[JobRow]:
         rows = yield one("retry_failed", id=job.id, claim_version=job.claim_version, holds_key=True)
     again = job_from(rows[0])
     yield from insert_events([again])
+    yield from _admit(again)
     return again
+
+
+def _admit(job: JobRow) -> Program[None]:
+    key = limit_key_of(job)
+    if key is not None and job.state is State.SCHEDULED:
+        yield from admit({key: 0}, left=[(key, job.id)])
 
 
 def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[JobRow]:
@@ -111,7 +119,10 @@ def update(job_id: str, requester_id: str | None, changes: Changes) -> Program[J
         correlation_id=after.correlation_id,
         callback_url=after.callback_url,
     )
-    return job_from(rows[0])
+    updated = job_from(rows[0])
+    if updated.priority != job.priority:
+        yield from _admit(updated)
+    return updated
 
 
 def dead_letter(job_id: str, requester_id: str | None) -> Program[State]:

@@ -23,7 +23,7 @@ from euterpe.model.submitting.submission import Submission, check, idempotency_s
 from euterpe.stores.sql.maintenance.operator import hold, schedule_again
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from
-from euterpe.stores.sql.submitting.submit import Answer, submit
+from euterpe.stores.sql.submitting.submit import Answer, submit, submit_again
 
 DEPENDENCY_ENDED: Final = "dependency_ended"
 
@@ -85,6 +85,18 @@ def are_replays(units: Iterable[Unit]) -> bool:
 def submit_and_mark(units: Sequence[Unit], key_window_us: int) -> Program[list[Answer]]:
     """Store units; what they replay is marked in the same transaction."""
     answers = yield from submit(units, key_window_us=key_window_us)
+    yield from _mark_stored(units, answers)
+    return answers
+
+
+def submit_again_and_mark(units: Sequence[Unit], key_window_us: int) -> Program[list[Answer]]:
+    """The same after a lost answer: the marks may have been lost with it."""
+    answers = yield from submit_again(units, key_window_us=key_window_us)
+    yield from _mark_stored(units, answers)
+    return answers
+
+
+def _mark_stored(units: Sequence[Unit], answers: Sequence[Answer]) -> Program[None]:
     if are_replays(units):
         stored = [
             (draft.submission.replay_of, submitted.job_id)
@@ -93,7 +105,6 @@ def submit_and_mark(units: Sequence[Unit], key_window_us: int) -> Program[list[A
             for draft, submitted in zip(unit.drafts, answer, strict=True)
         ]
         yield from _mark_replayed(stored)
-    return answers
 
 
 def with_results(job: JobRow) -> Program[Submission]:

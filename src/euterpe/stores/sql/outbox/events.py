@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from euterpe.model.claims.heartbeat_turns import HeartbeatTurns
 from euterpe.model.errors import JobNotFound
-from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
+from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxBacklog, OutboxEvent
 from euterpe.model.submitting.batch import as_stored
 from euterpe.stores.sql.program import Program, each, one
 
@@ -15,14 +16,18 @@ UNDELIVERED: Final = frozenset({"scheduled", "running", "retrying"})
 
 
 def claim_events(
-    worker_id: str, limit: int, lease_ttl_us: int, skip_origins: Sequence[str], requester_id: str | None = None
+    worker_id: str,
+    limit: int,
+    lease_ttl_us: int,
+    skip: Sequence[tuple[str, str]] = (),
+    requester_id: str | None = None,
 ) -> Program[list[OutboxEvent]]:
     """Due events, oldest first; of each job only the first undelivered one, so that order holds."""
     arguments = {
         "worker_id": worker_id,
         "limit": limit,
         "lease_ttl_us": lease_ttl_us,
-        "skip_origins": list(skip_origins),
+        "skip": [f"{requester} {origin}" for requester, origin in skip],
     }
     if requester_id is None:
         rows = yield one("claim_events", **arguments)
@@ -79,10 +84,10 @@ def settle_events(deliveries: Sequence[Delivery]) -> Program[set[str]]:
     return {event_id for event_id, _ in accepted}
 
 
-def reclaim_events(limit: int) -> Program[int]:
+def reclaim_events(limit: int, turns: HeartbeatTurns | None) -> Program[int]:
     """Deliveries whose dispatcher stopped renewing are tried again at once; the receiver may see the event twice."""
     rows = yield one("expired_event_leases", limit=limit)
-    lost = [OutboxEvent(*row) for row in rows]
+    lost = [OutboxEvent(*row) for row in rows] if turns is None or turns.had() else []
     again = [
         Delivery(
             event_id=e.id,
@@ -136,6 +141,6 @@ def deliveries(event_id: str) -> Program[list[DeliveryRecord]]:
     return [DeliveryRecord(*row) for row in rows]
 
 
-def undelivered() -> Program[int]:
-    rows = yield one("outbox_depth")
-    return sum(row[1] for row in rows if row[0] in UNDELIVERED)
+def depth() -> Program[OutboxBacklog]:
+    counts = {row[0]: row[1] for row in (yield one("outbox_depth"))}
+    return OutboxBacklog(sum(counts.get(state, 0) for state in UNDELIVERED), counts.get("retrying", 0))

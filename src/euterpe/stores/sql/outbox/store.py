@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from euterpe.model.claims.exchange import LEASE_TTL_US
-from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
+from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxBacklog, OutboxEvent
 from euterpe.stores.sql.engine import Engine
 from euterpe.stores.sql.outbox import events
 
@@ -19,13 +19,11 @@ class Outbox:
         worker_id: str,
         limit: int,
         lease_ttl_us: int = LEASE_TTL_US,
-        skip_origins: Sequence[str] = (),
+        skip: Sequence[tuple[str, str]] = (),
         requester_id: str | None = None,
     ) -> list[OutboxEvent]:
         """Of everybody's, or of one requester's."""
-        return await self._engine.write(
-            lambda: events.claim_events(worker_id, limit, lease_ttl_us, skip_origins, requester_id)
-        )
+        return await self._engine.write(lambda: events.claim_events(worker_id, limit, lease_ttl_us, skip, requester_id))
 
     async def waiting_requesters(self, after: str = "", limit: int = 100) -> list[str]:
         return await self._engine.read(lambda: events.waiting_requesters(after, limit))
@@ -60,5 +58,5 @@ class Outbox:
     async def deliveries(self, event_id: str) -> list[DeliveryRecord]:
         return await self._engine.read(lambda: events.deliveries(event_id))
 
-    async def undelivered(self) -> int:
-        return await self._engine.read(events.undelivered)
+    async def depth(self) -> OutboxBacklog:
+        return await self._engine.read(events.depth)

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 import asyncpg
 
+from euterpe.model.errors import EuterpeError
 from euterpe.stores.sql.postgres.errors import FAILURES, cannot_connect
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -22,6 +23,8 @@ Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 RECOVERY_S: Final = 1.0
 """A statement that was cut off is cancelled on the server, and a ROLLBACK takes no time: who does not answer in this
 long is closed."""
+LONG_S: Final = 2.0
+"""A use of a connection that takes longer may wait for a lock."""
 FAREWELL_S: Final = 1.0
 """How long a server may take to close its side."""
 
@@ -30,7 +33,8 @@ class Connections:
     """At most `size` of them, the oldest first: what two can do is done by two, whose caches stay warm, on both sides.
     Made inside a running event loop."""
 
-    def __init__(self, connect: Connect, size: int) -> None:
+    def __init__(self, connect: Connect, size: int, look_at: Callable[[Connection], Awaitable[None]]) -> None:
+        """`look_at` is asked once about each use of a connection that lasts for LONG_S."""
         self._connect = connect
         self._size = size
         self._loop = asyncio.get_running_loop()
@@ -39,6 +43,9 @@ class Connections:
         self._idle: set[Connection] = set()
         self._tasks: set[asyncio.Task[Connection] | asyncio.Task[None]] = set()
         self._is_closed = False
+        self._look_at = look_at
+        self._used_since: dict[Connection, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
 
     def is_one_at_hand(self) -> bool:
         """Whether `acquire` would not wait, neither for another user nor for the server."""
@@ -49,11 +56,26 @@ class Connections:
 
     async def acquire(self) -> Connection:
         await self._free.acquire()
-        connection = self._take()
-        return connection if connection is not None else await self._open()
+        connection = self._take() or await self._open()
+        self._used_since[connection] = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(LONG_S, self._look)
+        return connection
+
+    def _look(self) -> None:
+        """One timer for all connections: a timer for each use would cost more."""
+        late = self._loop.time() - LONG_S
+        for connection, since in tuple(self._used_since.items()):
+            if since <= late:
+                del self._used_since[connection]
+                task = self._loop.create_task(_quietly(self._look_at(connection)))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        self._timer = self._loop.call_later(LONG_S / 2, self._look) if self._used_since else None
 
     def release(self, connection: Connection) -> None:
         """Every statement of the caller was answered, and no transaction is open."""
+        self._used_since.pop(connection, None)
         if not connection.is_closed() and (self._is_closed or connection.is_in_transaction()):
             connection.terminate()
         if connection.is_closed():
@@ -127,6 +149,8 @@ class Connections:
     def terminate(self) -> None:
         """At once: those in use break. One that is about to be open is closed when it is."""
         self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         for connection in tuple(self._by_age):
             connection.terminate()
 
@@ -167,6 +191,11 @@ async def _roll_back(connection: Connection) -> None:
             await connection.execute("ROLLBACK")
     except FAILURES:
         connection.terminate()
+
+
+async def _quietly(look: Awaitable[None]) -> None:
+    with suppress(*FAILURES, EuterpeError):
+        await look
 
 
 async def _connected(connect: Connect) -> Connection:

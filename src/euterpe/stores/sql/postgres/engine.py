@@ -15,18 +15,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import asyncpg
 
-from euterpe.model.errors import CommitUnknown, EuterpeError, OpenedBeforeFork, SchemaMismatch, StoreUnavailable
+from euterpe.model.errors import (
+    CommitUnknown,
+    DatabaseLocked,
+    EuterpeError,
+    OpenedBeforeFork,
+    SchemaMismatch,
+    StoreUnavailable,
+)
 from euterpe.ports import Clock
 from euterpe.stores.sql.engine import LockTimeout
-from euterpe.stores.sql.migrations import LEDGER, OLD_LEDGER, OLD_LEDGER_IS_OURS, applied_by, missing, no_rights
+from euterpe.stores.sql.migrations import APPLIED, JOBS_TABLE, LEDGER, LEDGER_TABLE, Migration, missing, no_rights
 from euterpe.stores.sql.postgres import session as postgres_session
 from euterpe.stores.sql.postgres.connections import BorrowedConnection, Connection, Connections
-from euterpe.stores.sql.postgres.conversions import NeedsTransaction, converted
 from euterpe.stores.sql.postgres.errors import (
     FAILURES,
+    LOCK_TIMEOUT,
     LOST,
     Conflict,
     cannot_connect,
@@ -35,6 +43,7 @@ from euterpe.stores.sql.postgres.errors import (
     meaning,
     message,
 )
+from euterpe.stores.sql.postgres.lock_holders import lasting, lock_holders
 from euterpe.stores.sql.postgres.session import plan_of, split_url
 from euterpe.stores.sql.program import Each, MakeProgram, Program, Row, Statement
 from euterpe.stores.sql.statements import Family, Text, numbered
@@ -43,13 +52,15 @@ T = TypeVar("T")
 log = logging.getLogger("euterpe.store")
 
 MIGRATION_LOCK: Final = 0x45757465
-HAS_LEDGER: Final = "SELECT to_regclass('euterpe_migrations') IS NOT NULL"
+IS_THERE: Final = "SELECT to_regclass($1) IS NOT NULL"
 TRIES: Final = 10
 STATEMENTS_KEPT: Final = 100
 CONNECT_TIMEOUT_S: Final = 10.0
 ANSWER_TIMEOUT_S: Final = 30.0
 """A statement of ours takes milliseconds; who waits this long waits on a network that swallows packets."""
 SHORTEST_TRY_S: Final = 0.1
+TELL_AGAIN_S: Final = 30.0
+"""A log line about the same holder of a lock comes no sooner again."""
 TOLD_S: Final = 1.0
 """From the end of a wait for a lock until the server has told of it, on a busy machine."""
 
@@ -69,11 +80,14 @@ class PostgresEngine:
         self.clock = clock
         self._connections: Connections | None = None
         self._opened_by = 0
+        self._holders: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
+        """Per connection: the session that its statement waits for."""
+        self._told: dict[int, float] = {}
 
     async def open(self) -> None:
         if self._connections is not None:
             return
-        connections = Connections(self._connect_to_work, self.session.pool_size)
+        connections = Connections(self._connect_to_work, self.session.pool_size, self._look_at_wait)
         try:
             connections.release(await connections.acquire())
         except BaseException as error:
@@ -161,7 +175,7 @@ class PostgresEngine:
                 try:
                     return await self.pump(connection, make())
                 except FAILURES as error:
-                    raise _translated(connection, error) from error
+                    raise self._translated(connection, error) from error
 
         return await self._persist(once, patience_s)
 
@@ -170,25 +184,49 @@ class PostgresEngine:
             committing = False
             try:
                 await connection.execute(self.session.begin)
-                answer = await self.pump(connection, converted(make()))
+                answer = await self.pump(connection, make())
                 committing = True
                 await connection.execute("COMMIT")
                 return answer
             except FAILURES as error:
-                raise _translated(connection, error, committing=committing) from error
+                raise self._translated(connection, error, committing=committing) from error
 
     async def _single(self, make: MakeProgram[T], timeout_s: float | None = None) -> T:
-        try:
-            return await self._at_once(make, timeout_s)
-        except NeedsTransaction:
-            return await self._transaction(make)
-
-    async def _at_once(self, make: MakeProgram[T], timeout_s: float | None = None) -> T:
         async with self._acquired() as connection:
             try:
-                return await self.pump(connection, converted(make(), in_transaction=False), timeout_s)
+                return await self.pump(connection, make(), timeout_s)
             except FAILURES as error:
-                raise _translated(connection, error, committing=True) from error
+                raise self._translated(connection, error, committing=True) from error
+
+    def _translated(self, connection: Connection, error: BaseException, *, committing: bool = False) -> EuterpeError:
+        """What the error means. A connection that is of no use is closed here: nothing that it says later may count."""
+        if is_useless(error):
+            connection.terminate()
+        return meaning(error, committing=committing, holder=self._holders.pop(connection, ""))
+
+    async def check_writable(self) -> None:
+        """Asks the list of locks, and so waits for none."""
+        holder = lasting(await self.read(lambda: lock_holders(self.schema)))
+        if holder is not None:
+            raise DatabaseLocked("Postgres: a table is locked", LOCK_TIMEOUT, str(holder))
+
+    async def _look_at_wait(self, waiting: Connection) -> None:
+        """A statement takes long: if it waits for a lock, say for whose, while the server still knows. On a connection
+        of its own, because all others may wait likewise."""
+        pid = None if self.session.through_pooler else waiting.get_server_pid()
+        connection = await self._dial(CONNECT_TIMEOUT_S, {})
+        try:
+            async with self._begun(connection):
+                holders = await self.pump(connection, lock_holders(self.schema, pid))
+        finally:
+            connection.terminate()
+        if not holders:
+            return
+        self._holders[waiting] = str(holders[0])
+        now = time.monotonic()
+        if now - self._told.get(holders[0].pid, -TELL_AGAIN_S) >= TELL_AGAIN_S:
+            self._told = {holders[0].pid: now}
+            log.warning("a statement waits for a lock", extra={"blocked_by": str(holders[0])})
 
     def _acquired(self) -> BorrowedConnection:
         if self._connections is None:
@@ -258,12 +296,9 @@ class PostgresEngine:
         connection = await self.connect()
         try:
             # A look first: even CREATE ... IF NOT EXISTS needs the right to create, and most users shall not have it.
-            # Only at the ledger of today: the old one may be renamed by another process between two looks at it.
             async with self._begun(connection):
-                has_ledger = await connection.fetchval(HAS_LEDGER)
-                statement = applied_by("euterpe_migrations")
-                applied = {row[0] for row in await connection.fetch(statement)} if has_ledger else set()
-            return await self._migrate_on(connection) if missing(self.family, applied) else []
+                todo = await _missing(connection)
+            return await self._migrate_on(connection) if todo else []
         except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
             raise no_rights("Postgres", message(error)) from error
         except FAILURES as error:
@@ -284,10 +319,9 @@ class PostgresEngine:
             await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
             if self.schema:
                 await connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
-            applied = await _applied(connection)
-            if applied is None:
+            todo = await _missing(connection)
+            if not await connection.fetchval(IS_THERE, LEDGER_TABLE):
                 await connection.execute(LEDGER)
-            todo = missing(self.family, applied or set())
             for migration in todo:
                 await connection.execute(migration.sql)
                 await connection.execute(
@@ -299,25 +333,12 @@ class PostgresEngine:
         return [migration.name for migration in todo]
 
 
-async def _applied(connection: Connection) -> set[int] | None:
-    """Which migrations the database's ledger has; None where it has no ledger of ours. Under the lock."""
-    ledger = "euterpe_migrations"
-    if not await connection.fetchval(HAS_LEDGER):
-        has_our_columns = await connection.fetchval(
-            "SELECT array_agg(attname::text ORDER BY attnum) = '{version,name,applied_at}' FROM pg_attribute"
-            " WHERE attrelid = to_regclass('schema_migrations') AND attnum > 0 AND NOT attisdropped"
-        )
-        if not has_our_columns or not await connection.fetchval(OLD_LEDGER_IS_OURS):
-            return None
-        ledger = OLD_LEDGER
-    return {row[0] for row in await connection.fetch(applied_by(ledger))}
-
-
-def _translated(connection: Connection, error: BaseException, *, committing: bool = False) -> EuterpeError:
-    """What the error means. A connection that is of no use is closed here: nothing that it says later may count."""
-    if is_useless(error):
-        connection.terminate()
-    return meaning(error, committing=committing)
+async def _missing(connection: Connection) -> list[Migration]:
+    """Looks for the jobs first: another process may commit them and the ledger between the two looks."""
+    has_jobs = await connection.fetchval(IS_THERE, JOBS_TABLE)
+    has_ledger = await connection.fetchval(IS_THERE, LEDGER_TABLE)
+    applied = {row[0]: row[1] for row in await connection.fetch(APPLIED)} if has_ledger else {}
+    return missing("postgres", applied, has_jobs=has_jobs)
 
 
 async def _answered(run: Callable[[], Awaitable[T]], deadline: float) -> T:

@@ -51,8 +51,9 @@ class Conflict(StoreUnavailable):
         self.verdict = verdict
 
 
-def meaning(error: BaseException, *, committing: bool = False) -> EuterpeError:
-    """Our own error for one of FAILURES. `committing`: the commit, or a statement that is its own, had been sent."""
+def meaning(error: BaseException, *, committing: bool = False, holder: str = "") -> EuterpeError:
+    """Our own error for one of FAILURES. `committing`: the commit, or a statement that is its own, had been sent.
+    `holder` names the session that the statement waited for."""
     state, text = sqlstate(error), message(error)
     if is_lost(error):
         if committing:
@@ -68,7 +69,7 @@ def meaning(error: BaseException, *, committing: bool = False) -> EuterpeError:
     if state[:2] in SCHEMA_CLASSES:
         return not_migrated("Postgres", text)
     if state == LOCK_TIMEOUT:
-        return LockTimeout(f"Postgres refused: {text}", state)
+        return LockTimeout(f"Postgres refused: {text}", state, holder)
     return StoreUnavailable(f"Postgres refused: {text}", state)
 
 

@@ -1,3 +1,6 @@
+-- takes: place, state, done, dependents, skipped, failed, error, id, seen
+-- returns: operation_columns
+-- locks: waits
 -- The batch is done with: compare-and-set on the place that was seen.
 UPDATE euterpe_operations AS o
 SET place = :place, state = :state, done = o.done + :done, dependents = o.dependents + :dependents, skipped = :skipped, failed = o.failed + :failed,

@@ -1,2 +1,5 @@
+-- takes: ids
+-- returns: callback_columns
+-- locks: none
 -- Jobs as their events tell of them: without the payload and the checkpoint, which no event carries.
-SELECT {{callback_columns}} FROM {{jobs_now}} AS j WHERE j.id {{in ids uuid}}
+SELECT {{callback_columns}} FROM inbox_jobs AS j WHERE j.id {{in ids uuid}}

@@ -1,2 +1,5 @@
+-- takes: ids
+-- returns: change_columns
+-- locks: none
 -- Where these jobs are now.
-SELECT {{change_columns}} FROM {{jobs_now}} AS j WHERE j.id {{in ids uuid}}
+SELECT {{change_columns}} FROM inbox_jobs AS j WHERE j.id {{in ids uuid}}

@@ -1,3 +1,6 @@
+-- takes: name, type, expression, tz, missed
+-- returns: nothing
+-- locks: waits
 -- A cron as the code has it. What an operator changed stays, until the code itself says something else.
 INSERT INTO euterpe_crons AS c (name, type, expression, tz, declared_expression, declared_tz, missed, seen_at)
 VALUES (:name, :type, :expression, :tz, :expression, :tz, :missed, {{now}})

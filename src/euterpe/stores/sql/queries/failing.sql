@@ -1,3 +1,6 @@
+-- takes: groups, counted, requester_id
+-- returns: fingerprint, newest
+-- locks: none
 -- The fingerprints of failed jobs, each with the newest of its jobs. One step in the index for each fingerprint, and of a
 -- group with many jobs no more than :counted are looked at.
 WITH RECURSIVE g (fingerprint, n) AS (

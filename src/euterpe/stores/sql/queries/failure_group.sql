@@ -1,3 +1,6 @@
+-- takes: fingerprint, requester_id, counted
+-- returns: count, min_failed_at, max_failed_at
+-- locks: none
 -- How many failures have this fingerprint, up to a limit, and when the first and the last of these was.
 SELECT COUNT(*), MIN(f.failed_at), MAX(f.failed_at)
 FROM (SELECT j.requester_id, j.failed_at FROM inbox_jobs AS j {{by inbox_jobs_failures}}

@@ -1,3 +1,6 @@
+-- takes: each scope, key
+-- returns: found
+-- locks: waits
 -- A unique key that is held and has no living job. Between the look and the lock another job may have taken it, or its
 -- own was retried: only a statement behind the lock sees that.
 DELETE FROM euterpe_unique_jobs AS u

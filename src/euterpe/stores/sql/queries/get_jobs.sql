@@ -1,2 +1,5 @@
+-- takes: ids
+-- returns: job_columns
+-- locks: none
 -- Whole jobs by id.
-SELECT {{job_columns}} FROM {{jobs_now}} AS j WHERE j.id {{in ids uuid}}
+SELECT {{job_columns}} FROM inbox_jobs AS j WHERE j.id {{in ids uuid}}

@@ -1,5 +1,8 @@
--- Take an idempotency key that is free: its window is over, and a day has passed since its job (of a
--- batch: the last of them) ended or was pruned.
+-- takes: each scope, key, request_hash, job_id, window_us
+-- returns: scope, key
+-- locks: waits
+-- Take an idempotency key that is free: its window (`expires_at - created_at`) is over, counted from the end (or the pruning)
+-- of its job, of a batch the last of them.
 -- No row back: somebody has it. `expire_keys` frees exactly the same keys.
 -- One without an answer and without its job was left by a submit that was cut off in a caller's transaction.
 INSERT INTO idempotency_keys AS k (scope, key, request_hash, job_id, created_at, expires_at)
@@ -11,10 +14,10 @@ WHERE (k.expires_at <= excluded.created_at OR k.response IS NULL)
   AND NOT EXISTS (SELECT 1 FROM inbox_jobs AS j
                   WHERE j.id = k.job_id
                     AND (k.response IS NULL OR j.completed_at IS NULL
-                         OR j.completed_at + :after_end_us > excluded.created_at))
+                         OR j.completed_at + (k.expires_at - k.created_at) > excluded.created_at))
   AND (k.response IS NULL
        OR NOT EXISTS (SELECT 1 FROM euterpe_tombstones AS t
-                      WHERE t.job_id = k.job_id AND t.pruned_at + :after_end_us > excluded.created_at))
+                      WHERE t.job_id = k.job_id AND t.pruned_at + (k.expires_at - k.created_at) > excluded.created_at))
   AND NOT EXISTS (
 {{batch_lives}}
   )

@@ -1,3 +1,6 @@
+-- takes: state, limit, since, owners
+-- returns: change_columns
+-- locks: none
 -- Among the newest jobs of one state, those of these requesters that changed lately. The limit comes before the
 -- filters: the cost is the same whatever the history and whoever asks.
 SELECT {{change_columns}}

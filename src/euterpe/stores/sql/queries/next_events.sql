@@ -1,7 +1,7 @@
--- Of the due events d: of each job only the first undelivered one, so that order holds, and none to an origin that rests.
+-- Of the due events d: of each job only the first undelivered one, so that order holds, and none to a receiver that rests.
 AND NOT EXISTS (SELECT 1 FROM job_outbox_events AS earlier
                 WHERE earlier.job_id = d.job_id AND earlier.sequence < d.sequence
                   AND earlier.state IN ('scheduled', 'running', 'retrying'))
-AND NOT (d.origin {{in skip_origins text}})
+AND NOT (d.requester_id || ' ' || d.origin {{in skip text}})
 ORDER BY d.run_at, d.seq
 LIMIT :limit

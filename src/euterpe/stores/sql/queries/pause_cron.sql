@@ -1,2 +1,5 @@
+-- takes: name
+-- returns: name
+-- locks: waits
 -- What is paused submits nothing.
 UPDATE euterpe_crons SET paused = TRUE WHERE name = :name RETURNING name

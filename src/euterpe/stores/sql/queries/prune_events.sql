@@ -1,3 +1,6 @@
+-- takes: state, keep_us, limit
+-- returns: id
+-- locks: skips
 -- Delivered or dead events past retention; their delivery log goes with them. The conditions hold on the row that is
 -- locked: one that was just redelivered is not over any more.
 WITH expired AS MATERIALIZED (

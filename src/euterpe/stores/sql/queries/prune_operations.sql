@@ -1,3 +1,6 @@
+-- takes: keep_us, limit
+-- returns: found
+-- locks: skips
 -- Operations that ended long ago.
 DELETE FROM euterpe_operations
 WHERE id IN (SELECT o.id FROM euterpe_operations AS o

@@ -1,3 +1,6 @@
+-- takes: payload, payload_format, delay_us, id, claim_version
+-- returns: nothing
+-- locks: waits
 -- New arguments for a job that waits and is held. With :delay_us its time begins anew, if it has not come yet. No state
 -- changes, so neither updated_at nor the count of transitions does.
 UPDATE inbox_jobs AS j

@@ -1,3 +1,6 @@
+-- takes: grace_us, prefix
+-- returns: api_key_columns
+-- locks: waits
 -- A rotated key lives on for a grace time, and never longer than it would have lived anyway.
 UPDATE euterpe_api_keys AS k
 SET expires_at = CASE WHEN k.expires_at IS NULL OR k.expires_at > {{now}} + CAST(:grace_us AS bigint)

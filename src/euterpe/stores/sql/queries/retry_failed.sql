@@ -1,3 +1,6 @@
+-- takes: id, claim_version, holds_key
+-- returns: job_columns
+-- locks: waits
 -- An operator gives a failed job another go, only while its budget lasts. One with a unique key must hold that.
 UPDATE inbox_jobs AS j
 SET state = 'scheduled', scheduled_at = {{now}}, run_at = {{now}}, completed_at = NULL, updated_at = {{now}},

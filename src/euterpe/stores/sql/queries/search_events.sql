@@ -1,3 +1,6 @@
+-- takes: before, requester_id, state, job_id, limit
+-- returns: seq, listed_event_columns
+-- locks: none
 -- Events, newest first, optionally of one job or state. Without their bodies, which may be large.
 SELECT e.seq, {{listed_event_columns}} FROM job_outbox_events AS e
 WHERE e.seq < :before

@@ -1,3 +1,7 @@
+-- takes: max_bytes, fingerprint, before, down_to, states, requester_id, type, type_prefix, queue, created_after, created_before,
+--     ended_after, ended_before, replayed, correlation_id, error, tags, limit
+-- returns: listed_columns
+-- locks: none
 -- A page of the failures with one fingerprint, newest first. The state is in words that no other index knows.
 -- What is large comes along until there is :max_bytes of it; behind that it is NULL, and has not been read.
 SELECT {{listed_columns}}

@@ -1,3 +1,6 @@
+-- takes: each state, error, delay_us, refund, id, claim_version
+-- returns: id, claim_version
+-- locks: waits
 -- End a delivery, fenced.
 UPDATE job_outbox_events AS e
 SET state = :state, error = :error, updated_at = {{now}}, lease_expires_at = NULL,

@@ -1,3 +1,6 @@
+-- takes: ids
+-- returns: id
+-- locks: none
 -- Everything these jobs spawned, and what that spawned in turn.
 WITH RECURSIVE family (id) AS (
     SELECT id FROM inbox_jobs WHERE parent_id {{in ids uuid}}

@@ -1,3 +1,6 @@
+-- takes: name, cost_us
+-- returns: wait_us
+-- locks: waits
 -- Reserve a stretch of time under a shared rate: it begins where the last one ends, or now.
 -- Gives the microseconds until it begins.
 INSERT INTO euterpe_rate_limits AS r (name, next_at) VALUES (:name, {{now}} + :cost_us)

@@ -1,3 +1,6 @@
+-- takes: id, limit
+-- returns: id, type, state, worker_id
+-- locks: none
 -- What this job still waits for, the first few of it.
 SELECT CAST(d.id AS TEXT), d.type, d.state, d.worker_id
 FROM job_dependencies AS e

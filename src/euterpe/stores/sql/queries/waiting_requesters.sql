@@ -1,3 +1,6 @@
+-- takes: after, limit
+-- returns: requester_id
+-- locks: none
 -- Requesters who have events that are due, in the order of their names from :after on; each step goes straight to the next.
 WITH RECURSIVE waiting (requester_id, step) AS (
     SELECT (SELECT MIN(e.requester_id) FROM job_outbox_events AS e {{by job_outbox_events_turns}}

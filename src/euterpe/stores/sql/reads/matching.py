@@ -7,8 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from euterpe.model.bulk import COUNTED, DEPENDENTS_OF, LOOKED_AT, JobCount
-from euterpe.model.reading.job_query import SCAN_LIMIT
-from euterpe.model.reading.views import PAGE_BYTES, Search
+from euterpe.model.reading.views import PAGE_BYTES, SCAN_LIMIT, Search
 from euterpe.model.state import TERMINAL, State
 from euterpe.stores.sql.program import Program, Row, one
 from euterpe.stores.sql.reads.failures import cause_of

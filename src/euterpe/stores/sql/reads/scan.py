@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from euterpe.model.reading.views import Search
+from euterpe.model.reading.views import SCAN_LIMIT, Search
 from euterpe.model.state import State
 from euterpe.stores.sql.program import Program, one
 
@@ -33,16 +33,16 @@ def scan_range_of(query: Search, before: int) -> Program[ScanRange]:
     down_to, before = yield from _created_between(query, before)
     if query.fingerprint is not None:
         return ScanRange(before, down_to, more=False)  # Failures of one cause have an index of their own.
-    if query.scan_limit is None:
-        return ScanRange(before, down_to, more=False)
+    scan_limit = SCAN_LIMIT if query.scan_limit is None else query.scan_limit
     edge: int | None
     if query.state is None:
         newest = yield from _newest_below(before)
-        edge = None if newest is None else newest[0] - query.scan_limit
+        edge = None if newest is None else newest[0] - scan_limit
         if edge is not None and (edge < down_to or (yield from _newest_below(edge + 1)) is None):
             edge = None
     else:
-        rows = yield one("scan_edge", state=query.state, before=before, skip=query.scan_limit)
+        kinds = {"type": query.type, "type_prefix": query.type_prefix, "queue": query.queue}
+        rows = yield one("scan_edge", state=query.state, before=before, skip=scan_limit, **kinds)
         edge = rows[0][0] if rows and rows[0][0] >= down_to else None
     return ScanRange(before, down_to, more=False) if edge is None else ScanRange(before, edge + 1, more=True)
 
@@ -75,7 +75,7 @@ def _around(at_us: int) -> Program[tuple[int, int]]:
 
 
 def _newest_below(before: int) -> Program[tuple[int, int] | None]:
-    rows = yield one("job_below", states=ALL_STATES, before=before)
+    rows = yield one("job_below", before=before)
     return (rows[0][0], rows[0][1]) if rows else None
 
 

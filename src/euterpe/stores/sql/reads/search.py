@@ -11,7 +11,7 @@ import msgspec
 from euterpe.model.claims.attempt_log import AttemptLog, read_log
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import AttemptRow, JobRow
-from euterpe.model.reading.views import QueueDepth, Search, SearchPage
+from euterpe.model.reading.views import Search, SearchPage
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import KEY_LIMIT, NAME_LIMIT, check_text
 from euterpe.stores.sql.maintenance.operator import found, possible_id
@@ -74,6 +74,7 @@ def attempt_logs(job_id: str, requester_id: str | None) -> Program[list[AttemptL
 
 
 def search(query: Search) -> Program[SearchPage]:
+    """The next page. Without a `scan_limit` stretches are looked at one after the other until it is full."""
     check_search(query)
     before = _parse_cursor(query.cursor)
     if query.text is not None:
@@ -84,7 +85,22 @@ def search(query: Search) -> Program[SearchPage]:
                 found += (yield from _page(query, ScanRange(place + 1, place, more=False))).jobs
         if found:
             return SearchPage(found, None)
-    return (yield from _page(query, (yield from scan_range_of(query, before)), correlation_id=query.text))
+    stretch = yield from scan_range_of(query, before)
+    page = yield from _page(query, stretch, query.text)
+    while query.scan_limit is None and stretch.more and page.cursor == str(stretch.down_to):
+        stretch = yield from scan_range_of(query, stretch.down_to)
+        rest = msgspec.structs.replace(
+            query, limit=query.limit - len(page.jobs), max_bytes=query.max_bytes - sum(map(_size, page.jobs))
+        )
+        if rest.limit == 0 or rest.max_bytes <= 0:
+            break
+        more = yield from _page(rest, stretch, query.text)
+        page = SearchPage([*page.jobs, *more.jobs], more.cursor)
+    return page
+
+
+def _size(job: JobRow) -> int:
+    return len(job.payload) + len(job.result or b"") + len(job.checkpoint or b"")
 
 
 def check_search(query: Search) -> None:
@@ -149,12 +165,6 @@ def _parse_cursor(cursor: str | None) -> int:
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor", f"{cursor!r} did not come from an earlier page")
     return int(cursor)
-
-
-def depths() -> Program[list[QueueDepth]]:
-    """Live jobs by queue: cheap enough to sample every few seconds, whatever the history."""
-    rows = yield one("waiting_now")
-    return [QueueDepth(r[0], State(r[1]), r[2], max(0, r[4] - r[3])) for r in rows]
 
 
 def unknown_types(queues: Sequence[str], types: Sequence[str]) -> Program[dict[str, int]]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from euterpe.model.reading.views import StoreStats
+from euterpe.model.reading.views import QueueDepth, StoreStats
 from euterpe.model.state import TERMINAL, State
 from euterpe.stores.sql.program import One, Program, one
+from euterpe.stores.sql.reads.scan import ALL_STATES
 
 COUNTED: Final = 50_000
 """Jobs of a state that are counted. Autoscalers read these numbers, so a backlog that matters must be exact."""
@@ -21,6 +23,7 @@ LOOKED_AT: Final = 2_000
 ENDS_LOOKED_AT: Final = (1_000, 20_000)
 """The newest jobs of a state, to tell how many ended lately: more of them where half of the first did."""
 MINUTE_US: Final = 60_000_000
+LIVE: Final = [str(state) for state in State if state not in TERMINAL]
 
 Group = tuple[str, str]
 """Queue and type."""
@@ -31,7 +34,7 @@ class Looked(NamedTuple):
 
     groups: dict[Group, int]
     oldest_at: dict[str, int]
-    """By queue, of what waits."""
+    """By queue, of what has not ended."""
 
 
 class Sample(NamedTuple):
@@ -41,39 +44,71 @@ class Sample(NamedTuple):
     weight: float
 
 
+class Counts(NamedTuple):
+    """Jobs by state, then by queue and type; since when the oldest of a state and queue waits; what was estimated."""
+
+    groups: dict[str, dict[Group, int]]
+    oldest_at: dict[str, dict[str, int]]
+    estimated: tuple[str, ...]
+
+
 def stats(requester_id: str | None) -> Program[StoreStats]:
     """Of all jobs, or of one requester's; then nothing in it tells of anybody else's."""
     now: int = (yield one("clock"))[0][0]
-    totals = {row[0]: row[1] for row in (yield one("dashboard/count_states", limit=COUNTED + 1)) if row[1]}
-    many = sorted(state for state, total in totals.items() if total > COUNTED)
-    sample = (yield from _sample(requester_id)) if many else Sample({}, 0.0)
-    by_state: dict[str, int] = {}
+    counts = yield from _count(ALL_STATES, requester_id)
     by_queue: dict[str, Counter[str]] = {}
     by_type: dict[str, Counter[str]] = {}
-    oldest_at: dict[str, int] = {}
-    for state, total in sorted(totals.items()):
-        looked = yield from _look(State(state), requester_id, LOOKED_AT if state in many else total)
-        groups = looked.groups
-        if state in many:
-            groups = estimated(groups, sample.groups.get(state, Counter()), sample.weight)
-        if groups:
-            by_state[state] = sum(groups.values())
+    for state, groups in counts.groups.items():
         for (queue, job_type), count in groups.items():
             by_queue.setdefault(queue, Counter())[state] += count
             by_type.setdefault(job_type, Counter())[state] += count
-        if state == State.SCHEDULED:
-            oldest_at = looked.oldest_at
-    if State.SCHEDULED in many and requester_id is None:
-        oldest_at = _earlier(oldest_at, (yield from _first_of_each_queue()))
     return StoreStats(
-        by_state,
+        {state: sum(groups.values()) for state, groups in counts.groups.items()},
         {queue: dict(states) for queue, states in by_queue.items()},
         {job_type: dict(states) for job_type, states in by_type.items()},
-        {queue: max(0, now - at) for queue, at in oldest_at.items()},
+        {queue: max(0, now - at) for queue, at in counts.oldest_at.get(State.SCHEDULED, {}).items()},
         (yield from _per_minute(requester_id)),
         (yield from _outbox(requester_id)),
-        tuple(many),
+        counts.estimated,
     )
+
+
+def depths() -> Program[list[QueueDepth]]:
+    """Live jobs by queue: cheap enough to sample every few seconds, whatever the history and however much waits."""
+    now: int = (yield one("clock"))[0][0]
+    counts = yield from _count(LIVE, None)
+    found: list[QueueDepth] = []
+    for state, groups in counts.groups.items():
+        by_queue: Counter[str] = Counter()
+        for (queue, _), count in groups.items():
+            by_queue[queue] += count
+        oldest_at = counts.oldest_at[state]
+        found += [QueueDepth(q, State(state), n, max(0, now - oldest_at.get(q, now))) for q, n in by_queue.items()]
+    return found
+
+
+def _count(states: Sequence[str], requester_id: str | None) -> Program[Counts]:
+    rows = yield one("dashboard/count_states", states=list(states), limit=COUNTED + 1)
+    many = tuple(sorted(state for state, _, more in rows if more))
+    sample = (yield from _sample(requester_id)) if many else Sample({}, 0.0)
+    counts = Counts({}, {}, many)
+    for state, total, more in sorted(rows):
+        if not total and not more:
+            continue
+        # A look at what lives may meet jobs that have just moved: it is not to end before the others.
+        limit = LOOKED_AT if more else total if State(state) in TERMINAL else COUNTED
+        looked = yield from _look(State(state), requester_id, limit)
+        groups = looked.groups
+        if more:
+            groups = estimated(groups, sample.groups.get(state, Counter()), sample.weight)
+        if groups:
+            counts.groups[state] = groups
+            counts.oldest_at[state] = looked.oldest_at
+    if State.SCHEDULED in many and requester_id is None:
+        counts.oldest_at[State.SCHEDULED] = _earlier(
+            counts.oldest_at.get(State.SCHEDULED, {}), (yield from _first_of_each_queue())
+        )
+    return counts
 
 
 def estimated(seen: dict[Group, int], sampled: Counter[Group], weight: float) -> dict[Group, int]:
@@ -85,7 +120,7 @@ def _look(state: State, requester_id: str | None, limit: int) -> Program[Looked]
     name = "stats/ended_groups" if state in TERMINAL else "stats/live_groups"
     rows = yield one(name, state=state, limit=limit, requester_id=requester_id)
     oldest_at: dict[str, int] = {}
-    if state is State.SCHEDULED:
+    if state not in TERMINAL:
         for queue, _, _, at in rows:
             oldest_at[queue] = min(at, oldest_at.get(queue, at))
     return Looked({(row[0], row[1]): row[2] for row in rows}, oldest_at)

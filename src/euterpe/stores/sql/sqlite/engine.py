@@ -32,6 +32,9 @@ from euterpe.stores.sql.sqlite.library import (
 from euterpe.stores.sql.sqlite.writer import GroupCommitEngine
 from euterpe.stores.sql.statements import numbered
 
+CHANGES: Final = "SELECT changes()"
+"""The driver answers it without a step."""
+
 __all__ = ["APSW", "ApswLibrary", "SqliteEngine", "as_sqlite", "connect", "execute", "library_version", "system_clock"]
 
 
@@ -177,16 +180,16 @@ class BusyWait:
 
 def execute(connection: apsw.Connection, statement: Statement, now: Clock) -> list[Row]:
     """Every step of a statement hands the interpreter's lock over, and a busy event loop keeps it for a while."""
-    if statement.name == "changes":
-        return [(connection.changes(),)]
     text = numbered("sqlite", statement.name, None, "?")
+    if text.sql == CHANGES:
+        return [(connection.changes(),)]
     if isinstance(statement, Each) and not text.batched:
         columns = [
             itertools.repeat(now(), len(statement)) if name == "now" else statement.columns[name] for name in text.names
         ]
         return connection.cursor().executemany(text.sql, zip(*columns, strict=True)).fetchall()
     cursor = connection.cursor().execute(text.sql, bound(statement, text, now))
-    if text.is_one_row:
+    if text.packed is not None or text.contract.is_one_row:
         rows = [next(cursor)]
         cursor.close()  # Instead of a step that finds no second row.
     else:

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from euterpe.model.errors import DataRejected, EuterpeError, StoreUnavailable
+from euterpe.model.errors import DatabaseLocked, DataRejected, EuterpeError, StoreUnavailable
 from euterpe.ports import Clock
 from euterpe.stores.sql.json_rows import rows_of
 from euterpe.stores.sql.migrations import not_migrated
@@ -172,8 +172,9 @@ def wait_for_lock(
         nap()
 
 
-def lock_held(path: str, waited_s: float) -> StoreUnavailable:
-    return StoreUnavailable(f"another process has held the write lock of {path} for {waited_s:.0f} s", "SQLite 5")
+def lock_held(path: str, waited_s: float) -> DatabaseLocked:
+    holder = f"another process has held the write lock for {waited_s:.0f} s or more"
+    return DatabaseLocked(f"SQLite at {path} is locked", "SQLite 5", holder)
 
 
 def as_sqlite(value: object) -> object:

@@ -18,23 +18,16 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from euterpe.model.errors import EuterpeError, OpenedBeforeFork, StoreUnavailable
+from euterpe.model.errors import DatabaseLocked, EuterpeError, OpenedBeforeFork, StoreUnavailable
 from euterpe.ports import Clock
-from euterpe.stores.sql.migrations import (
-    LEDGER,
-    OLD_LEDGER,
-    OLD_LEDGER_IS_OURS,
-    OPTIONAL,
-    Migration,
-    applied_by,
-    missing,
-)
-from euterpe.stores.sql.program import MakeProgram, Row, Statement, run_sync
+from euterpe.stores.sql.migrations import APPLIED, JOBS_TABLE, LEDGER, LEDGER_TABLE, missing
+from euterpe.stores.sql.program import MakeProgram, Program, Row, Statement, run_sync
 from euterpe.stores.sql.sqlite.library import (
     LOCK_PATIENCE_S,
     UNBINDABLE,
     Library,
     Session,
+    lock_held,
     system_clock,
     unbindable,
     wait_for_lock,
@@ -52,6 +45,8 @@ SOON_S: Final = 0.5
 JOIN_S: Final = 0.001
 """Who comes while so short a transaction runs still takes part in its commit. A worker's turn takes longer: its jobs
 should start, and not wait for those of the next turn."""
+LOCKED_S: Final = 1.0
+"""A write lock that is held for longer makes a process not ready."""
 LONG_S: Final = 0.002
 """A transaction that has run for so long is committed, and who still waits for it takes part in the next. The two lanes
 of a worker would otherwise wait for one commit together, and nothing of theirs would run meanwhile."""
@@ -80,6 +75,8 @@ class GroupCommitEngine:
         self._local = threading.local()
         self._slots: list[ConnectionSlot] = []
         self._slots_lock = threading.Lock()
+        self._waits_since = 0.0
+        """When the writer thread began to wait for the file, also over several tries; 0: it does not wait."""
 
     @property
     def is_open(self) -> bool:
@@ -166,6 +163,17 @@ class GroupCommitEngine:
                 answer = await ticket.future
         return answer
 
+    async def check_writable(self) -> None:
+        """A transaction that writes nothing costs no fsync. If the writer already waits for the file for a call
+        with more patience, its wait is the answer."""
+        try:
+            async with asyncio.timeout(LOCKED_S * 1.5):
+                await self.write(_nothing, patience_s=LOCKED_S)
+        except (TimeoutError, DatabaseLocked):
+            if not self._waits_since:
+                raise
+            raise lock_held(self.path, time.monotonic() - self._waits_since) from None
+
     async def write_one(self, make: MakeProgram[T], *, patience_s: float = 0, is_small: bool = False) -> T:
         return await self.write(make, patience_s=patience_s, is_small=is_small)
 
@@ -235,17 +243,15 @@ class GroupCommitEngine:
                 self._slots.remove(slot)
 
     def _migrate_with(self, session: Session) -> list[str]:
-        with suppress(*session.library.failures):  # a libsql server may refuse it
-            # Else a view of the application that is broken, and not ours to mend, would stop every rename.
-            session.run("PRAGMA legacy_alter_table = ON")
         session.begin(LOCK_PATIENCE_S)
         try:
-            ledger = _ledger_of(session)
-            if ledger is None:
+            has_ledger = _is_there(session, LEDGER_TABLE)
+            applied = dict(session.run(APPLIED)) if has_ledger else {}
+            todo = missing(self.family, applied, has_jobs=_is_there(session, JOBS_TABLE))
+            if not has_ledger:
                 session.run(LEDGER)
-            todo = missing(self.family, {row[0] for row in session.run(applied_by(ledger))} if ledger else set())
             for migration in todo:
-                _apply(session, migration)
+                session.run_script(migration.sql)
                 values = f"{migration.version}, '{migration.name}', {self._now()}"  # a name of our own file
                 session.run(f"INSERT INTO euterpe_migrations (version, name, applied_at) VALUES ({values})")  # noqa: S608
             session.run("COMMIT")
@@ -360,8 +366,11 @@ class GroupCommitEngine:
     def _begin(self, session: Session, group: list[Ticket], later: list[Ticket]) -> None:
         """Wait for other writers as long as the first of the group may; who may wait longer has another try."""
         first = min(ticket.deadline for ticket in group)
+        began = time.monotonic()
+        self._waits_since = self._waits_since or began
         try:
-            session.begin(max(0.0, first - time.monotonic()))
+            session.begin(max(0.0, first - began))
+            self._waits_since = 0.0
         except StoreUnavailable:
             later += [ticket for ticket in group if ticket.deadline > first + SOON_S]
             group[:] = [ticket for ticket in group if ticket.deadline <= first + SOON_S]
@@ -398,28 +407,13 @@ class GroupCommitEngine:
             session.run("RELEASE program")
 
 
-def _apply(session: Session, migration: Migration) -> None:
-    if migration.version not in OPTIONAL:
-        session.run_script(migration.sql)
-        return
-    session.run("SAVEPOINT migration")
-    try:
-        session.run_script(migration.sql)
-    except session.library.failures:
-        session.run("ROLLBACK TO migration")
-    session.run("RELEASE migration")
+def _nothing() -> Program[None]:
+    """Write nothing: only the lock is wanted."""
+    yield from ()
 
 
-def _ledger_of(session: Session) -> str | None:
-    """Which table says what was migrated; None where nothing was."""
-    if session.run("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'euterpe_migrations'"):
-        return "euterpe_migrations"
-    # The stored text tells our columns without a PRAGMA, which a libsql server refuses.
-    has_our_columns = session.run(
-        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations' AND sql LIKE"
-        " '%(%version%integer NOT NULL PRIMARY KEY,%name%text%NOT NULL,%applied_at%bigint%NOT NULL%)'"
-    )
-    return OLD_LEDGER if has_our_columns and session.run(OLD_LEDGER_IS_OURS) else None
+def _is_there(session: Session, table: str) -> bool:
+    return bool(session.run(f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{table}'"))  # noqa: S608  # our own
 
 
 def _resolve(started: asyncio.Future[None], error: Exception | None) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from euterpe.model.dependency import Dependency, end_of_dependent, gravest, waits_for
 from euterpe.model.job import JobRow
 from euterpe.model.state import TERMINAL, By, State, check_move
-from euterpe.stores.sql.jobs.effects import apply_effects, dependency_error
+from euterpe.stores.sql.jobs.effects import apply_effects, dependency_error, unreadable_dependency
 from euterpe.stores.sql.program import Program, each, one
 from euterpe.stores.sql.rows import jobs_from
 from euterpe.stores.sql.submitting.plan import hold
@@ -62,11 +62,14 @@ def _watch(waiting: list[JobRow], asked: Mapping[str, set[str]]) -> Program[None
         error=[p[3] for p in plan],
     )
     # None of them ran, so none frees a concurrency key.
-    yield from apply_effects([(*row[:5], None) for row in moved if row[1] != State.PENDING])
+    yield from apply_effects(row for row in moved if row[1] != State.PENDING)
 
 
 def _plan(job: JobRow, dependencies: Mapping[str, State]) -> tuple[str, int, State, str | None]:
-    kind = Dependency(job.dependency or Dependency.AFTER)
+    try:
+        kind = Dependency(job.dependency or Dependency.AFTER)
+    except ValueError:
+        return unreadable_dependency(job.id)
     ended = {d: state for d, state in dependencies.items() if state in TERMINAL}
     bad_end = end_of_dependent(kind, list(ended.values()))
     if bad_end is not None:

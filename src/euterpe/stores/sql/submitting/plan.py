@@ -150,14 +150,10 @@ def hold(
 
 
 def _hold_parent(parent: Parent) -> Program[tuple[JobRow, tuple[str, ...]]]:
-    job_id, claim_version, token_hash = parent.job_id, parent.claim_version, parent.token_hash
-    if token_hash is None:
-        rows = yield one("hold_claim", id=job_id, claim_version=claim_version)
-    else:
-        rows = yield one("hold_claim_by_token", id=job_id, claim_version=claim_version, token_hash=token_hash)
+    rows = yield one("hold_claim", id=parent.job_id, claim_version=parent.claim_version, in_time=parent.in_time)
     if not rows:
-        raise StaleLease(job_id, claim_version)
-    fan_ins = yield one("fan_ins_of", id=job_id)
+        raise StaleLease(parent.job_id, parent.claim_version)
+    fan_ins = yield one("fan_ins_of", id=parent.job_id)
     return jobs_from(rows)[0], tuple(row[0] for row in fan_ins)
 
 

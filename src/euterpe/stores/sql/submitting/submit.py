@@ -19,14 +19,15 @@ from euterpe.model.state import TERMINAL, State
 from euterpe.model.submitting.batch import AS_SAID, Draft, SubmitResult, Unit
 from euterpe.model.submitting.submission import (
     IDEMPOTENCY_WINDOW_US,
-    KEY_KEPT_AFTER_END_US,
     Submission,
     batch_scope,
     idempotency_scope,
     request_hash,
 )
 from euterpe.stores.sql.jobs.effects import apply_effects
+from euterpe.stores.sql.jobs.keys import admit, admit_after_commit
 from euterpe.stores.sql.program import Program, each, one
+from euterpe.stores.sql.rows import limit_key
 from euterpe.stores.sql.statements import Family
 from euterpe.stores.sql.submitting.plan import PlannedJob, plan_units
 from euterpe.stores.sql.submitting.uniform_batch import insert_uniform, uniform_statement
@@ -54,7 +55,9 @@ def are_simple(units: Iterable[Unit]) -> bool:
         if unit.key is not None or unit.parent is not None:
             return False
         for s in unit.said:
-            if s.depends_on or s.idempotency_key is not None or s.run_at is not None or s.unique_key is not None:
+            if s.depends_on or s.run_at is not None:
+                return False
+            if s.idempotency_key is not None or s.unique_key is not None or s.concurrency_key is not None:
                 return False
     return True
 
@@ -66,7 +69,7 @@ def submit_simple(units: Sequence[Unit], family: Family, channel: str | None = N
     if statement is None:
         stored = yield from _insert([PlannedJob(draft, State.SCHEDULED) for draft in drafts])
         return [[stored[draft.id] for draft in unit.drafts] for unit in units]
-    state, created_at = yield from insert_uniform(statement, family)
+    state, created_at = yield from insert_uniform(statement)
     first = _submit_result(drafts[0], None, state, created_at)
     if len(drafts) == 1:
         return [[first]]
@@ -219,7 +222,6 @@ def _take_keys(claims: dict[int, list[KeyClaim]], answers: dict[int, Answer], re
         request_hash=[c.request_hash for _, c in wanted],
         job_id=[c.job_id for _, c in wanted],
         window_us=[c.window_us for _, c in wanted],
-        after_end_us=[KEY_KEPT_AFTER_END_US] * len(wanted),
     )
     ours = {(row[0], row[1]) for row in rows}
     if len(ours) < len(wanted):
@@ -247,6 +249,19 @@ def _replay_taken(claims: dict[int, list[KeyClaim]], answers: dict[int, Answer],
                 break
             replay = SubmitResult.replay(response) if response else (yield from _replay_from_row(claim.draft, job_id))
             replays.setdefault(i, {})[claim.draft.id] = replay
+
+
+def stored_answer(unit: Unit) -> Program[list[SubmitResult] | None]:
+    """What the idempotency keys of this unit have kept; None if not all of it is stored. Raises IdempotencyConflict."""
+    answers, replays = dict[int, Answer](), Replays()
+    yield from _replay_taken({0: key_claims(unit)}, answers, replays)
+    answer = answers.get(0)
+    if isinstance(answer, EuterpeError):
+        raise answer
+    kept = replays.get(0, {})
+    if answer is None and all(draft.id in kept for draft in unit.drafts):
+        return [kept[draft.id] for draft in unit.drafts]
+    return answer
 
 
 def _batch_replay(claim: KeyClaim, response: bytes | None) -> Answer:
@@ -293,6 +308,8 @@ def _store(
     stored = yield from _insert(planned)
     yield from _insert_edges(planned)
     yield from _follow_ended(planned)
+    keys = {_limit_key(job) for job in planned if job.draft.submission.concurrency_key is not None}
+    yield from admit(dict.fromkeys(keys, 0)) if may_hold else admit_after_commit(keys)
     responses: list[tuple[Key, str, bytes]] = []
     for i in plans.keys() - answers.keys():
         known = stored | replays.get(i, {})
@@ -312,6 +329,11 @@ def _store(
             job_id=[job_id for _, job_id, _ in responses],
             response=[response for _, _, response in responses],
         )
+
+
+def _limit_key(job: PlannedJob) -> str:
+    s = job.draft.submission
+    return limit_key(s.requester_id, s.concurrency_key or "")
 
 
 def _without(unit: Unit, replayed: dict[str, SubmitResult]) -> Unit:

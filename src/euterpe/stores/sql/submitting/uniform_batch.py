@@ -12,14 +12,11 @@ from typing import Final
 
 from msgspec.structs import astuple
 
-from euterpe.model.events.callback_events import TERMINAL_ONLY
 from euterpe.model.submitting.batch import Draft, JobKind, Unit
 from euterpe.model.submitting.submission import Submission
 from euterpe.stores.sql.program import One, Program, one
 from euterpe.stores.sql.statements import Family
 
-CHUNKED_FROM: Final = 16
-"""So many jobs of one submit wait in chunks. A lone one costs least on a row of its own."""
 _PAYLOAD: Final = Submission.__struct_fields__.index("payload")
 _before_payload: Final = itemgetter(slice(0, _PAYLOAD))
 _behind_payload: Final = itemgetter(slice(_PAYLOAD + 1, None))
@@ -40,8 +37,6 @@ def uniform_statement(
             params["channel"] = channel
         return One("insert_one", params)
     params["id"], params["payload"] = [d.id for d in drafts], [d.submission.payload for d in drafts]
-    if family == "postgres":
-        params["chunked"] = is_chunked(kind.submission, len(drafts))
     return One("insert_uniform", params)
 
 
@@ -53,18 +48,6 @@ def _kind_of(units: Sequence[Unit]) -> JobKind | None:
     return JobKind(said[0]) if len(said) == 1 or _differ_in_payload_at_most(said) else None
 
 
-def is_chunked(shared: Submission, count: int) -> bool:
-    """Whether they may wait in chunks (ADR 017): there are enough, a claim that meets a conflict does not end them, and
-    nothing follows from a claim of one. Of its completion, an event may follow."""
-    return (
-        count >= CHUNKED_FROM
-        and shared.max_attempts > 1
-        and (shared.callback_url is None or shared.callback_events == TERMINAL_ONLY)
-        and shared.concurrency_key is None
-        and shared.stages_json is None
-    )
-
-
 def _differ_in_payload_at_most(submissions: Sequence[Submission]) -> bool:
     """Without a line of Python for each of them: this is asked for every job that is submitted."""
     said = list(map(astuple, submissions))
@@ -72,10 +55,9 @@ def _differ_in_payload_at_most(submissions: Sequence[Submission]) -> bool:
     return all(map(before.__eq__, map(_before_payload, said))) and all(map(behind.__eq__, map(_behind_payload, said)))
 
 
-def insert_uniform(statement: One, family: Family) -> Program[tuple[str, int]]:
+def insert_uniform(statement: One) -> Program[tuple[str, int]]:
     """Their state and the time of their creation, which are the same for all."""
     rows = yield statement
-    if family == "sqlite" and statement.name == "insert_uniform":
-        # A RETURNING would come back row by row.
+    if not rows:  # On SQLite: a RETURNING would come back row by row.
         rows = yield one("stored_as", id=statement.params["id"][0])
     return rows[0][0], rows[0][1]

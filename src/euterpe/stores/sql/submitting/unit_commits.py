@@ -85,7 +85,7 @@ class UnitCommits:
         left_s = max(SHORTEST_OUTAGE_WAIT_S, deadline - time.monotonic())
         try:
             return await self._engine.write(
-                lambda: jobs_submit.submit_again(units, key_window_us=self._key_window_us()), patience_s=left_s
+                lambda: graph_replay.submit_again_and_mark(units, self._key_window_us()), patience_s=left_s
             )
         except StoreUnavailable as error:
             raise unknown from error  # That nothing was stored is true of this try alone.

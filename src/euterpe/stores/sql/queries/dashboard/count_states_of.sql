@@ -1,3 +1,6 @@
+-- takes: limit, requester_id
+-- returns: state, count, looked_at
+-- locks: none
 -- One requester's jobs among the newest of each state, and how many were looked at.
 SELECT s.state,
        (SELECT COUNT(*) FROM (SELECT j.requester_id FROM inbox_jobs AS j WHERE j.state = s.state

@@ -1,2 +1,5 @@
+-- takes: token_hash
+-- returns: nothing
+-- locks: waits
 -- A sign-out.
 DELETE FROM euterpe_sessions WHERE token_hash = :token_hash

@@ -1,3 +1,6 @@
+-- takes: state, limit, requester_id
+-- returns: worker_id, count, max_completed_at
+-- locks: none
 -- Workers by the newest jobs that they completed.
 SELECT r.worker_id, COUNT(*), MAX(r.completed_at)
 FROM (SELECT worker_id, completed_at, requester_id FROM {{newest_of_state}}

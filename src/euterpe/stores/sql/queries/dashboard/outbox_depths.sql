@@ -1,3 +1,6 @@
+-- takes: limit, requester_id
+-- returns: state, count, min_created_at
+-- locks: none
 -- Undelivered and dead webhook events by state, the oldest ones of each up to a limit, and since when the first is there.
 SELECT o.state, COUNT(*), MIN(o.created_at)
 FROM (

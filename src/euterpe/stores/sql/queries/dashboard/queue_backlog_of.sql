@@ -1,3 +1,6 @@
+-- takes: state, limit, requester_id
+-- returns: queue, priority, count, min_scheduled_at
+-- locks: none
 -- One requester's waiting jobs among the newest that wait, by queue and priority, with the oldest one's time.
 SELECT n.queue, n.priority, COUNT(*), MIN(COALESCE(n.scheduled_at, n.created_at))
 FROM (SELECT queue, priority, scheduled_at, created_at, requester_id FROM {{newest_of_state}}

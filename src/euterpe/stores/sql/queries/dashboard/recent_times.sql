@@ -1,3 +1,6 @@
+-- takes: state, limit, requester_id
+-- returns: scheduled_at, run_at, started_at, completed_at
+-- locks: none
 -- When the newest completed jobs were due, began and ended.
 SELECT r.scheduled_at, r.run_at, r.started_at, r.completed_at
 FROM (SELECT scheduled_at, run_at, started_at, completed_at, requester_id FROM {{newest_of_state}}

@@ -1,2 +1,5 @@
+-- takes: nothing
+-- returns: version, name
+-- locks: none
 -- Which migrations were applied.
-SELECT m.version FROM euterpe_migrations AS m ORDER BY m.version
+SELECT m.version, m.name FROM euterpe_migrations AS m ORDER BY m.version

@@ -1,3 +1,6 @@
+-- takes: skip, limit, worker_id, lease_ttl_us
+-- returns: event_columns
+-- locks: skips
 -- Take up to :limit due events.
 WITH picked AS MATERIALIZED (
     SELECT d.id

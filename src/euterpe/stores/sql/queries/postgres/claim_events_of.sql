@@ -1,3 +1,6 @@
+-- takes: requester_id, skip, limit, worker_id, lease_ttl_us
+-- returns: event_columns
+-- locks: skips
 -- Take up to :limit due events of one requester.
 WITH picked AS MATERIALIZED (
     SELECT d.id

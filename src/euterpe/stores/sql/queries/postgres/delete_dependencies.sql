@@ -1,3 +1,6 @@
+-- takes: ids
+-- returns: nothing
+-- locks: waits
 -- Edges from and to these jobs. A plain OR of the two makes Postgres read every edge there is.
 DELETE FROM job_dependencies
 WHERE (job_id, depends_on) IN (

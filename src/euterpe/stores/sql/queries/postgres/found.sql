@@ -1,13 +1,21 @@
 (SELECT * FROM inbox_jobs AS w
-             WHERE w.indexed_state = s.state AND s.state <> 'completed' AND w.seq < :before AND w.seq >= :down_to
-              AND {{search_filters}}
+             WHERE cardinality(CAST(:states AS text[])) > 1 AND w.seq < :before AND w.seq >= :down_to AND {{search_filters}}
              ORDER BY w.seq DESC LIMIT :limit)
             UNION ALL
-            (SELECT f.*
-             FROM (SELECT x FROM unnest(({{plain_ranges}}) * int8multirange(int8range(:down_to, :before))) AS x
-                   ORDER BY x DESC) AS p,
-             LATERAL (SELECT * FROM inbox_jobs AS w
-                      WHERE {{within}} AND w.state || '' = s.state
+            (SELECT * FROM inbox_jobs AS w
+             WHERE w.listed IS NOT NULL AND (w.listed, w.seq) < ({{one_state}}, :before) AND (w.listed, w.seq) >= ({{one_state}}, :down_to)
               AND {{search_filters}}
-                      ORDER BY w.seq DESC LIMIT :limit) AS f
-             LIMIT :limit)
+             ORDER BY w.listed DESC, w.seq DESC LIMIT :limit)
+            UNION ALL
+            (SELECT * FROM inbox_jobs AS w
+             WHERE {{one_state}} = 'running' AND w.seq = ANY (ARRAY({{running_seqs}})) AND w.lease_expires_at IS NOT NULL
+              AND w.seq < :before AND w.seq >= :down_to AND {{search_filters}}
+             ORDER BY w.seq DESC LIMIT :limit)
+            UNION ALL
+            (SELECT * FROM inbox_jobs AS w
+             WHERE {{one_state}} = 'scheduled' AND w.seq = ANY (ARRAY({{waiting_between}})) AND w.state = 'scheduled' AND {{search_filters}}
+             ORDER BY w.seq DESC LIMIT :limit)
+            UNION ALL
+            (SELECT * FROM inbox_jobs AS w
+             WHERE {{one_state}} = 'completed' AND w.state = 'completed' AND w.seq < :before AND w.seq >= :down_to AND {{search_filters}}
+             ORDER BY w.seq DESC LIMIT :limit)

@@ -1,3 +1,6 @@
+-- takes: rows of id, job_id, requester_id, sequence, type, url, origin, body, at
+-- returns: nothing
+-- locks: waits
 -- Events, in the transaction of the changes they tell of.
 INSERT INTO job_outbox_events (id, job_id, requester_id, sequence, type, url, origin, body, state, run_at, created_at, updated_at)
 SELECT i.id, i.job_id, i.requester_id, i.sequence, i.type, i.url, i.origin, i.body, 'scheduled', i.at, i.at, i.at

@@ -1,3 +1,6 @@
+-- takes: rows of id, refund, outcome, http_status, answer, error
+-- returns: nothing
+-- locks: waits
 -- POSTs, as history. Reads what the settle of the same transaction left on the events' rows.
 INSERT INTO euterpe_outbox_deliveries (event_id, claim_version, attempt, worker_id, started_at, ended_at, outcome,
                                http_status, answer, error)

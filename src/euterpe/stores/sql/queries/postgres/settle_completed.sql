@@ -1,3 +1,6 @@
+-- takes: rows of id, claim_version, result
+-- returns: moved_columns, claim_version
+-- locks: skips
 -- The common end, on its own: a third of the arrays of `settle`. The attempt stays on the job's row. What somebody holds is
 -- left: its neighbours must not wait for it.
 WITH free AS MATERIALIZED (

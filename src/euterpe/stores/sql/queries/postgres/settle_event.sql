@@ -1,3 +1,6 @@
+-- takes: rows of id, claim_version, state, error, delay_us, refund
+-- returns: id, claim_version
+-- locks: waits
 -- End deliveries, fenced.
 UPDATE job_outbox_events AS e
 SET state = i.state, error = i.error, updated_at = {{now}}, lease_expires_at = NULL,

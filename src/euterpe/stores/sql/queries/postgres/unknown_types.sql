@@ -1,10 +1,9 @@
--- Jobs at the front of a queue whose types a worker does not know. Nobody takes them, so the front is where they gather.
-SELECT type, CAST(SUM(jobs) AS bigint)
-FROM (
-    (SELECT type, 1 AS jobs FROM inbox_jobs WHERE indexed_state || '' = 'scheduled' AND NOT parked AND queue = :queue
-     ORDER BY priority, seq LIMIT :limit)
-    UNION ALL
-    (SELECT type, jobs FROM euterpe_ready WHERE queue = :queue ORDER BY priority, lo LIMIT :limit)
-) AS front
-WHERE NOT (type {{in types text}})
-GROUP BY type
+-- takes: queue, limit, types
+-- returns: type, sum_jobs
+-- locks: none
+-- Jobs of a queue whose types a worker does not know, counted up to a limit of runs each.
+SELECT f.type, CAST(SUM(f.jobs) AS bigint)
+FROM {{queue_kinds}} AS k, LATERAL (SELECT r.type, r.jobs FROM euterpe_line AS r
+                                    WHERE r.queue = :queue AND r.type = k.type AND r.priority = k.priority LIMIT :limit) AS f
+WHERE NOT (k.type {{in types text}})
+GROUP BY f.type

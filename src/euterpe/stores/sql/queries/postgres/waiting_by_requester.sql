@@ -1,9 +1,10 @@
--- What each requester has waiting or running, in jobs and bytes of payload: the cost follows the backlog, not the history.
-SELECT l.requester_id, COUNT(*), SUM(l.bytes)
+-- takes: states, before, down_to, requester_id, type, type_prefix, queue, created_after, created_before, ended_after, ended_before,
+--     replayed, correlation_id, error, tags, limit
+-- returns: requester_id, count, sum
+-- locks: none
+-- What each requester has between two places, in jobs and bytes of payload.
+SELECT c.requester_id, COUNT(*), SUM(octet_length(c.payload))
 FROM (
-    SELECT requester_id, octet_length(payload) AS bytes FROM inbox_jobs
-    WHERE indexed_state IN ('pending', 'scheduled', 'delayed', 'retrying', 'running')
-    UNION ALL
-    SELECT j.requester_id, octet_length(j.payload) FROM unnest({{plain_waiting}}) AS x, {{plain_in}}
-) AS l
-GROUP BY l.requester_id
+            {{found}}
+) AS c
+GROUP BY c.requester_id

@@ -1,2 +1,5 @@
+-- takes: nothing
+-- returns: changed
+-- locks: none
 -- How many rows the statement before this one wrote.
 SELECT changes()

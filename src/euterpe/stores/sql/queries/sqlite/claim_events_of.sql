@@ -1,3 +1,6 @@
+-- takes: worker_id, lease_ttl_us, requester_id, skip, limit
+-- returns: event_columns
+-- locks: waits
 -- Take up to :limit due events of one requester.
 {{take_event}}
 WHERE e.seq IN (

@@ -1,3 +1,6 @@
+-- takes: ids
+-- returns: dependency_columns
+-- locks: none
 -- What these jobs depend on, each list in the order in which it was said; behind it what was spawned meanwhile.
 SELECT {{packed dependency_columns}}
 FROM (

@@ -1,3 +1,8 @@
+-- takes: each id, requester_id, queue, type, state, run_at, delay_us, stages, priority, payload, payload_format, max_attempts, lifetime_us,
+--     execution_timeout_us, visibility_us, retry_policy, error, tags, correlation_id, callback_url, callback_events, idempotency_key,
+--     dependency, pending_dependencies, depth, has_dependents, parent_id, replay_of, concurrency_key, concurrency_limit, unique_key
+-- returns: id, state, created_at
+-- locks: waits
 -- Store a job. Whether it is delayed or ready is decided by the database's clock.
 INSERT INTO inbox_jobs AS j (id, requester_id, queue, type, state, stages, priority, payload, payload_format,
     max_attempts, run_at, created_at, updated_at, scheduled_at, completed_at, expires_at,

@@ -1,3 +1,6 @@
+-- takes: seqs
+-- returns: nothing
+-- locks: waits
 -- These jobs wait for nothing more: `resolve_dependent` for those of whose release nobody is told. They were looked up in this transaction, so their
 -- numbers are theirs. The guard is not the state: see pending_means_waiting in the schema.
 UPDATE inbox_jobs AS j

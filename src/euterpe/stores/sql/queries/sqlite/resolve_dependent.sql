@@ -1,3 +1,7 @@
+-- takes: rows of id, pending, state, error
+-- returns: moved_columns, claim_version, queue, type
+-- locks: waits
+-- ends: dependents
 -- One dependency less to wait for; the last one lets the job go, a bad end ends it.
 -- The guard is not the state: see pending_means_waiting in the schema.
 UPDATE inbox_jobs AS j

@@ -1,3 +1,7 @@
+-- takes: max_bytes, states, before, down_to, requester_id, type, type_prefix, queue, created_after, created_before, ended_after,
+--     ended_before, replayed, correlation_id, error, tags, limit
+-- returns: listed_columns
+-- locks: none
 -- Newest first. All states are the table backwards, one state is its part of the index backwards; the half that was not
 -- asked for is false before its first row. As one condition with OR, a rare state was sought in the whole history.
 -- What is large comes along until there is :max_bytes of it; behind that it is NULL, and has not been read.

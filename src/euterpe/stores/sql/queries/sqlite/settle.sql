@@ -1,4 +1,8 @@
--- End an attempt, fenced. A retry or release of a claim that was asked to cancel ends cancelled instead.
+-- takes: each state, result, error, delay_us, refund, release, take_away, outcome_hash, fingerprint, id, claim_version, in_time
+-- returns: moved_columns, claim_version, queue, type, requester_id, unique_key
+-- locks: waits
+-- ends: jobs
+-- End an attempt, fenced. A retry or release of a claim that was asked to cancel ends cancelled instead. `in_time`: refused after its deadline.
 UPDATE inbox_jobs AS j
 SET state = CASE WHEN j.cancel_version = j.claim_version AND :state IN ('retrying', 'scheduled')
                  THEN 'cancelled' ELSE :state END,
@@ -16,4 +20,5 @@ SET state = CASE WHEN j.cancel_version = j.claim_version AND :state IN ('retryin
     fingerprint = :fingerprint, failed_at = CASE WHEN :fingerprint IS NOT NULL THEN :now END,
     transitions = j.transitions + CASE :state WHEN 'dead_letter' THEN 2 ELSE 1 END
 WHERE j.id = :id AND j.claim_version = :claim_version AND j.lease_expires_at IS NOT NULL
-RETURNING {{moved_columns}}, :claim_version, j.queue, j.type
+  AND (NOT :in_time OR j.started_at + j.execution_timeout_us >= :now)
+RETURNING {{moved_columns}}, :claim_version, j.queue, j.type, j.requester_id, j.unique_key

@@ -1,2 +1,5 @@
+-- takes: seqs
+-- returns: job_columns
+-- locks: none
 -- The jobs that were just claimed.
 SELECT {{packed job_columns}} FROM inbox_jobs AS j WHERE j.seq IN (SELECT value FROM json_each(:seqs))

@@ -1,5 +1,8 @@
--- What each requester has waiting or running, in jobs and bytes of payload: the cost follows the backlog, not the history.
-SELECT requester_id, COUNT(*), SUM(length(payload))
-FROM inbox_jobs
-WHERE state IN ('pending', 'scheduled', 'delayed', 'retrying', 'running')
-GROUP BY requester_id
+-- takes: states, before, down_to
+-- returns: requester_id, count, sum
+-- locks: none
+-- What each requester has of a state between two places, in jobs and bytes of payload.
+SELECT w.requester_id, COUNT(*), SUM(length(w.payload))
+FROM inbox_jobs AS w
+WHERE w.state = :states ->> 0 AND w.seq < :before AND w.seq >= :down_to
+GROUP BY w.requester_id

@@ -1,3 +1,6 @@
+-- takes: ids
+-- returns: waiting_columns
+-- locks: none
 -- The pending jobs that wait for any of these.
 SELECT {{packed waiting_columns}}
 FROM job_dependencies AS d

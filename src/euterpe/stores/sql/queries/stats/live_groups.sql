@@ -1,3 +1,6 @@
+-- takes: state, limit, requester_id
+-- returns: queue, type, count, min_scheduled_at
+-- locks: none
 -- Jobs of a state that has not ended, the oldest up to a limit: by queue and type, and since when the first is there.
 SELECT r.queue, r.type, COUNT(*), MIN(COALESCE(r.scheduled_at, r.created_at))
 FROM (SELECT queue, type, requester_id, scheduled_at, created_at FROM inbox_jobs

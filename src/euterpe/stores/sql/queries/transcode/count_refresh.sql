@@ -1,3 +1,6 @@
+-- takes: job_id, claim_version
+-- returns: refresh_attempts
+-- locks: waits
 -- One more call to the refresh URL, by a worker whose claim is current.
 UPDATE euterpe_transcode_credentials AS c SET refresh_attempts = c.refresh_attempts + 1, updated_at = {{now}}
 WHERE c.job_id = :job_id

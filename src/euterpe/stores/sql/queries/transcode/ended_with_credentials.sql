@@ -1,3 +1,6 @@
+-- takes: after, orphan_us, limit
+-- returns: job_id
+-- locks: none
 -- Jobs that ended, or were never stored, and still have something sealed.
 SELECT c.job_id FROM euterpe_transcode_credentials AS c
 WHERE c.storage_creds_encrypted IS NOT NULL AND c.job_id > :after

@@ -1,3 +1,6 @@
+-- takes: work, limit
+-- returns: nothing
+-- locks: waits
 -- Estimates look at the newest runs only.
 DELETE FROM euterpe_transcode_runs
 WHERE work = :work AND ended_at < (

@@ -1,3 +1,6 @@
+-- takes: refresh_id, expires_at, encrypted, dek_wrapped, kek_id, encryption_version, job_id, requester_id, seen
+-- returns: transcode/credential_columns
+-- locks: waits
 -- Fresh credentials in place of the version that was seen, while the job has not ended.
 UPDATE euterpe_transcode_credentials AS c
 SET credential_version = c.credential_version + 1, refresh_id = :refresh_id, decrypt_failures = 0,

@@ -1,3 +1,6 @@
+-- takes: work_key, job_id, claim_version
+-- returns: found
+-- locks: waits
 -- Take work that equal requests share, under a current claim: nobody has begun it, or whoever did has lost its claim.
 INSERT INTO euterpe_transcode_shared_work AS w (requester_id, work_key, job_id, claim_version, begun_at)
 SELECT j.requester_id, :work_key, j.id, j.claim_version, {{now}} FROM inbox_jobs AS j

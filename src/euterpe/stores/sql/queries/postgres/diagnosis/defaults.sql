@@ -1,3 +1,6 @@
+-- takes: nothing
+-- returns: setting
+-- locks: none
 -- What sessions of this user and database are told by ALTER ROLE and ALTER DATABASE. Ours say otherwise themselves.
 SELECT DISTINCT said.setting
 FROM pg_db_role_setting AS s, unnest(s.setconfig) AS said (setting)

@@ -1,3 +1,6 @@
+-- takes: names, schema
+-- returns: indexrelid
+-- locks: none
 -- Indexes of our tables that cannot be used.
 SELECT CAST(CAST(i.indexrelid AS regclass) AS text)
 FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid

@@ -1,3 +1,6 @@
+-- takes: nothing
+-- returns: age_us, whose
+-- locks: none
 -- The oldest transaction of this database besides ours.
 SELECT CAST(extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000 AS bigint),
        a.pid || ' of ' || COALESCE(NULLIF(a.application_name, ''), a.usename, '?') || ', ' || COALESCE(a.state, '?')

@@ -1,3 +1,6 @@
+-- takes: late_s
+-- returns: version, standby, autovacuum, fsync, full_page_writes, max_connections, connections, oldest_xid_age, prepared, max_wal
+-- locks: none
 -- What the server is, and how it is set up. None of these can be changed by a session.
 SELECT CAST(current_setting('server_version_num') AS integer), pg_is_in_recovery(),
        current_setting('autovacuum') = 'on', current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',

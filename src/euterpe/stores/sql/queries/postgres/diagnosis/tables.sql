@@ -1,3 +1,6 @@
+-- takes: schema, names
+-- returns: name, live, dead, autovacuum, is_allowed
+-- locks: waits
 -- Our tables: rows, dead rows, whether autovacuum may come by, and whether this user may do what it must.
 SELECT c.relname, COALESCE(t.n_live_tup, 0), COALESCE(t.n_dead_tup, 0),
        COALESCE('autovacuum_enabled=false' <> ALL (c.reloptions) AND 'autovacuum_enabled=off' <> ALL (c.reloptions), TRUE),

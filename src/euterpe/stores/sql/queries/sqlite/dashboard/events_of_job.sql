@@ -1,3 +1,6 @@
+-- takes: id, limit
+-- returns: listed_event_columns
+-- locks: none
 -- The webhook events of one job, newest first. Without their bodies, which may be large. That of its completion is not in the index by job: it is found by
 -- the time of the completion, which is its own.
 SELECT {{listed_event_columns}} FROM job_outbox_events AS e

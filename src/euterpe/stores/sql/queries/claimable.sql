@@ -1,1 +1,0 @@
-{{indexed_state}} || '' = 'scheduled' AND NOT parked AND {{unpaused}}

@@ -1,3 +1,0 @@
--- Which of these claims still own their jobs, as far as is committed. Locks nothing.
-SELECT CAST(j.id AS TEXT), j.claim_version FROM inbox_jobs AS j
-WHERE j.id = :id AND j.claim_version = :claim_version AND j.lease_expires_at IS NOT NULL

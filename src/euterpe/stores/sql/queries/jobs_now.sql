@@ -1,1 +1,0 @@
-inbox_jobs

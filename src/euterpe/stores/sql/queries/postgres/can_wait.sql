@@ -1,0 +1,1 @@
+j.claim_version = 0 AND j.max_attempts > 1

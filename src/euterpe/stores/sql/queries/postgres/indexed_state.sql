@@ -1,1 +1,0 @@
-indexed_state

@@ -1,0 +1,1 @@
+(r.jobs > 1 OR r.was_longer)

@@ -1,1 +1,0 @@
-hashtextextended(key, CAST(CAST('inbox_jobs' AS regclass) AS bigint))

@@ -1,1 +1,0 @@
-j.indexed_state || ''

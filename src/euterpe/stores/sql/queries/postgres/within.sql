@@ -1,1 +1,0 @@
-w.indexed_state = 'completed' AND w.seq >= lower(x) AND w.seq < upper(x)

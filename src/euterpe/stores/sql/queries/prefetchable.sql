@@ -1,1 +1,0 @@
-{{may_wait}} AND concurrency_key IS NULL

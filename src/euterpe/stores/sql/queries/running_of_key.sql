@@ -1,5 +1,0 @@
--- Who holds the slots of this concurrency key: all of them counted, the first few named.
-SELECT CAST(j.id AS TEXT), j.type, j.state, j.worker_id, COUNT(*) OVER ()
-FROM inbox_jobs AS j
-WHERE {{limit_key}} = :limit_key AND j.concurrency_key IS NOT NULL AND {{key_state}} = 'running'
-ORDER BY j.seq LIMIT :limit

@@ -1,1 +1,0 @@
-k.name, k.running, k.has_rate

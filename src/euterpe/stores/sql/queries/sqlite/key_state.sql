@@ -1,1 +1,0 @@
-j.completed_at IS NULL AND j.state

@@ -1,2 +1,0 @@
--- The single writer has every key.
-SELECT value FROM json_each(:keys)
