@@ -7,7 +7,16 @@ import time
 from euterpe.backends.database import database_of
 from euterpe.backends.engines import engine_url_of, redis_lists_of, wakeups_url_of
 from euterpe.config import Config
-from euterpe.model.diagnosis.facts import DatabaseFacts, JobFacts, KeyFact, OutboxFacts, PostgresFacts, SqliteFacts
+from euterpe.model.diagnosis.facts import (
+    DatabaseFacts,
+    JobFacts,
+    KeyFact,
+    LockFacts,
+    OutboxFacts,
+    PostgresFacts,
+    SqliteFacts,
+)
+from euterpe.model.errors import DatabaseLocked
 from euterpe.ports import Store
 from euterpe.stores.sql.diagnosis.accounts import expiring_keys, keks_used
 from euterpe.stores.sql.diagnosis.jobs import job_facts, outbox_facts
@@ -38,6 +47,18 @@ class DatabaseProbe:
         after = time.time_ns() // 1000
         here_us = min(max(asked_at_us, before), after)
         return await database_facts(self._engine, here_us, asked_at_us)
+
+    async def locks(self) -> LockFacts:
+        if self._engine.family != "postgres":
+            try:
+                await self._engine.check_writable()
+            except DatabaseLocked as locked:
+                return LockFacts(file_holder=locked.holder)
+            return LockFacts()
+        from euterpe.stores.sql.postgres.lock_holders import lock_holders  # Its driver is there, or nothing is open.
+
+        schema = self._engine.schema
+        return LockFacts(holders=tuple(await self._engine.read(lambda: lock_holders(schema, everyone=True))))
 
     async def jobs(self) -> JobFacts:
         return await self._engine.read(job_facts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
 import tempfile
 import weakref
 from collections.abc import Coroutine, Mapping
@@ -222,6 +223,14 @@ def make_room(url: str) -> None:
     """The embedded folder, if that is where the database goes. Any other missing folder is a mistake to report."""
     if urlsplit(url).scheme == "sqlite" and Path(sqlite_path(url)).parent == EMBEDDED_FOLDER:
         EMBEDDED_FOLDER.mkdir(mode=0o700, exist_ok=True)
+        status = EMBEDDED_FOLDER.lstat()
+        # Another user who made the folder, or the place that a link leads to, could read and replace what is in it.
+        if stat.S_ISLNK(status.st_mode) or (hasattr(os, "getuid") and status.st_uid not in (os.getuid(), 0)):
+            raise InvalidInput(
+                "engine.url",
+                f"{EMBEDDED_FOLDER}/ here is a link or belongs to another user; work in a folder of your own, or name "
+                "a database with ENGINE_URL",
+            )
 
 
 def wakeups_url_of(config: Config) -> str | None:

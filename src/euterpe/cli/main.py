@@ -67,6 +67,7 @@ COMMANDS = {
     "config": LazyCommand(
         "euterpe.cli.commands.config:config", "Show the configuration, or print an example file.", OPERATE
     ),
+    "prune": LazyCommand("euterpe.cli.commands.prune:prune", "Remove now what retention no longer keeps.", OPERATE),
     "migrate": LazyCommand("euterpe.cli.commands.operate:migrate", "Bring the database's schema up to date.", OPERATE),
     "keys": LazyCommand(
         "euterpe.cli.commands.webhooks.keys:keys",

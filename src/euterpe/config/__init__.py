@@ -19,6 +19,7 @@ from euterpe.config.settings import (
     TranscodeConfig,
     TransportConfig,
     WorkerConfig,
+    retention_of,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "environment_name",
     "load_config",
     "redact_url",
+    "retention_of",
 ]

@@ -62,6 +62,8 @@ def _presets(config: Config) -> str:
     scheme = config.engine.url.partition(":")[0]
     if scheme in ("http", "https"):
         return f"transcoding jobs need a database or Redis; engine.url is {scheme}://"
+    if producer.scan_dir and not config.transcode.local_root:
+        return "need transcode.local_root, the folder that transcoding may read and write"
     root, scanned = Path(config.transcode.local_root).absolute(), Path(producer.scan_dir).absolute()
     if producer.scan_dir and not scanned.is_relative_to(root):
         return "need producer.scan_dir to be transcode.local_root or a folder below it"

@@ -30,6 +30,7 @@ from euterpe.config.value_types import (
 )
 from euterpe.model.claims.attempt_log import LINES_CEILING, LINES_KEPT
 from euterpe.model.duration import SECOND_US
+from euterpe.model.retention import Retention
 from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US, PAYLOAD_CEILING, PAYLOAD_LIMIT
 
 MINUTE_US = 60 * SECOND_US
@@ -95,6 +96,12 @@ class WorkerConfig(Section):
         LINES_KEPT,
         "Of what a handler logs, so many lines are kept with its attempt, the newest, and at most 16 KB; 0 for none.",
     )
+    requester_share: float = setting(
+        share(),
+        0.5,
+        "How much of a worker's slots, and of the places of a type with a `worker_limit`, one requester may hold "
+        "while jobs of others wait; 1: all. Jobs that the application submits itself are not bounded.",
+    )
     max_retries: int = setting(whole(0), 3, "Redis lists: retries before a job goes to the dead-letter list.")
     backoff: BackoffConfig = field(default_factory=BackoffConfig)
     priorities: tuple[str, ...] = setting(
@@ -126,7 +133,10 @@ class ProducerConfig(Section):
         text(), "", "The folder to scan; empty for no producer. Symbolic links that lead out of it are refused."
     )
     include_globs: tuple[str, ...] = setting(
-        names(at_least=1), ("**/*",), "Files to take. A pattern without a slash is for names in every folder."
+        names(at_least=1),
+        ("**/*",),
+        "Files to take. A pattern without a slash is for names in every folder. With `presets`, `**/*` takes files "
+        "with the extension of a sound or a video.",
     )
     exclude_globs: tuple[str, ...] = setting(names(), ("**/*.tmp", "**/.DS_Store"), "Files to leave out.")
     default_priority: str = setting(name(), "low", "The priority of a file; a key of `worker.queues`.")
@@ -165,9 +175,9 @@ class ProducerConfig(Section):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CircuitBreakerConfig(Section):
-    """When a worker stops claiming a queue whose jobs keep failing, and the outbox stops calling such a receiver."""
+    """When a worker leaves jobs alone that keep failing, and the outbox stops calling such a receiver."""
 
-    enabled: bool = setting(flag(), True, "Whether workers leave such queues alone; receivers have theirs in any case.")
+    enabled: bool = setting(flag(), True, "Whether workers leave such jobs alone; receivers have theirs in any case.")
     failure_threshold: float = setting(share(), 0.5, "The share of failures at which it opens.")
     window_us: int = setting(duration(1_000), MINUTE_US, "How far back results count.")
     cooldown_period_us: int = setting(duration(1_000), 30 * SECOND_US, "How long it stays open before one probe.")
@@ -285,7 +295,10 @@ class TranscodeConfig(Section):
         flag_or_auto(), None, "Whether transcoding is there. `auto`: where an ffmpeg is installed."
     )
     local_root: str = setting(
-        name(), ".euterpe/objects", "The only folder that `local` sources and destinations may name."
+        text(),
+        "",
+        "The folder of `local` sources and destinations, one below `requesters/` for each requester. Empty: `local` "
+        "is refused.",
     )
     work_dir: str = setting(
         name(), ".euterpe/work", "Where files lie while they are worked on; at least three times the largest source."
@@ -294,6 +307,13 @@ class TranscodeConfig(Section):
     concurrency: int = setting(whole(0, 1_000), 0, "Sources that one process encodes at a time; 0: one for each core.")
     max_source_bytes: int = setting(size(1), 5 * 10**9, "The largest source.")
     max_output_bytes: int = setting(size(1), 20 * 10**9, "The largest output.")
+    max_job_bytes: int = setting(size(1), 20 * 10**9, "All outputs of one job together.")
+    min_free_bytes: int = setting(
+        size(0),
+        10**9,
+        "What stays free on the disk of `transcode.work_dir`. A job starts only if three times its source fits beside "
+        "what runs; else it waits, uncharged.",
+    )
     max_duration_us: int = setting(duration(SECOND_US), 12 * HOUR_US, "The longest source.")
     refresh_attempts: int = setting(
         whole(1, 1_000), 20, "How often the worker asks for fresh credentials over the whole life of a job."
@@ -327,12 +347,24 @@ class RetentionConfig(Section):
     dead_letter_us: int = setting(duration(), 90 * DAY_US, "Jobs that were given up.")
     cancelled_us: int = setting(duration(), 7 * DAY_US, "Jobs that were cancelled.")
     events_us: int = setting(duration(), 7 * DAY_US, "Webhook events that were delivered.")
-    tombstones_us: int = setting(duration(), 90 * DAY_US, "The mark of a pruned job, which answers 410.")
+    tombstones_us: int = setting(duration(), 30 * DAY_US, "The mark of a pruned job, which answers 410.")
     idempotency_us: int = setting(
-        duration(HOUR_US),
+        duration(SECOND_US),
         IDEMPOTENCY_WINDOW_US,
-        "Idempotency keys, counted from their submission, where neither it nor its job type names a window. No key "
-        "goes before its job has ended and a day has passed.",
+        "Idempotency keys, counted from the end of their job, where neither the submission nor its job type names a "
+        "window. No key goes while its job lives.",
+    )
+
+
+def retention_of(section: RetentionConfig) -> Retention:
+    """What housekeeping goes by."""
+    return Retention(
+        completed_us=section.completed_us,
+        cancelled_us=section.cancelled_us,
+        failed_us=section.failed_us,
+        dead_letter_us=section.dead_letter_us,
+        events_us=section.events_us,
+        tombstones_us=section.tombstones_us,
     )
 
 

@@ -9,10 +9,11 @@ from euterpe.dashboard.page_server import Form, PageServer
 from euterpe.dashboard.parts.masking import edited_payload
 from euterpe.dashboard.sign_in import Visitor
 from euterpe.model.errors import InvalidInput, JobNotFound
-from euterpe.model.state import State
+from euterpe.model.state import TRANSCODE, State
 from euterpe.model.submitting.replay import replay_of
 from euterpe.ports import Store, Wakeups
 from euterpe.server.http.asgi import Answer, Request
+from euterpe.server.quotas import Quotas
 from euterpe.server.routes.submissions import job_id_of
 
 
@@ -31,8 +32,9 @@ class ReplayForm(Form, frozen=True):
 class JobActs:
     """Cancel, retry, replay."""
 
-    def __init__(self, server: PageServer, store: Store, wakeups: Wakeups) -> None:
+    def __init__(self, server: PageServer, store: Store, wakeups: Wakeups, quotas: Quotas) -> None:
         self._server = server
+        self._quotas = quotas
         self._store = store
         self._wakeups = wakeups
 
@@ -47,6 +49,7 @@ class JobActs:
     async def retry(self, request: Request, said: Form) -> Answer:
         async def do(visitor: Visitor) -> str:
             job_id = _job_id(request)
+            await self._quotas.admit_again(self._store, job_id, visitor.sees)
             job = await self._store.retry(job_id, visitor.sees)
             self._wakeups.announce([job.queue])
             return _page(job.id, "retried" if job.id == job_id else "replayed")
@@ -58,8 +61,12 @@ class JobActs:
             job = await self._store.get(_job_id(request), visitor.sees)
             if job.payload_format != "json":
                 raise InvalidInput("payload", "is not JSON, so it cannot be edited here")
+            if job.type == TRANSCODE:
+                raise InvalidInput("payload", "of a transcode cannot be edited; submit another by POST /transcode")
             payload = edited_payload(said.payload or "", job.payload)
-            submitted = await self._store.submit(msgspec.structs.replace(replay_of(job), payload=payload))
+            replay = msgspec.structs.replace(replay_of(job), payload=payload)
+            await self._quotas.admit(job.requester_id, [replay])
+            submitted = await self._store.submit(replay)
             return _page(submitted.job_id, "replayed")
 
         return await self._server.act(request, said.csrf, do)

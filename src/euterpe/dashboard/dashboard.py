@@ -22,8 +22,10 @@ from euterpe.dashboard.pages.transcodes import TranscodesPage, TranscodesQuery
 from euterpe.dashboard.pages.webhooks import WEBHOOKS, WebhookPages, WebhooksQuery
 from euterpe.dashboard.sign_in import SignIn
 from euterpe.ports import DashboardReads, Sessions, Store, Wakeups
+from euterpe.server.app import TakeRequest
 from euterpe.server.auth import Keys
 from euterpe.server.http.router import REST, AnyRoute
+from euterpe.server.quotas import Quotas
 
 
 class Dashboard:
@@ -53,12 +55,14 @@ class Dashboard:
         """The path and query that sign in once as this key."""
         return f"{SIGN_IN}?once={self._sign_in.new_link(key_prefix)}"
 
-    def routes(self) -> Sequence[AnyRoute]:
+    def routes(self, quotas: Quotas, take_request: TakeRequest) -> Sequence[AnyRoute]:
+        """Visitors have the rates and quotas of their keys."""
+        self._server.take_request = take_request
         entrance = Entrance(self._server)
-        acts = JobActs(self._server, self._store, self._wakeups)
+        acts = JobActs(self._server, self._store, self._wakeups, quotas)
         queues = QueuesPage(self._server, self._store, self._reads, self._wakeups, self._crons)
         webhooks = WebhookPages(self._server, self._store, self._reads, self._wakeups)
-        failures, bulk = FailurePages(self._server, self._store), BulkPages(self._server, self._store)
+        failures, bulk = FailurePages(self._server, self._store), BulkPages(self._server, self._store, quotas)
         pages: list[LivePage[Any]] = [
             LivePage(self._server, HOME, NoQuery, OverviewPage(self._store, self._reads).make),
             LivePage(self._server, JOBS, JobsQuery, JobsPage(self._store).make),

@@ -19,6 +19,7 @@ from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.html import Html, joined
 from euterpe.dashboard.sign_in import SignIn, Visitor, is_own_form
 from euterpe.model.errors import EuterpeError
+from euterpe.server.app import TakeRequest
 from euterpe.server.http.asgi import Answer, Header, Request, Stream
 from euterpe.server.http.problems import Refusal, internal_error, refusal_of
 from euterpe.server.http.router import AnyRoute, Handler, ReplySpec, Route
@@ -93,11 +94,19 @@ class PageServer:
         self.sign_in = sign_in
         self._draining = draining
         self._watchers: list[str] = []
+        self.take_request: TakeRequest = lambda _key, _requester: None
+
+    async def _visitor(self, request: Request) -> Visitor | None:
+        """Whoever is signed in; 429 when they come faster than their key may."""
+        visitor = await self.sign_in.visitor(request)
+        if visitor is not None:
+            self.take_request(visitor.key_prefix, visitor.requester_id)
+        return visitor
 
     async def show(self, request: Request, make: Callable[[Visitor], Awaitable[PageFrame]]) -> Answer:
         visitor: Visitor | None = None
         try:
-            visitor = await self.sign_in.visitor(request)
+            visitor = await self._visitor(request)
             if visitor is None:
                 return to_sign_in(request)
             return page_answer(await make(visitor), visitor)
@@ -116,7 +125,7 @@ class PageServer:
         """A form of an admin, that came from our own page; then the page that shows what came of it."""
         visitor: Visitor | None = None
         try:
-            visitor = await self.sign_in.visitor(request)
+            visitor = await self._visitor(request)
             if visitor is None:
                 return see(SIGN_IN)
             if not is_own_form(request, csrf):
@@ -128,7 +137,7 @@ class PageServer:
             return trouble(error, visitor)
 
     async def stream(self, request: Request, make: Callable[[Visitor], Awaitable[PageFrame]]) -> Stream:
-        visitor = await self.sign_in.visitor(request)
+        visitor = await self._visitor(request)
         if visitor is None:
             raise Refusal(401, "unauthorized", "sign in first")
         if len(self._watchers) >= WATCHERS or self._watchers.count(visitor.key_prefix) >= WATCHERS_OF_ONE:

@@ -14,7 +14,7 @@ import msgspec
 
 from euterpe.backends.engines import Backend, connect
 from euterpe.model.errors import EuterpeError
-from euterpe.ports import Store
+from euterpe.ports import Capability, Store
 from euterpe.worker.heartbeat.keeper_config import KeeperConfig, read_config
 from euterpe.worker.heartbeat.lease_table import CLEAN_EXIT, LeaseTable
 from euterpe.worker.heartbeat.renew import LeaseChanges, Name, ReportChanges, renew_forever
@@ -29,7 +29,9 @@ LOOKS_S: Final = (0.0, 1.0)
 
 
 def run(config: bytes, table: LeaseTable) -> None:
-    asyncio.run(keep_until_gone(read_config(config), table))
+    known = read_config(config)
+    table.worker_id = known.worker_id
+    asyncio.run(keep_until_gone(known, table))
 
 
 async def keep_until_gone(config: KeeperConfig, table: LeaseTable) -> None:
@@ -57,6 +59,9 @@ async def give_back_unbegun(config: KeeperConfig, table: LeaseTable) -> None:
     backend = connect(config.url)
     await _open(backend, lambda _: True)
     try:
+        with suppress(EuterpeError):  # It is silent soon anyway.
+            if Capability.WORKERS in backend.store.capabilities:
+                await backend.store.workers.unregister(config.worker_id)
         for pause_s in LOOKS_S:
             await asyncio.sleep(pause_s)
             await _release_unbegun(backend.store, config.worker_id, begun)

@@ -145,6 +145,15 @@ class StoreUnavailable(EuterpeError):
         self.code = code
 
 
+class DatabaseLocked(StoreUnavailable):
+    """Another session or process holds a lock that this call needs. `holder` names it, as far as it is known, and can
+    be shown to anybody: it has no literal of a query and no path."""
+
+    def __init__(self, message: str, code: str = "", holder: str = "") -> None:
+        super().__init__(f"{message}; {holder}" if holder else message, code)
+        self.holder = holder
+
+
 class CommitUnknown(StoreUnavailable):
     """The connection broke during a commit, so the commit may or may not have happened."""
 

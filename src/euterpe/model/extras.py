@@ -17,7 +17,7 @@ EXTRAS: Final = {
     "cli": ("click", "rich", "uvloop"),
     "server": ("uvicorn",),
     "libsql": ("libsql",),
-    "transcode": ("aiohttp", "yarl", "imageio_ffmpeg"),
+    "transcode": ("aiohttp", "yarl", "imageio_ffmpeg", "av"),
     "producer": ("watchfiles",),
     "reload": ("watchfiles",),
     "top": ("textual",),

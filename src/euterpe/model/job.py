@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from euterpe.model.errors import UnprocessableRow
-from euterpe.model.failures.failure import unprocessable
+from euterpe.model.failures.failure import Category, unprocessable
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_from_wire
 from euterpe.model.state import CLAIMED, PLAIN_STAGES, State, status
 
@@ -16,6 +16,12 @@ _TAGS: Final = msgspec.json.Decoder(dict[str, str])
 _STAGES: Final = msgspec.json.Decoder(tuple[str, ...])
 _POLICY: Final = msgspec.json.Decoder(dict[str, Any] | None)
 _ERROR: Final = msgspec.json.Decoder(dict[str, Any])
+LOST_ATTEMPTS: Final = "lost_attempts"
+"""In the error document: how many attempts in a row ended with a lost worker."""
+REFUNDED_LOSSES: Final = "refunded_losses"
+"""In the error document: how many of these have been given back already."""
+UNFIT_CLAIMS: Final = "unfit_claims"
+"""In the error document: how many workers in a row could not run the job just then."""
 # What a decoder of stored text may raise; the last two come from a policy that is JSON and makes no sense.
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, ValueError, TypeError)
 
@@ -125,6 +131,30 @@ class JobRow(msgspec.Struct, frozen=True, gc=False):
         return read_error(self.error) if self.error else None
 
     @property
+    def lost_attempts(self) -> int:
+        """How many attempts in a row ended with a lost worker. A job with any is a suspect (ADR 018)."""
+        return 0 if self.error is None else count_in(read_error(self.error), LOST_ATTEMPTS)
+
+    @property
+    def refunded_losses(self) -> int:
+        return 0 if self.error is None else count_in(read_error(self.error), REFUNDED_LOSSES)
+
+    @property
+    def times_left(self) -> int:
+        """How many claims in a row were given back because their worker could not run the job just then."""
+        return 0 if self.error is None else count_in(read_error(self.error), UNFIT_CLAIMS)
+
+    @property
+    def can_lose_its_worker(self) -> bool:
+        """Whether a running job would be tried again if its worker were lost now."""
+        if self.attempt_count >= self.max_attempts:
+            return False
+        try:
+            return self.retry_policy is None or self.retry.retries(Category.SYSTEM)
+        except UnprocessableRow:
+            return False
+
+    @property
     def cancel_requested(self) -> bool:
         """A cancel is bound to the claim that it saw."""
         return self.cancel_version is not None and self.cancel_version == self.claim_version
@@ -162,6 +192,14 @@ def read_error(stored: str) -> dict[str, Any]:
         return unprocessable("its error cannot be read").as_error(0, retryable=False)
 
 
+def count_in(error: dict[str, Any], name: str) -> int:
+    """A count that an error document carries; 0 if it carries none, or nonsense."""
+    try:
+        return max(0, int(error.get(name, 0)))
+    except (TypeError, ValueError):
+        return 0
+
+
 def attempt_id(job_id: str, claim_version: int) -> str:
     """An attempt needs no id of its own: a claim version is used once, so job and version name it."""
     return f"{job_id}:{claim_version}"
@@ -180,6 +218,8 @@ class Lease(msgspec.Struct, frozen=True, gc=False):
     claim_version: int
     expires_at: int
     token: str | None = None
+    worker_id: str | None = None
+    """Who shows the token; a worker beside the database needs neither."""
 
     @property
     def attempt_id(self) -> str:

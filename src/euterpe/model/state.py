@@ -86,6 +86,8 @@ def check_move(source: State, target: State, by: By) -> None:
 
 CLAIMED: Final = "claimed"
 PLAIN_STAGES: Final[tuple[str, ...]] = (CLAIMED,)
+TRANSCODE: Final = "transcode"
+"""The job type that is built in. Claims that name no types are not given one (`type <> 'transcode'` in SQL)."""
 TRANSCODE_STAGES: Final[tuple[str, ...]] = (CLAIMED, "fetching", "processing", "uploading")
 
 

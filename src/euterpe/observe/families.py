@@ -102,9 +102,17 @@ class Families(Collector):
                     gauge.add_metric([queue], value)
             yield gauge
         pending = GaugeMetricFamily("outbox_pending", "Webhook events that wait for their delivery.")
-        if self._metrics.outbox_pending is not None:
-            pending.add_metric([], self._metrics.outbox_pending)
-        yield pending
+        retrying = GaugeMetricFamily("outbox_retrying", "Webhook events that were tried and wait for another try.")
+        if self._metrics.outbox is not None:
+            pending.add_metric([], self._metrics.outbox.pending)
+            retrying.add_metric([], self._metrics.outbox.retrying)
+        yield from (pending, retrying)
+        overdue = GaugeMetricFamily(
+            "euterpe_housekeeping_overdue_seconds", "How long ago the oldest ended job should have been removed."
+        )
+        if self._metrics.overdue_s is not None:
+            overdue.add_metric([], self._metrics.overdue_s)
+        yield overdue
 
     def _plain_counters(self) -> Iterator[Metric]:
         metrics = self._metrics
@@ -117,8 +125,17 @@ class Families(Collector):
             for outcome, count in by_outcome.items():
                 counter.add_metric([outcome], count)
             yield counter
+        removed = CounterMetricFamily(
+            "euterpe_housekeeping_removed_total", "Rows that housekeeping removed.", labels=["kind"]
+        )
+        for kind, count in metrics.removed.items():
+            removed.add_metric([kind], count)
+        yield removed
         yield CounterMetricFamily(
             "jobs_reclaimed_total", "Jobs taken back because their lease expired.", metrics.reclaims
+        )
+        yield CounterMetricFamily(
+            "euterpe_jobs_adopted_total", "Jobs that were ready and in no line.", metrics.adoptions
         )
         yield CounterMetricFamily("outbox_dead_letter_total", "Webhook events given up.", metrics.outbox_dead)
         yield CounterMetricFamily("stale_writes_rejected_total", "Writes that the fence refused.", metrics.stale_writes)

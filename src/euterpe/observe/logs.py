@@ -5,7 +5,8 @@ Every part of the house logs with the standard library, values going into `extra
 `configure_logging` installs the one handler of a process. Of our own records its gate lets through a constant message
 (numbers may be filled in) and the keys of `ALLOWED_KEYS`; what else our code says raises in development and tests, and
 is dropped and counted in production. Of an exception it keeps type and place; its message may quote a payload and shows
-at debug alone. Records of the user's own loggers pass as they are, with the keys of the job that runs.
+at debug alone. Records of the user's own loggers pass as they are, with the keys of the job that runs, but for values
+whose names are those of secrets.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import msgspec
 
 from euterpe.model.errors import EuterpeError
 from euterpe.model.failures.trace import AttemptTrace
+from euterpe.model.secret_names import is_secret
 from euterpe.observe.log_context import current_keys
 from euterpe.observe.tracing import current_span
 
@@ -56,7 +58,9 @@ ADDED_KEYS: Final = frozenset(
         *("error_code", "category", "duration_ms", "delay_ms", "count"),  # how it went: codes and numbers, never texts
         *("method", "path", "status"),  # a request; `path` is the route's template
         *("host", "port", "engine"),  # what was started or reached
+        "place",  # a file and line of the code that blocks, or a program of this machine
         "requester_id",  # on whose behalf
+        "blocked_by",  # the session that holds a lock; its query is cut before its first literal
     }
 )
 ALLOWED_KEYS: Final = CANONICAL_KEYS | ADDED_KEYS
@@ -69,6 +73,8 @@ _STANDARD_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {
     "euterpe_fields",
 }
 _VALUE_LIMIT: Final = 256
+_DEEPEST: Final = 8
+HIDDEN: Final = "***"
 _LEVELS: Final = {"warn": logging.WARNING}
 _TELLS_REPRS: Final = ("asyncio", "concurrent.futures")
 """Loggers whose messages quote objects and exceptions from the second line on."""
@@ -137,12 +143,23 @@ def is_guarded(record: logging.LogRecord) -> bool:
 
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:
-    """What a user's record carries, whatever it is; a key that the line itself uses gets another name."""
+    """What a user's record carries, without secrets; a key that the line itself uses gets another name."""
     return {
-        f"extra_{key}" if key in _SET_BY_THE_FORMATTER else key: value
+        f"extra_{key}" if key in _SET_BY_THE_FORMATTER else key: _without_secrets(key, value)
         for key, value in vars(record).items()
         if key not in _STANDARD_ATTRIBUTES
     }
+
+
+def _without_secrets(name: object, value: object, level: int = 0) -> object:
+    """A value whose name is that of a secret is hidden, also inside of dictionaries and lists."""
+    if isinstance(name, str) and is_secret(name):
+        return HIDDEN
+    if isinstance(value, dict) and level < _DEEPEST:
+        return {key: _without_secrets(key, member, level + 1) for key, member in value.items()}
+    if isinstance(value, list | tuple) and level < _DEEPEST:
+        return [_without_secrets(None, member, level + 1) for member in value]
+    return value
 
 
 class JsonFormatter(logging.Formatter):

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from euterpe.model.events.outbox import OutboxBacklog
 from euterpe.model.failures.failure import Category
+from euterpe.model.retention import Chore
 from euterpe.model.state import State
 
 if TYPE_CHECKING:
@@ -131,8 +133,10 @@ class Metrics:
         self.types: dict[str, _TypeTally] = {}
         self.deliveries = dict.fromkeys(DELIVERY_OUTCOMES, 0)
         self.refreshes = dict.fromkeys(REFRESH_OUTCOMES, 0)
-        self.reclaims = self.stale_writes = self.reaped = self.outbox_dead = 0
-        self.outbox_pending: int | None = None
+        self.removed = dict.fromkeys(map(str, Chore), 0)
+        self.reclaims = self.adoptions = self.stale_writes = self.reaped = self.outbox_dead = 0
+        self.outbox: OutboxBacklog | None = None
+        self.overdue_s: float | None = None
 
     def produced(self, queue: str, count: int = 1) -> None:
         """Jobs were stored."""
@@ -192,10 +196,20 @@ class Metrics:
         with self.lock:
             self.reclaims += count
 
+    def adopted(self, count: int = 1) -> None:
+        """Jobs were ready and in no line."""
+        with self.lock:
+            self.adoptions += count
+
     def reaper_moved(self, count: int = 1) -> None:
         """The Redis-list reaper put jobs back."""
         with self.lock:
             self.reaped += count
+
+    def housekept(self, chore: str, count: int) -> None:
+        """Housekeeping removed rows of this kind."""
+        with self.lock:
+            self.removed[chore] += count
 
     def stale_write(self, count: int = 1) -> None:
         """The fence refused writes of workers that no longer own their jobs."""
@@ -217,9 +231,13 @@ class Metrics:
         with self.lock:
             self.outbox_dead += count
 
-    def sample_outbox(self, pending: int) -> None:
+    def sample_outbox(self, depth: OutboxBacklog) -> None:
         with self.lock:
-            self.outbox_pending = pending
+            self.outbox = depth
+
+    def sample_housekeeping(self, overdue_s: float) -> None:
+        with self.lock:
+            self.overdue_s = overdue_s
 
     def sample_queues(self, lengths: Mapping[str, int], oldest_ages_s: Mapping[str, float]) -> None:
         """The state of all queues at one moment: waiting jobs, and the age of the oldest one that is due.

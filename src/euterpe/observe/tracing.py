@@ -37,6 +37,9 @@ class SpanContext:
     span_id: str
     sampled: bool = True
 
+    def log_keys(self) -> dict[str, str]:
+        return {"trace_id": self.trace_id, "span_id": self.span_id}
+
     def traceparent(self) -> str:
         return f"00-{self.trace_id}-{self.span_id}-{'01' if self.sampled else '00'}"
 
@@ -127,6 +130,10 @@ class JobSpan:
         self._started_unix_ns = time.time_ns()
         self._started_ns = time.perf_counter_ns()
 
+    @property
+    def log_keys(self) -> dict[str, str]:
+        return self.context.log_keys()
+
     def set_outcome(self, outcome: str) -> None:
         """The word that the attempt is closed with: `completed`, `released`, a failure's category (`temporary`,
         `permanent`, `timeout`, `cancelled`, `system`), or `lost_lease`."""
@@ -177,6 +184,10 @@ class NoSpan:
     """What a tracer gives while tracing is off: one shared object that does nothing."""
 
     __slots__ = ()
+
+    @property
+    def log_keys(self) -> dict[str, str]:
+        return {}
 
     def set_outcome(self, outcome: str) -> None:
         """Nobody asked."""

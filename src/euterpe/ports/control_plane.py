@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
     from euterpe.model.claims.exchange import ClaimRequest
-    from euterpe.model.claims.worker_reports import ProgressFields, Renewed, TokenHeartbeat, TokenReply, TokenReport
+    from euterpe.model.claims.worker_reports import ProgressFields, Renewed, ShownLease, TokenReply, TokenReport
     from euterpe.model.job import Claim
     from euterpe.model.reading.views import Change, Usage
+    from euterpe.model.submitting.batch import SubmitResult, Unit
 
 
 class ControlPlaneStore(Protocol):
@@ -20,13 +21,15 @@ class ControlPlaneStore(Protocol):
         as many as the request has places, those for what must begin at once before those for what can wait."""
         ...
 
-    async def renew_leases(self, heartbeats: Sequence[TokenHeartbeat], lease_ttl_us: int) -> list[Renewed | None]:
+    async def check_lease(self, lease: ShownLease) -> bool:
+        """Whether the token is that of this claim and worker. Whether the claim still holds, the fence tells."""
+        ...
+
+    async def renew_leases(self, shown: Sequence[ShownLease], lease_ttl_us: int) -> list[Renewed | None]:
         """Renew leases; None: the lease is gone."""
         ...
 
-    async def renew_with_progress(
-        self, token_heartbeat: TokenHeartbeat, fields: ProgressFields, lease_ttl_us: int
-    ) -> Renewed | None:
+    async def renew_with_progress(self, shown: ShownLease, fields: ProgressFields, lease_ttl_us: int) -> Renewed | None:
         """Renew one lease and write how far its attempt got, in one transaction."""
         ...
 
@@ -36,6 +39,10 @@ class ControlPlaneStore(Protocol):
 
     async def changes(self, requesters: Sequence[str], since: int, followed: Sequence[str]) -> list[Change]:
         """Jobs of these requesters that changed after `since`, and the followed ones; oldest first."""
+        ...
+
+    async def stored_answer(self, unit: Unit) -> list[SubmitResult] | None:
+        """What this very unit was answered before under its idempotency keys; None: not all of it is stored."""
         ...
 
     async def usage(self, *, of_jobs: bool, of_keys: bool) -> dict[str, Usage]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from euterpe.model.claims.exchange import LEASE_TTL_US
 
 if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
-    from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxEvent
+    from euterpe.model.events.outbox import Delivery, DeliveryRecord, OutboxBacklog, OutboxEvent
 
 
 class OutboxStore(Protocol):
@@ -19,10 +19,11 @@ class OutboxStore(Protocol):
         worker_id: str,
         limit: int,
         lease_ttl_us: int = LEASE_TTL_US,
-        skip_origins: Sequence[str] = (),
+        skip: Sequence[tuple[str, str]] = (),
         requester_id: str | None = None,
     ) -> list[OutboxEvent]:
-        """Due events, oldest first, of everybody or of one requester; of each job only its first undelivered one."""
+        """Due events, oldest first, of everybody or of one requester; of each job only its first undelivered one.
+        `skip`: receivers, as requester and origin, for which none are taken."""
         ...
 
     async def heartbeat(self, leases: Sequence[tuple[str, int]], lease_ttl_us: int = LEASE_TTL_US) -> set[str]:
@@ -41,7 +42,7 @@ class OutboxStore(Protocol):
         """Whether any event waits for its delivery, now or later."""
         ...
 
-    async def undelivered(self) -> int:
+    async def depth(self) -> OutboxBacklog:
         """How many events wait for their delivery, or are being delivered."""
         ...
 

@@ -78,8 +78,8 @@ class Store(Claims, CallerCompletions, Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
-    @property
-    def payload_limit(self) -> int: ...
+    payload_limit: int
+    """The largest payload that a submit may bring, in bytes."""
 
     @property
     def sweeps(self) -> Sweeps: ...

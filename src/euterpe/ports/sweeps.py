@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:  # A port is its signatures alone; whoever makes a value loads it.
     from euterpe.model.bulk import BulkProgress
-    from euterpe.model.retention import Retention, Swept
+    from euterpe.model.claims.heartbeat_turns import HeartbeatTurns
+    from euterpe.model.retention import Chore, Retention, Swept
 
 
 class Sweeps(Protocol):
     """Sweeps. Any process may run any of them at any time: each is a compare-and-set, so two at once do no harm."""
 
     retention: Retention
-    """How long `prune` keeps what has ended."""
+    """How long `tidy` keeps what has ended."""
 
     async def promote(self) -> list[str]:
         """Schedule what is due; returns the queues, one entry a job."""
         ...
 
-    async def recover(self) -> Swept:
-        """Take back what lost workers held, end what is over its lifetime or budget, unpark what may go on."""
+    async def recover(self, turns: HeartbeatTurns | None = None) -> Swept:
+        """Take back what lost workers held, end what is over its lifetime or budget, unpark what may go on.
+
+        With `turns`, a lease is only taken back if a living worker would have renewed it. A part that fails stops no
+        other part."""
         ...
 
     async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
@@ -41,10 +45,11 @@ class Sweeps(Protocol):
         """When the next delayed or retrying job is due; None if there is none."""
         ...
 
-    async def expire_keys(self) -> int:
-        """Forget idempotency keys whose window is over; returns how many."""
+    async def tidy(self, chore: Chore, limit: int) -> int:
+        """Remove up to `limit` rows that retention no longer keeps; returns how many. Fewer: none is left."""
         ...
 
-    async def prune(self) -> int:
-        """Remove ended jobs past their retention, leaving tombstones; returns how many."""
+    async def overdue_us(self) -> int:
+        """How long ago the oldest ended job should have been removed; 0 if housekeeping has nothing to do, or where
+        there is no cheap answer."""
         ...

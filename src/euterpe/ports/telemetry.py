@@ -42,8 +42,16 @@ class Telemetry(Protocol):
         """Jobs taken back from lost workers."""
         ...
 
+    def adopted(self, count: int = 1) -> None:
+        """Jobs that were ready and in no line, which a sweep found."""
+        ...
+
     def reaper_moved(self, count: int = 1) -> None:
         """Jobs that the reaper of Redis lists moved out of the processing lists of lost workers."""
+        ...
+
+    def housekept(self, chore: str, count: int) -> None:
+        """Housekeeping removed rows of this kind."""
         ...
 
     def outbox_attempts(self, outcome: str, count: int = 1) -> None:
@@ -59,12 +67,17 @@ class Telemetry(Protocol):
         ...
 
     def breaker_state(self, queue: str, code: int) -> None:
-        """The circuit breaker of a queue is now closed (0), half open (1) or open (2)."""
+        """The worst circuit breaker of a queue is now closed (0), half open (1) or open (2)."""
         ...
 
 
 class Span(Protocol):
     """One run of a job, as it is traced: around a block, or from its making to `end` where there is no block."""
+
+    @property
+    def log_keys(self) -> dict[str, str]:
+        """`trace_id` and `span_id`, for log lines about the run that are written outside of it."""
+        ...
 
     def set_outcome(self, outcome: str) -> None: ...
 

@@ -4,6 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
+
+EVERYTHING: Final = ("**/*",)
+_MEDIA: Final = (
+    *(
+        "aac",
+        "aif",
+        "aiff",
+        "alac",
+        "ape",
+        "caf",
+        "dff",
+        "dsf",
+        "flac",
+        "m4a",
+        "m4b",
+        "mka",
+        "mp3",
+        "mpc",
+        "oga",
+        "ogg",
+    ),
+    *("opus", "w64", "wav", "wma", "wv"),
+    *("3gp", "avi", "flv", "m2ts", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts", "mxf", "ogv", "ts", "webm", "wmv"),
+)
+
+
+def media_globs() -> tuple[str, ...]:
+    """Names of sound and video, in upper and lower case: covers, logs and cue sheets are none."""
+    return tuple("*." + "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in name) for name in _MEDIA)
 
 
 class Globs:

@@ -32,7 +32,7 @@ from euterpe.worker.handling.handlers import Handlers
 from euterpe.worker.handling.hooks import Hooks
 
 if TYPE_CHECKING:  # Loaded with the first worker.
-    from euterpe.worker.claiming.breaker import SharedCircuits
+    from euterpe.worker.claiming.circuits import SharedCircuits
 
 
 class QueueCore:
@@ -158,7 +158,7 @@ class QueueCore:
 
     def circuits_of(self, policy: BreakerPolicy) -> SharedCircuits:
         """The circuit breakers that all workers of this queue with one policy share."""
-        from euterpe.worker.claiming.breaker import SharedCircuits
+        from euterpe.worker.claiming.circuits import SharedCircuits
 
         return self._circuits.setdefault(policy, SharedCircuits(policy))
 

@@ -223,7 +223,7 @@ def utc(at_us: int | None) -> datetime | None:
 def _decoded(stored: bytes) -> object:
     try:
         return msgspec.json.decode(stored)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return stored
 
 

@@ -120,7 +120,15 @@ class Queue(QueueHooks):
     # --- job types ----------------------------------------------------------------------------------
 
     @overload
-    def job(self, type: str | None = None, /, *, process: bool = False, **options: Unpack[Options]) -> JobDecorator: ...
+    def job(
+        self,
+        type: str | None = None,
+        /,
+        *,
+        process: bool = False,
+        worker_limit: int | None = None,
+        **options: Unpack[Options],
+    ) -> JobDecorator: ...
     @overload
     def job(self, type: Callable[Concatenate[Context, P], Awaitable[R]], /) -> JobType[P, R]: ...
     @overload
@@ -131,13 +139,20 @@ class Queue(QueueHooks):
     def job(self, type: Callable[P, R], /) -> JobType[P, R]: ...
 
     def job(
-        self, type: str | Callable[..., Any] | None = None, /, *, process: bool = False, **options: Unpack[Options]
+        self,
+        type: str | Callable[..., Any] | None = None,
+        /,
+        *,
+        process: bool = False,
+        worker_limit: int | None = None,
+        **options: Unpack[Options],
     ) -> JobDecorator | JobType[..., Any]:
         """Make a function a job type.
 
         `type`: the name of the job type. The default is the module and name of the function. `process`: run a plain
-        `def` in its own process instead of a thread. The options are defaults for submits; `timeout` also limits its
-        runs. Raises InvalidInput for a wrong option or a signature that cannot work.
+        `def` in its own process instead of a thread. `worker_limit`: how many of them one worker runs at once; it
+        claims no more, and the rest waits in the queue for any worker. The options are defaults for submits; `timeout`
+        also limits its runs. Raises InvalidInput for a wrong option or a signature that cannot work.
 
         Example:
             @queue.job("report.render", priority="high", max_attempts=5, timeout="10m")
@@ -145,7 +160,13 @@ class Queue(QueueHooks):
         """
         if type is not None and not isinstance(type, str):
             return self.job()(type)
-        return JobDecorator(lambda function: register(self._core, self._submitter, type, function, process, options))
+
+        def decorate(function: Callable[..., Any]) -> JobType[..., Any]:
+            return register(
+                self._core, self._submitter, type, function, options, process=process, worker_limit=worker_limit
+            )
+
+        return JobDecorator(decorate)
 
     def cron(
         self,

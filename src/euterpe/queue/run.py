@@ -8,11 +8,13 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from signal import Signals
 from typing import Any, Final
 
 import euterpe
 from euterpe import lease_keeper
+from euterpe.backends.engines import connect
 from euterpe.backends.rights import check_rights
 from euterpe.model.claims.exchange import SettleResult
 from euterpe.model.errors import EuterpeError, Unsupported
@@ -27,6 +29,7 @@ from euterpe.webhook.service import WebhookService
 from euterpe.worker.handling.handlers import Handlers
 from euterpe.worker.handling.lifespan import opened
 from euterpe.worker.heartbeat.keeper import KeeperProcess
+from euterpe.worker.heartbeat.loop_watch import Block, LoopWatch, watching
 from euterpe.worker.heartbeat.registration import WorkerRegistration, registered
 from euterpe.worker.identity import worker_id
 from euterpe.worker.loop import WorkerLoop
@@ -39,6 +42,7 @@ TRACING_VARIABLES: Final = ("OBSERVABILITY_TRACING_", "EUTERPE_OBSERVABILITY_TRA
 FIRST_LOOK_S: Final = 2.0
 UNKNOWN_TYPES_CHECK_S: Final = 60.0
 SWEEP_PATIENCE_S: Final = 1.0
+TELL_S: Final = 10.0
 HANDS_FILES_ON: Final = os.name == "posix"
 """Whether a child can be handed an open file, as a lease keeper is. On Windows leases are renewed on the event loop."""
 
@@ -60,7 +64,7 @@ async def run_worker(
     await check_rights(core.store)  # Of a database that goes away right now: the loop waits for it, as at any time.
     async with traced(service.trace, core.store) as trace, opened(core.hooks, core.handlers, core.shutdown) as hooks:
         core.store.expect_leases_of(settings.lease_ttl_us / 1e6)
-        sweeper = Sweeper(core.store.sweeps, core.wakeups, telemetry, service.sweep_interval_s)
+        sweeper = Sweeper(core.store.sweeps, core.wakeups, telemetry, service.sweep_interval_s, settings.lease_ttl_us)
         webhook_service = WebhookService(core, settings, telemetry)
         webhooks = webhooks and Capability.OUTBOX in core.store.capabilities
 
@@ -103,8 +107,11 @@ async def run_worker(
             side_work.append(_warn_of_unknown_types(core, settings.queues))
         if core.crons:
             side_work.append(keep_time(submitter, core.crons, store=_cron_store(core.store)))
-        registration = _registration(core.store, settings.worker_id, worker)
-        with on_signals(signals, drain), _counted_by(telemetry, core.store):
+        watch = service.watch or LoopWatch()
+        registration = _registration(core.store, settings.worker_id, worker, watch)
+        if registration is not None:
+            watch.on_block = partial(_register_block, core.backend_url, registration)
+        with on_signals(signals, drain), _counted_by(telemetry, core.store), watching(watch):
             async with (
                 _side_work_running(
                     core, side_work, sweeper if service.sweep else None, webhook_service if webhooks else None
@@ -203,12 +210,27 @@ def _cron_store(store: Store) -> CronStore | None:
     return store.crons if Capability.CRONS in store.capabilities else None
 
 
-def _registration(store: Store, worker_id: str, worker: WorkerLoop) -> WorkerRegistration | None:
+def _register_block(url: str, registration: WorkerRegistration, block: Block) -> None:
+    """In the watching thread, with a connection of its own: nothing that needs the loop would come."""
+
+    async def register() -> None:
+        store = connect(url).store
+        async with asyncio.timeout(TELL_S):
+            await store.open()
+            try:
+                await store.workers.register([registration.presence(block.where)])
+            finally:
+                await store.close()
+
+    asyncio.run(register())
+
+
+def _registration(store: Store, worker_id: str, worker: WorkerLoop, watch: LoopWatch) -> WorkerRegistration | None:
     if Capability.WORKERS not in store.capabilities:
         return None
 
     def changes() -> int:
-        return worker.breaker_changes + worker.is_stopping
+        return worker.breaker_changes + worker.is_stopping + watch.blocks
 
     return WorkerRegistration(store.workers, worker_id, euterpe.__version__, worker.facts, changes)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from signal import Signals
 from types import TracebackType
-from typing import Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 import msgspec
 
@@ -24,6 +24,9 @@ from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.identity import next_worker_id
 from euterpe.worker.settings import PROMOTE_S, WorkerSettings
 
+if TYPE_CHECKING:  # Loaded with the first worker that runs.
+    from euterpe.worker.heartbeat.loop_watch import LoopWatch
+
 SHORTEST_LEASE_US: Final = 1_000_000
 
 
@@ -33,10 +36,11 @@ class WorkerOptions(TypedDict, total=False):
     `queues`: the queues that it claims from, preferred ones first (`["default"]`). `lease`: how long it owns a job
     without a heartbeat (`"60s"`, at least `"1s"`). `grace`: how long running jobs may finish after a stop (`"30s"`).
     `poll`: how often it looks for jobs without a wake-up (`"1s"`). `batch`: the most jobs of one claim (1000).
-    `webhooks`: whether it also delivers webhooks (True). `circuit_breaker`: whether it pauses a queue whose jobs keep
+    `webhooks`: whether it also delivers webhooks (True). `circuit_breaker`: whether it leaves job types alone that keep
     failing (True, or `CircuitBreakerOptions`; False: never). `log_lines`: how many of the newest log lines of a handler
-    are stored with its attempt (100; 0: none). `telemetry`: an object that receives counts. `signals`: signals that
-    stop it, such as `signal.SIGTERM`. `stop`: an event that stops it.
+    are stored with its attempt (100; 0: none). `requester_share`: how much of its slots one requester may hold while
+    jobs of others wait (0.5; 1: all). `telemetry`: an object that receives counts. `signals`: signals that stop it,
+    such as `signal.SIGTERM`. `stop`: an event that stops it.
 
     Example:
         await queue.work(concurrency=20, queues=["mail", "default"], lease="30s")
@@ -50,6 +54,7 @@ class WorkerOptions(TypedDict, total=False):
     webhooks: bool
     circuit_breaker: CircuitBreakerOptions | bool
     log_lines: int
+    requester_share: float
     telemetry: Telemetry | None
     signals: Sequence[Signals]
     stop: asyncio.Event | None
@@ -65,6 +70,8 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True):
     keeper: bool = True
     """Whether leases are renewed by a process of their own."""
     trace: Trace | None = None
+    watch: LoopWatch | None = None
+    """Watches the event loop of the process; a worker without one has its own."""
 
 
 USUAL: Final = ServiceOptions()
@@ -264,6 +271,13 @@ def settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
     log_lines = options.get("log_lines", LINES_KEPT)
     if isinstance(log_lines, bool) or not isinstance(log_lines, int) or not 0 <= log_lines <= LINES_CEILING:
         raise InvalidInput("log_lines", f"{log_lines!r} is not a whole number from 0 to {LINES_CEILING}")
+    requester_share = options.get("requester_share", 0.5)
+    if (
+        isinstance(requester_share, bool)
+        or not isinstance(requester_share, (int, float))
+        or not 0 < requester_share <= 1
+    ):
+        raise InvalidInput("requester_share", f"{requester_share!r} is not a share: above 0, and 1 at most")
     queues = options.get("queues", ("default",))
     if isinstance(queues, str):
         raise InvalidInput("queues", f"must be a list of queue names; write queues=[{queues!r}]")
@@ -284,5 +298,6 @@ def settings_of(concurrency: int, options: WorkerOptions) -> WorkerSettings:
         poll_s=poll_s,
         grace_s=parse_duration_us(options.get("grace", "30s"), "grace") / 1e6,
         breaker=breaker_policy_of(options.get("circuit_breaker", True)),
+        requester_share=requester_share,
         log_lines=log_lines,
     )

@@ -9,7 +9,7 @@ import asyncio
 import random
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import hiredis
@@ -33,6 +33,8 @@ from euterpe.redis.connection import CLIENT_NAME, RETRY_PAUSE_S
 from euterpe.redis.settings import RedisTuning
 
 Word = bytes | str | int
+OnChange = Callable[[Sequence[bytes] | None], None]
+"""Called with keys that somebody changed since they were last read on a connection; None stands for all of them."""
 _ERRORS: Final[dict[str, type[ResponseError | Disconnected]]] = {
     "NOSCRIPT": NoScriptError,
     "LOADING": BusyLoadingError,
@@ -53,7 +55,8 @@ def error_of(text: str) -> Exception:
 class _Socket(asyncio.Protocol):
     """Answers come in the order of the commands."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: OnChange | None = None) -> None:
+        self._on_change = on_change
         self._reader = hiredis.Reader(replyError=error_of)
         self._waiting: deque[asyncio.Future[object]] = deque()
         self._drained: asyncio.Future[None] | None = None
@@ -75,6 +78,9 @@ class _Socket(asyncio.Protocol):
         self._reader.feed(data)
         try:
             while (answer := self._reader.gets()) is not False:
+                if self._on_change is not None and isinstance(answer, hiredis.PushNotification):
+                    self._on_change(answer[1])
+                    continue
                 future = self._waiting.popleft()
                 if not future.done():
                     future.set_result(answer)
@@ -102,6 +108,9 @@ class _Socket(asyncio.Protocol):
             future = self._waiting.popleft()
             if not future.done():
                 future.set_exception(why)
+                future.exception()  # Read once: asyncio logs an error that no caller is left to read.
+        if transport is not None and self._on_change is not None:
+            self._on_change(None)
 
     def send(self, *commands: tuple[Word, ...]) -> list[asyncio.Future[object]]:
         """The answers to come. What is sent together needs one call of the system."""
@@ -139,9 +148,12 @@ def _encryption(options: Mapping[str, Any]) -> ssl.SSLContext | None:
 
 
 class PipelinedRedis:
-    """Connects when it is first needed, and again after a loss. `max_retries` tries are made for each command."""
+    """Connects when it is first needed, and again after a loss. `max_retries` tries are made for each command.
 
-    def __init__(self, url: str, tuning: RedisTuning) -> None:
+    `on_change`: called when a key changes that was read on this connection (CLIENT TRACKING), and when it is lost."""
+
+    def __init__(self, url: str, tuning: RedisTuning, on_change: OnChange | None = None) -> None:
+        self._on_change = on_change
         self._address = parse_url(url)
         self._tuning = tuning
         self._socket: _Socket | None = None
@@ -211,7 +223,7 @@ class PipelinedRedis:
             try:
                 async with asyncio.timeout(self._tuning.dial_timeout_s):
                     _, socket = await asyncio.get_running_loop().create_connection(
-                        _Socket, host, port, ssl=_encryption(address)
+                        lambda: _Socket(self._on_change), host, port, ssl=_encryption(address)
                     )
             except (OSError, TimeoutError) as error:
                 raise Disconnected(f"Error connecting to {host}:{port}. {type(error).__name__}: {error}") from error
@@ -227,6 +239,8 @@ class PipelinedRedis:
         steps.append(("CLIENT", "SETNAME", CLIENT_NAME))
         if db := address.get("db"):
             steps.append(("SELECT", int(db)))
+        if self._on_change is not None:
+            steps += (("HELLO", 3), ("CLIENT", "TRACKING", "ON"))
         for step in steps:
             answer = await self._ask(socket, step)
             if isinstance(answer, Exception):

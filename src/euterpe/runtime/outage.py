@@ -10,7 +10,7 @@ import random
 import time
 from typing import Final
 
-from euterpe.model.errors import EuterpeError
+from euterpe.model.errors import DatabaseLocked, EuterpeError
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0
@@ -45,10 +45,12 @@ class Outage:
             self._since = time.monotonic()
             self._pause_s = FIRST_PAUSE_S
             code = " ".join(filter(None, (type(error).__name__, getattr(error, "code", ""))))
+            holder = error.holder if isinstance(error, DatabaseLocked) else ""
             message = f"{self._server} unavailable: {self._part} is retrying" + (
                 "" if kept is None else ", %d finished are kept"
             )
-            self._log.warning(message, *(() if kept is None else (kept,)), extra={"error_code": code})
+            keys = {"error_code": code, **({"blocked_by": holder} if holder else {})}
+            self._log.warning(message, *(() if kept is None else (kept,)), extra=keys)
             known = isinstance(error, self._expected)
             self._log.log(logging.DEBUG if known else logging.ERROR, "the first error of an outage", exc_info=error)
         self._pause_s = min(self._pause_s * 1.5, LONGEST_PAUSE_S)

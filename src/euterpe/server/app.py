@@ -37,7 +37,9 @@ from euterpe.wakeups.local import LocalWakeups
 
 DISTRIBUTION: Final = "euterpe-queue"
 DEFAULT_LIMITS: Final = Limits()
-MoreRoutes = Callable[[Quotas], Sequence[AnyRoute]]
+TakeRequest = Callable[[str, str], None]
+"""Count a request of a key and its requester. Raises Refusal (429) when it comes too fast."""
+MoreRoutes = Callable[[Quotas, TakeRequest], Sequence[AnyRoute]]
 """Routes of a part that the server knows nothing of; they count against the same quotas."""
 
 log: Final = logging.getLogger("euterpe.api")
@@ -108,7 +110,7 @@ def create_app(
     telemetry: Telemetry | None = None,
     trace: Trace | None = None,
     job_types: JobTypes = {},  # noqa: B006  # read only
-    more_routes: MoreRoutes = lambda _quotas: (),
+    more_routes: MoreRoutes = lambda _quotas, _take: (),
 ) -> ControlPlane:
     """The control plane. `readiness` adds named checks to that of the store; `/metrics` is there with a render.
 
@@ -156,11 +158,11 @@ def create_app(
     quotas = Quotas(claims, limits.quota)
     routes = [
         *job_routes(JobRoutes(store, store.wakeups, quotas, job_types)),
-        *bulk_routes(BulkRoutes(store)),
+        *bulk_routes(BulkRoutes(store, quotas)),
         *event_routes(feed, OutboxRoutes(store.outbox)),
         *admin_routes(AdminRoutes(store, store.wakeups)),
-        *worker_routes(workers, SpawnRoutes(store, job_types)),
-        *more_routes(quotas),
+        *worker_routes(workers, SpawnRoutes(store, claims, job_types)),
+        *more_routes(quotas, authenticator.take_request),
         *system_routes(system, with_metrics=metrics_render is not None),
     ]
     system.describe = lambda: _description(routes)

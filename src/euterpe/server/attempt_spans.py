@@ -31,11 +31,16 @@ class AttemptSpans:
         while len(self._open) > OPEN_LIMIT:
             del self._open[next(iter(self._open))]
 
-    def end(self, reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> None:
+    def end(self, reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> dict[str, dict[str, str]]:
+        """The ids of each span that ended, for the log, by its attempt."""
+        ended: dict[str, dict[str, str]] = {}
         if not self._open:
-            return
+            return ended
         for report, reply in zip(reports, replies, strict=True):
-            if reply.settled is not None:
-                span = self._open.pop(attempt_id(report.job_id, report.claim_version), None)
+            if reply.job is not None:
+                name = attempt_id(report.job_id, report.claim_version)
+                span = self._open.pop(name, None)
                 if span is not None:
+                    ended[name] = span.log_keys
                     span.end(outcome_name(report.outcome))
+        return ended

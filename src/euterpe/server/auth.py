@@ -53,13 +53,17 @@ class Authenticator:
     async def admit(self, request: Request, scope: Scope) -> Identity:
         """The identity behind the request's key: 401 without one, 403 without the scope, 429 when too fast."""
         identity = await self._identify(request)
-        self._rate_limit.take(identity.prefix)
-        if self._requester_limit is not None:
-            self._requester_limit.take(identity.requester_id)
+        self.take_request(identity.prefix, identity.requester_id)
         if not identity.may(scope):
             has = ", ".join(sorted(identity.scopes))
             raise Refusal(403, "forbidden", f"this needs scope {scope}; the key has {has}")
         return identity
+
+    def take_request(self, key_prefix: str, requester_id: str) -> None:
+        """Count a request of this key; 429 when it comes too fast."""
+        self._rate_limit.take(key_prefix)
+        if self._requester_limit is not None:
+            self._requester_limit.take(requester_id)
 
     async def still_allows(self, request: Request, scope: Scope) -> bool:
         """Whether the key of a request that goes on and on is still good. While nobody can tell, it is."""

@@ -41,24 +41,15 @@ log: Final = logging.getLogger("euterpe.api")
 
 class Waiter:
     """A worker's open claim request: it wants so many jobs that begin at once, and `ahead` more that can wait there, of
-    these types. `takes_receipts`: its leases may stand on receipts (ADR 017)."""
+    these types."""
 
-    __slots__ = ("ahead", "ahead_types", "future", "gone", "late", "takes_receipts", "wants", "worker_id")
+    __slots__ = ("ahead", "ahead_types", "future", "gone", "late", "wants", "worker_id")
 
-    def __init__(
-        self,
-        worker_id: str,
-        wants: int,
-        ahead: int = 0,
-        ahead_types: Iterable[str] = (),
-        *,
-        takes_receipts: bool = False,
-    ) -> None:
+    def __init__(self, worker_id: str, wants: int, ahead: int = 0, ahead_types: Iterable[str] = ()) -> None:
         self.worker_id = worker_id
         self.wants = wants
         self.ahead = ahead
         self.ahead_types = frozenset(ahead_types)
-        self.takes_receipts = takes_receipts
         self.future: asyncio.Future[list[Claim]] = asyncio.get_running_loop().create_future()
         self.gone = False
         self.late = False
@@ -273,7 +264,6 @@ class _Group:
             queues=queues,
             types=types,
             lease_ttl_us=self._coordinator.lease_ttl_us,
-            by_receipt=all(waiter.takes_receipts for waiter in self._claiming),
         )
         try:
             claims = await self._coordinator.claim_for(request, [w.worker_id for w in slots])
@@ -288,14 +278,18 @@ class _Group:
         return len(claims)
 
     def _distribute(self, slots: Sequence[Waiter], asked: frozenset[Waiter], claims: Sequence[Claim]) -> None:
-        """Each claim to a place of the worker whose name its row has: a job that could not be read leaves a gap."""
+        """Each claim to a place of the worker whose name its row has: a job that could not be read leaves a gap. A
+        claim that asked twice may bring one more to a worker than it has places; that goes back."""
         places: dict[str | None, list[Waiter]] = {}
         for waiter in reversed(slots):
             places.setdefault(waiter.worker_id, []).append(waiter)
         shares: dict[Waiter, list[Claim]] = {}
-        for claim in claims:
-            shares.setdefault(places[claim.job.worker_id].pop(), []).append(claim)
         unwanted: list[Claim] = []
+        for claim in claims:
+            if own_places := places[claim.job.worker_id]:
+                shares.setdefault(own_places.pop(), []).append(claim)
+            else:
+                unwanted.append(claim)
         for waiter, own in shares.items():
             if not waiter.answer(own):
                 unwanted += own

@@ -14,9 +14,10 @@ from typing import Final
 
 import msgspec
 
+from euterpe.model.bulk import Action, BulkOrder
 from euterpe.model.reading.views import Usage
 from euterpe.model.submitting.submission import Submission
-from euterpe.ports import ControlPlaneStore
+from euterpe.ports import ControlPlaneStore, Store
 from euterpe.server.http.problems import Refusal
 
 COUNT_EVERY_S: Final = 1.0
@@ -49,11 +50,11 @@ class Quotas:
         self._usage: dict[str, Usage] = {}
         self._good_until = float("-inf")
         self._counting: asyncio.Task[None] | None = None
-        self._is_on = quota.counts_jobs or bool(quota.idempotency_keys)
+        self.is_on = quota.counts_jobs or bool(quota.idempotency_keys)
 
     async def admit(self, requester_id: str, submissions: Sequence[Submission], batch_key: str | None = None) -> None:
         """Counts them as accepted; 429 when they are too many."""
-        if not self._is_on:
+        if not self.is_on:
             return
         await self._refresh()
         had = self._usage.setdefault(requester_id, Usage())
@@ -70,6 +71,22 @@ class Quotas:
         if wants.keys > had.keys:
             _check("idempotency_keys", "idempotency keys", wants.keys, quota.idempotency_keys)
         self._usage[requester_id] = wants
+
+    async def admit_again(self, store: Store, job_id: str, requester_id: str | None) -> None:
+        """A job that shall run again counts like a new one of its requester. Raises JobNotFound too."""
+        if self.is_on:
+            job = await store.get(job_id, requester_id)
+            await self.admit(job.requester_id, [Submission(type=job.type, payload=job.payload)])
+
+    async def admit_order(self, store: Store, order: BulkOrder) -> None:
+        """Jobs of one requester that an operation would run again, as far as they are counted. Everybody's are an
+        operator's business."""
+        requester_id = order.search.requester_id
+        if not self.is_on or requester_id is None or order.action is Action.CANCEL:
+            return
+        found = await store.operations.count(order.search, dependents=True)
+        again = found.count + (found.dependents or 0)
+        await self.admit(requester_id, [Submission(type="again", payload=b"")] * again)
 
     async def _refresh(self) -> None:
         """The first count is waited for; later ones are made beside."""

@@ -24,9 +24,9 @@ from euterpe.backends.engines import (
     wakeups_url_of,
     with_list_settings,
 )
-from euterpe.config import Config
+from euterpe.config import Config, retention_of
 from euterpe.model.errors import InvalidInput
-from euterpe.model.retention import Retention
+from euterpe.model.submitting.submission import PAYLOAD_LIMIT
 from euterpe.model.urls.hosts import AllowedHosts
 from euterpe.observe.job_spans import job_spans
 from euterpe.observe.metrics import Metrics
@@ -45,6 +45,7 @@ from euterpe.service.health import Health
 from euterpe.service.readiness import until_ready, until_rights_are_known
 from euterpe.service.recycling import Recycling, recycle
 from euterpe.service.signals import Stop
+from euterpe.worker.heartbeat.loop_watch import LoopWatch, watching
 from euterpe.worker.identity import worker_id
 from euterpe.worker.sweeper import sweep_forever
 
@@ -187,6 +188,8 @@ class System:
         self._metrics = metrics
         self._trace = trace
         self._stack = stack
+        self._watch = LoopWatch()
+        stack.enter_context(watching(self._watch))
 
     async def start(self, *, transcodes: bool) -> Started:
         role = self._role
@@ -217,18 +220,31 @@ class System:
             port, link = await api.start(self.parts, media, first_key)
             return first_key, port, link
         if tuning.metrics_socket is not None:
-            health = Health(metrics.render, self._core.store.ping, stop.draining, AllowedHosts("localhost", ()))
+            hosts = AllowedHosts("localhost", ())
+            health = Health(metrics.render, self._core.store.ping, stop.draining, hosts, self._watch)
             await self._stack.enter_async_context(health.listening_at(tuning.metrics_socket))
         elif tuning.metrics_port:
-            health_port = await _listen_for_health(self._stack, config, self._queue, tuning, stop, metrics)
+            health_port = await self._listen_for_health()
             return FirstKey(), health_port, None
         return FirstKey(), None, None
+
+    async def _listen_for_health(self) -> int | None:
+        host, port = self._config.api.host, self._tuning.metrics_port
+        hosts = AllowedHosts(host, self._config.api.allowed_hosts)
+        health = Health(self._metrics.render, self._core.store.ping, self._stop.draining, hosts, self._watch)
+        try:
+            return await self._stack.enter_async_context(health.listening(host, port))
+        except OSError as error:
+            if self._tuning.metrics_needed:
+                raise port_taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
+            log.warning("the metrics port is taken: this worker serves no metrics", extra={"host": host, "port": port})
+            return None
 
     def _start_work(self) -> None:
         """What has work in hand, and ends by itself once it has drained."""
         config, queue, metrics, stop = self._config, self._queue, self._metrics, self._stop
         if self._role.works:
-            self.parts.start(_work(config, queue, self._tuning, stop, metrics, self._trace))
+            self.parts.start(_work(config, queue, self._tuning, stop, metrics, self._trace, self._watch))
             log.info(
                 "working on jobs of %d types, %d at a time",
                 len(self._core.handlers.types),
@@ -246,7 +262,11 @@ class System:
         if not is_control_plane(self._queue.url):
             if not self._role.works:
                 sweep_interval_s = config.worker.sweep_interval_us / 1e6
-                self.parts.start_helper(sweep_forever(store.sweeps, self._core.wakeups, metrics, sweep_interval_s))
+                self.parts.start_helper(
+                    sweep_forever(
+                        store.sweeps, self._core.wakeups, metrics, sweep_interval_s, config.worker.heartbeat_ttl_us
+                    )
+                )
             sample_interval_s = config.observability.queue_sample_interval_us / 1e6
             self.parts.start_helper(sample_forever(store, metrics, sample_interval_s))
         if self._tuning.recycling is not None:
@@ -292,26 +312,27 @@ def apply_store_settings(config: Config, queue: Queue) -> None:
     retention = config.retention
     store = core_of(queue).store
     store.expect_leases_of(config.worker.heartbeat_ttl_us / 1e6)
-    sweeps = store.sweeps
-    sweeps.retention = Retention(
-        completed_us=retention.completed_us,
-        cancelled_us=retention.cancelled_us,
-        failed_us=retention.failed_us,
-        dead_letter_us=retention.dead_letter_us,
-        events_us=retention.events_us,
-        tombstones_us=retention.tombstones_us,
-    )
+    store.sweeps.retention = retention_of(retention)
     store.key_window_us = retention.idempotency_us
+    if config.engine.max_payload_bytes != PAYLOAD_LIMIT:  # Else an app's own `Queue(payload_limit=...)` stays.
+        core_of(queue).payload_limit = store.payload_limit = config.engine.max_payload_bytes
 
 
 async def _work(
-    config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics, trace: Trace | None
+    config: Config,
+    queue: Queue,
+    tuning: Tuning,
+    stop: Stop,
+    metrics: Metrics,
+    trace: Trace | None,
+    watch: LoopWatch,
 ) -> None:
     options = options_of(config, tuning)
     options["webhooks"] = False  # a part of its own, in every role
     options["telemetry"] = metrics
     options["stop"] = stop.draining
-    service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=config.worker.sweep_interval_us / 1e6, trace=trace)
+    sweep_interval_s = config.worker.sweep_interval_us / 1e6
+    service = ServiceOptions(at_once=stop.at_once, sweep_interval_s=sweep_interval_s, trace=trace, watch=watch)
     await Worker(submitter_of(queue), tuning.concurrency, options, service).run()
 
 
@@ -324,6 +345,7 @@ def options_of(config: Config, tuning: Tuning) -> WorkerOptions:
         "poll": config.worker.poll_interval_us / 1e6,
         "circuit_breaker": breaker_of(config),
         "log_lines": config.worker.log_lines,
+        "requester_share": config.worker.requester_share,
     }
 
 
@@ -351,18 +373,3 @@ def _producing(config: Config, queue: Queue, stop: Stop) -> Part:
     except InvalidInput as error:
         raise CannotStart(str(error)) from None
     return produce(config, queue, tree, make_job, stop.draining)
-
-
-async def _listen_for_health(
-    stack: AsyncExitStack, config: Config, queue: Queue, tuning: Tuning, stop: Stop, metrics: Metrics
-) -> int | None:
-    host, port = config.api.host, tuning.metrics_port
-    hosts = AllowedHosts(host, config.api.allowed_hosts)
-    health = Health(metrics.render, core_of(queue).store.ping, stop.draining, hosts)
-    try:
-        return await stack.enter_async_context(health.listening(host, port))
-    except OSError as error:
-        if tuning.metrics_needed:
-            raise port_taken("metrics page", host, port, error, "OBSERVABILITY_METRICS_PORT") from error
-        log.warning("the metrics port is taken: this worker serves no metrics", extra={"host": host, "port": port})
-        return None

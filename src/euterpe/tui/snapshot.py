@@ -91,8 +91,8 @@ def _worker_row(name: str, holds: int, worker: LiveWorker | None) -> WorkerRow:
     if worker is None:
         return WorkerRow(name, holds)
     facts = worker.facts
-    tripped = [f"{queue} {breaker.state.replace('_', ' ')}" for queue, breaker in sorted(facts.breakers.items())]
-    state = "" if worker.answers else "not answering"
+    tripped = [f"{breaker.name} {breaker.state.replace('_', ' ')}" for breaker in facts.breakers]
+    state = "" if worker.answers else "not answering" if facts.blocked is None else f"blocked in {facts.blocked}"
     state = state or ("stopping" if facts.stopping else "breaker: " + ", ".join(tripped) if tripped else "")
     return WorkerRow(name, max(holds, facts.running or 0), facts.slots, facts.types, state)
 

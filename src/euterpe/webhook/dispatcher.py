@@ -28,7 +28,7 @@ from euterpe.runtime.shutdown import WRITE_S
 from euterpe.webhook.endpoints import Admission, Endpoints
 from euterpe.webhook.failure_logging import report_failure
 from euterpe.webhook.fairness import FairClaims
-from euterpe.webhook.policy import DeliveryPolicy, given_back, result_of
+from euterpe.webhook.policy import DeliveryPolicy, given_back, is_left_to_others, result_of
 from euterpe.webhook.prefetched import HELD_AT_MOST_S, Prefetched
 from euterpe.webhook.signing import new_nonce, sign
 
@@ -183,7 +183,7 @@ class Dispatcher:
 
     async def _claim(self, want: int) -> None:
         self._should_claim = False
-        events = await self._claims.claim(want, self._prefetched.origins())
+        events = await self._claims.claim(want, self._prefetched.receivers())
         for event in events:
             if (spent := self._policy.of_spent(event)) is not None:
                 self._done.append(spent)
@@ -211,12 +211,12 @@ class Dispatcher:
             if self._in_flight.get(event.id) is not event:  # Its lease was lost.
                 self._prefetched.remove(event)
                 continue
-            admission = self._endpoints.admit(event.origin, event.requester_id)
+            admission = self._endpoints.admit(event.receiver)
             if admission is not None:
                 self._prefetched.remove(event)
                 self._begin(event, admission)
                 sent += 1
-            elif not self._endpoints.may_be_waited_for(event.origin):
+            elif not self._endpoints.may_be_waited_for(event.receiver):
                 self._prefetched.remove(event)
                 self._give_back([event])
         return sent
@@ -241,10 +241,12 @@ class Dispatcher:
             self._endpoints.done(admission, succeeded=succeeded, took_s=time.monotonic() - started)
         if not succeeded:
             report_failure(event, delivery)
+            if is_left_to_others(delivery):
+                self._endpoints.forbid(event.receiver)
         self._over(event, delivery)
         if not self._stopping:
             self._send_prefetched(before_a_claim=self._should_claim)
-            has_room = admission.suspect or self._endpoints.takes_more(event.origin)
+            has_room = admission.suspect or self._endpoints.takes_more(event.receiver)
             self._should_claim = self._should_claim or self._may_be_more or has_room
 
     async def _deliver(self, event: OutboxEvent) -> Delivery:

@@ -6,6 +6,7 @@ import logging
 from urllib.parse import urlsplit
 
 from euterpe.model.events.outbox import Delivery, OutboxEvent
+from euterpe.webhook.policy import is_left_to_others
 
 log = logging.getLogger("euterpe.outbox")
 
@@ -25,7 +26,9 @@ def report_failure(event: OutboxEvent, delivery: Delivery) -> None:
         "error_code": delivery.outcome,
         "status": delivery.http_status,
     }
-    if delivery.state == "dead_letter":
+    if is_left_to_others(delivery):
+        log.warning("the egress rules of this process forbid a webhook; it is left to another process", extra=keys)
+    elif delivery.state == "dead_letter":
         log.error("a webhook could not be delivered and is given up: `euterpe outbox redeliver` sends it", extra=keys)
     else:
         keys["delay_ms"] = delivery.delay_us // 1000

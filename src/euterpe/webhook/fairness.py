@@ -12,7 +12,7 @@ from typing import Final
 from euterpe.model.errors import EuterpeError
 from euterpe.model.events.outbox import OutboxEvent
 from euterpe.ports import OutboxStore
-from euterpe.webhook.endpoints import Endpoints
+from euterpe.webhook.endpoints import Endpoints, Receiver
 
 REQUESTERS_SEEN: Final = 100
 ALONE_S: Final = 0.25
@@ -38,9 +38,9 @@ class FairClaims:
         self._last_served = ""
         self._alone_until = 0.0
 
-    async def claim(self, want: int, held_origins: Collection[str] = ()) -> list[OutboxEvent]:
-        """`held_origins`: those of events that were claimed before and still wait for a slot."""
-        skip = list({*self._endpoints.crowded(), *held_origins})
+    async def claim(self, want: int, held: Collection[Receiver] = ()) -> list[OutboxEvent]:
+        """`held`: the receivers of events that were claimed before and still wait for a slot."""
+        skip = list({*self._endpoints.crowded(), *held})
         events: list[OutboxEvent] = []
         try:
             for requester_id in await self._others_first(want):
@@ -62,6 +62,7 @@ class FairClaims:
         if self._last_served and len(waiting) < REQUESTERS_SEEN:
             waiting += await self._outbox.waiting_requesters("", REQUESTERS_SEEN)
         others = [name for name in dict.fromkeys(waiting) if name not in last]
+        self._endpoints.saw(others)
         if not others:
             self._endpoints.begin_round()
             self._alone_until = self._monotonic_s() + ALONE_S

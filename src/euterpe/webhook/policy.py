@@ -16,6 +16,10 @@ LOST: Final = "lost_lease"
 TOO_LARGE: Final = str(EgressRefusal.ANSWER_TOO_LARGE)
 BLOCKED: Final = frozenset(map(str, EgressRefusal)) - {TOO_LARGE}
 UNREACHABLE: Final = frozenset(map(str, EgressFailure))
+BY_RULES: Final = frozenset({EgressRefusal.ADDRESS, EgressRefusal.PORT})
+"""Refused because the egress rules of this process forbid it. Those of another process may allow it."""
+FORBIDDEN_TRIES: Final = 3
+"""So often it is left to another process, which is long enough for one to take it; then it is given up."""
 DELIVERY_BACKOFF: Final = Backoff(initial_us=5 * SECOND_US, max_us=3600 * SECOND_US)
 
 
@@ -46,8 +50,23 @@ class DeliveryPolicy:
 
     def of_error(self, event: OutboxEvent, error: EgressError) -> Delivery:
         if isinstance(error, EgressRefused):
-            return self._over(event, str(error.reason), str(error))
+            return self._of_refusal(event, error)
         return self._again(event, str(getattr(error, "reason", "failed")), str(error))
+
+    def _of_refusal(self, event: OutboxEvent, refusal: EgressRefused) -> Delivery:
+        if refusal.reason not in BY_RULES:
+            return self._over(event, str(refusal.reason), str(refusal))
+        if event.attempt_count >= min(FORBIDDEN_TRIES, self._max_attempts):
+            why = f"{refusal}; the egress rules of every process that took it forbid it: allow it there, then redeliver"
+            return self._over(event, str(refusal.reason), why)
+        return Delivery(
+            event_id=event.id,
+            claim_version=event.claim_version,
+            state="retrying",
+            outcome=str(refusal.reason),
+            delay_us=SECOND_US,
+            error=f"{refusal}; it is left to a process whose egress rules allow it",
+        )
 
     def of_spent(self, event: OutboxEvent) -> Delivery | None:
         """An event that was claimed as often as it may be, by dispatchers that never came to settle it. It is not sent
@@ -105,6 +124,11 @@ def _answer_to_keep(reply: EgressReply) -> str | None:
     if not reply.from_public:
         return None
     return reply.body_prefix[:ANSWER_LIMIT].decode("utf-8", "replace").replace("\x00", "")
+
+
+def is_left_to_others(delivery: Delivery) -> bool:
+    """Whether this process may not send the event, and another one might."""
+    return delivery.state == "retrying" and delivery.outcome in BY_RULES
 
 
 def result_of(delivery: Delivery) -> str | None:

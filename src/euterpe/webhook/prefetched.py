@@ -28,8 +28,8 @@ class Prefetched:
     def add(self, event: OutboxEvent) -> None:
         self._held.append((self._monotonic_s(), event))
 
-    def origins(self) -> set[str]:
-        return {event.origin for _, event in self._held}
+    def receivers(self) -> set[tuple[str, str]]:
+        return {event.receiver for _, event in self._held}
 
     def in_turn(self, after_others: Collection[str]) -> list[OutboxEvent]:
         """Those of requesters who come after others come last."""

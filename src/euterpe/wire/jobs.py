@@ -85,7 +85,9 @@ class SubmissionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = []
     dependency: Annotated[DependencyName | UnsetType, _unless_declared("after")] = UNSET
     callback_url: CallbackUrl | None = None
-    callback_events: Annotated[Literal["all", "terminal"] | UnsetType, _unless_declared("all")] = UNSET
+    callback_events: Annotated[
+        Literal["all", "terminal", "all_with_stack", "terminal_with_stack"] | UnsetType, _unless_declared("all")
+    ] = UNSET
     concurrency_key: Key | None = None
     concurrency_limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     unique_key: Annotated[Key, Meta(description="One job of this type and key at a time")] | None = None

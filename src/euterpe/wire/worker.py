@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from euterpe.model.claims.presence import BREAKERS_TOLD
 from euterpe.model.submitting.submission import NAME_LIMIT
 from euterpe.wire.attempt_logs import AttemptLogBody
 from euterpe.wire.jobs import BATCH_LIMIT, Accepted, BatchJobBody, Duration, Key, StateName, Timestamp
@@ -88,12 +89,15 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_at: Timestamp
     payload_format: Literal["json", "bytes"] = "json"
     previous_attempt_id: str | None = None
+    requester: Annotated[str, Meta(description="Whose job it is")] = ""
     tags: dict[str, str] | None = None
     correlation_id: str | None = None
     depends_on: Annotated[list[str], Meta(description="The ids of its dependencies")] | None = None
     stages: list[str] | None = None
     checkpoint: Any = None
     checkpoint_format: Literal["json", "bytes"] = "json"
+    lost_attempts: Annotated[int, Meta(description="Attempts in a row that ended with a lost worker")] = 0
+    unfit_claims: Annotated[int, Meta(description="Claims in a row that were given back as `unfit`")] = 0
 
 
 class UniformJobs(msgspec.Struct, frozen=True):
@@ -193,9 +197,7 @@ class WorkerError(msgspec.Struct, frozen=True, kw_only=True):
     category: Literal["temporary", "permanent", "timeout", "cancelled", "system"] | None = None
     retry_after: Duration | None = None
     http_status: Annotated[int, Meta(ge=100, le=599)] | None = None
-    unfit: Annotated[bool, Meta(description="The payload is of another version: left to other workers, uncharged")] = (
-        False
-    )
+    unfit: Annotated[bool, Meta(description="This worker cannot run it now: left to others, uncharged")] = False
 
 
 class AttemptFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,8 +253,13 @@ class SpawnAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BreakerBody(msgspec.Struct, frozen=True, kw_only=True):
-    """A circuit breaker that is not closed, and how long until it lets one job through."""
+    """A circuit breaker of a job type that is not closed, for everybody or for one requester and perhaps one place of
+    it, and how long until it lets one job through."""
 
+    queue: QueueName
+    type: QueueName
+    requester: Annotated[str, Meta(max_length=NAME_LIMIT)] | None = None
+    place: Annotated[str, Meta(max_length=NAME_LIMIT)] | None = None
     state: Literal["open", "half_open"]
     retry_in_seconds: Annotated[float, Meta(ge=0, le=SECONDS_LIMIT)] = 0.0
 
@@ -270,20 +277,17 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     pid: Annotated[int, Meta(ge=0, le=2**31)] | None = None
     version: Annotated[str, Meta(max_length=100)] | None = None
     stopping: Annotated[bool, Meta(description="It claims nothing more")] = False
-    breakers: Annotated[dict[QueueName, BreakerBody], Meta(max_length=50)] = {}
+    blocked: Annotated[str, Meta(max_length=500, description="What blocks its event loop")] | None = None
+    breakers: Annotated[list[BreakerBody], Meta(max_length=BREAKERS_TOLD)] = []
     leaving: bool = False
 
 
 class ExchangeBody(msgspec.Struct, frozen=True, kw_only=True):
     """All that a worker has to say at once. Every entry is what its own route takes, without the worker's name. `held`,
     said when a claim's answer was lost and no other is under way, names all attempts that the worker has. What else is
-    claimed under its name goes back, uncharged. `receipts`: the worker takes leases that a server of an older release
-    may not know for a moment; it asks again where a server that does not answer `receipts` refuses one. `done` is a
-    shorter `complete`: `attempt_id`, `lease_token` and `result` of each; `refused` answers it."""
+    claimed under its name goes back, uncharged."""
 
     worker_id: WorkerId
-    receipts: bool = False
-    done: Annotated[list[tuple[AttemptId, Token, msgspec.Raw]], Meta(max_length=EXCHANGE_LIMIT)] = []
     complete: Annotated[list[Completion], Meta(max_length=EXCHANGE_LIMIT)] = []
     fail: Annotated[list[AttemptFailure], Meta(max_length=EXCHANGE_LIMIT)] = []
     heartbeat: Annotated[list[LeaseHeartbeat], Meta(max_length=EXCHANGE_LIMIT)] = []
@@ -323,20 +327,15 @@ class LeaseHeartbeatAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExchangeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer for every entry, in its order, and the jobs that were claimed. `claims_ahead` tells whoever said
-    `max_ahead` that this server knows it: `max_jobs` may be 0 beside it. `receipts` tells whoever said it that this
-    server knows leases of that kind. `uniform`: in place of `jobs`, in their order, to whoever said it.
-    `refused`: the places in `done`, from 0, of what was refused; for it nothing was written."""
+    """An answer for every entry, in its order, and the jobs that were claimed. `uniform`: in place of `jobs`, in their
+    order, to whoever said it."""
 
     complete: list[CompletionAnswer]
     fail: list[AttemptFailureAnswer]
     heartbeat: list[LeaseHeartbeatAnswer]
     claimed: bool
     jobs: list[ClaimedJob]
-    claims_ahead: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    receipts: Literal[True] | msgspec.UnsetType = msgspec.UNSET
     uniform: list[UniformJobs] | msgspec.UnsetType = msgspec.UNSET
-    refused: list[int] | msgspec.UnsetType = msgspec.UNSET
 
 
 OWN_SPANS: Final = (b"x-euterpe-spans", b"own")

@@ -22,8 +22,13 @@ class WorkersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class BreakerDocument(msgspec.Struct, frozen=True):
-    """A circuit breaker that is not closed. `until`: when it lets one job through."""
+    """A circuit breaker of a job type that is not closed. `requester` null: it is open for everybody; `place`: for what
+    this requester has there alone. `until`: when it lets one job through."""
 
+    queue: str
+    type: str
+    requester: str | None
+    place: str | None
     state: Literal["open", "half_open"]
     until: Timestamp | None
 
@@ -44,7 +49,8 @@ class WorkerDocument(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(description="False: it is silent since `seen_at`, and the leases of its jobs are renewed all the same"),
     ] = True
-    breakers: dict[str, BreakerDocument]
+    blocked: Annotated[str | None, Meta(description="What blocks its event loop: job type, file and line")] = None
+    breakers: list[BreakerDocument]
     started_at: Timestamp
     seen_at: Timestamp
 
@@ -68,10 +74,13 @@ def worker_document(worker: LiveWorker) -> WorkerDocument:
         version=facts.version,
         stopping=facts.stopping,
         answers=worker.answers,
-        breakers={
-            queue: BreakerDocument(breaker.state.value, rfc3339(worker.seen_at + breaker.retry_in_us))
-            for queue, breaker in facts.breakers.items()
-        },
+        blocked=facts.blocked,
+        breakers=[
+            BreakerDocument(
+                b.queue, b.type, b.requester, b.place, b.state.value, rfc3339(worker.seen_at + b.retry_in_us)
+            )
+            for b in facts.breakers
+        ],
         started_at=rfc3339(worker.started_at) or "",
         seen_at=rfc3339(worker.seen_at) or "",
     )
@@ -79,15 +88,17 @@ def worker_document(worker: LiveWorker) -> WorkerDocument:
 
 def presence_of(worker_id: str, registration: Registration) -> Presence:
     """What a worker reports about itself in an exchange."""
-    breakers = {
-        queue: TrippedBreaker(BreakerState(breaker.state), round(breaker.retry_in_seconds * SECOND_US))
-        for queue, breaker in registration.breakers.items()
-    }
+    breakers = tuple(
+        TrippedBreaker(
+            b.queue, b.type, BreakerState(b.state), round(b.retry_in_seconds * SECOND_US), b.requester, b.place
+        )
+        for b in registration.breakers
+    )
     up_us = round(registration.up_seconds * SECOND_US)
     return Presence(worker_id=worker_id, facts=facts_of(registration, breakers), up_us=up_us)
 
 
-def facts_of(told: Registration | WorkerDocument, breakers: dict[str, TrippedBreaker]) -> WorkerFacts:
+def facts_of(told: Registration | WorkerDocument, breakers: tuple[TrippedBreaker, ...]) -> WorkerFacts:
     """What both say alike; when a breaker lets a job through, each says in its own way."""
     return WorkerFacts(
         queues=tuple(told.queues),
@@ -98,6 +109,7 @@ def facts_of(told: Registration | WorkerDocument, breakers: dict[str, TrippedBre
         pid=told.pid,
         version=told.version,
         stopping=told.stopping,
+        blocked=told.blocked,
         breakers=breakers,
     )
 
@@ -115,7 +127,17 @@ WORKERS_EXAMPLE: Final[dict[str, Any]] = {
             "version": "0.1.0",
             "stopping": False,
             "answers": True,
-            "breakers": {"default": {"state": "open", "until": "2026-01-15T12:00:20.000000Z"}},
+            "blocked": None,
+            "breakers": [
+                {
+                    "queue": "default",
+                    "type": "report.render",
+                    "requester": None,
+                    "place": None,
+                    "state": "open",
+                    "until": "2026-01-15T12:00:20.000000Z",
+                }
+            ],
             "started_at": "2026-01-15T11:00:00.000000Z",
             "seen_at": "2026-01-15T12:00:00.000000Z",
         }

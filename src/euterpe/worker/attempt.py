@@ -22,7 +22,7 @@ from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim
 from euterpe.observe.log_context import running_attempt
 from euterpe.worker.context import Context
-from euterpe.worker.failures import BadPayload, UnstorableResult, failure_of
+from euterpe.worker.failures import BadPayload, GivenBack, UnstorableResult, failure_of
 from euterpe.worker.handling.handlers import Handler, encode_result
 
 LAST_PROGRESS_S: Final = 5.0
@@ -79,6 +79,8 @@ class AttemptRun(msgspec.Struct, eq=False):
     begun: bool = False
     task: asyncio.Task[None] | None = None
     """Runs this attempt; an interruption reaches the handler through it."""
+    span_keys: dict[str, str] | None = None
+    """The ids of its span, if it has one."""
 
     def __repr__(self) -> str:
         """Without the payload: a traceback or a log may show it."""
@@ -191,7 +193,7 @@ class AttemptRun(msgspec.Struct, eq=False):
             return Failed(failure_of(error))
         if self.interruption is not None:
             return self.interrupted()
-        return Released() if is_ctrl_c(error) else Failed(failure_of(error))
+        return Released() if is_ctrl_c(error) or issubclass(type(error), GivenBack) else Failed(failure_of(error))
 
     def _is_current(self) -> bool:
         """Whether the event loop is just running this attempt, and not closing its coroutine from outside."""

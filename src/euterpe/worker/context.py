@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Generator
+import time
+from collections.abc import AsyncIterator, Awaitable, Generator
+from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -18,6 +20,7 @@ from euterpe.model.claims.attempt_log import LogBuffer, LogLine, line_of
 from euterpe.model.claims.exchange import ProgressUpdate
 from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, PermanentError, StaleLease
 from euterpe.model.job import Claim
+from euterpe.model.json_depth import check_depth
 from euterpe.model.rate import LARGEST_BURST
 from euterpe.model.state import CLAIMED, check_advance
 from euterpe.model.submitting.submission import RESULT_LIMIT, Submission
@@ -33,6 +36,8 @@ class NoState(Enum):
 
 
 NO_STATE: Final = NoState.NO_STATE
+TELL_OF_WAIT_S: Final = 10.0
+"""How often the store is told of an attempt that waits inside its worker."""
 
 
 class Sent(Generic[T]):
@@ -98,14 +103,17 @@ class Context:
     """
 
     __slots__ = (
-        "_asked_to_stop", "_claim", "_deadline", "_over", "_reporter", "_stage", "is_completing", "lines",
-        "saw_the_request",
+        "_asked_to_stop", "_claim", "_clock_stopped_at", "_deadline", "_over", "_reporter", "_stage", "has_waited",
+        "is_completing", "lines", "saw_the_request",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, reporter: Reporter, deadline: float) -> None:
         self._claim = claim
         self._reporter = reporter
         self._deadline = deadline
+        self._clock_stopped_at: float | None = None
+        self.has_waited = False
+        """Whether the clock of the execution timeout was ever stopped."""
         self._stage = claim.job.stage or CLAIMED
         self._asked_to_stop = False
         self._over = False
@@ -170,7 +178,14 @@ class Context:
     @property
     def deadline(self) -> float:
         """When the execution timeout ends the attempt, on the clock of `time.monotonic()` and `loop.time()`."""
-        return self._deadline
+        if self._clock_stopped_at is None:
+            return self._deadline
+        return self._deadline + time.monotonic() - self._clock_stopped_at
+
+    @property
+    def priority(self) -> int:
+        """The effective priority of the job: 0 (critical) to 4 (bulk)."""
+        return self._claim.job.priority
 
     @property
     def tags(self) -> dict[str, str]:
@@ -206,6 +221,27 @@ class Context:
     def ask_to_stop(self) -> None:
         """The worker's side: from now on `cancelled` is true."""
         self._asked_to_stop = True
+
+    @asynccontextmanager
+    async def clock_stopped(self) -> AsyncIterator[None]:
+        """The transcoder's side: the attempt waits for a part of this worker, such as an encoder. That time does not
+        count against the execution timeout, neither here nor in the store."""
+        self.has_waited = True
+        self._clock_stopped_at = time.monotonic()
+        telling = asyncio.ensure_future(self._tell_of_wait())
+        try:
+            yield
+        finally:
+            telling.cancel()
+            self._deadline, self._clock_stopped_at = self.deadline, None
+
+    async def _tell_of_wait(self) -> None:
+        """The store gives an attempt OVERRUN_US beyond its timeout. What was waited since the last report fits in."""
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(TELL_OF_WAIT_S)
+            waited_us = int((time.monotonic() - began) * 1_000_000)
+            await self._report_progress(ProgressUpdate(self._claim, waited_us=waited_us))
 
     def close(self) -> None:
         """The worker's side: the attempt is over. A thread that goes on alone is refused from now on."""
@@ -243,6 +279,8 @@ class Context:
         stored = _stored(value)
         if len(stored) > RESULT_LIMIT:
             raise PayloadTooLarge("checkpoint", f"{len(stored)} bytes; the limit is {RESULT_LIMIT}")
+        if stored[:1] != b"b":
+            check_depth("checkpoint", stored)
         return self._report_progress(ProgressUpdate(self._claim, checkpoint=stored))
 
     def stage(self, name: str) -> Sent[None]:

@@ -9,6 +9,8 @@ import traceback
 from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import PermanentError, StaleLease, TemporaryError, UnprocessableRow
 from euterpe.model.failures.failure import (
+    BAD_PAYLOAD,
+    HANDLER_NOT_STARTED,
     MESSAGE_LIMIT,
     STACK_LIMIT,
     UNPROCESSABLE_ROW,
@@ -31,8 +33,16 @@ class HandlerFailed(Exception):
         self.failure = failure
 
 
+class GivenBack(Exception):
+    """The handler did nothing that lasts, and gives its job back as it was: the attempt is refunded."""
+
+
 class BadPayload(Exception):
     """The stored payload does not fit the handler: written by another version, or by hand."""
+
+
+class HandlerNotStarted(Exception):
+    """No thread or process could be had for the handler: the trouble of this worker, and not of the job."""
 
 
 class UnstorableResult(Exception):
@@ -54,7 +64,9 @@ def _described(error: BaseException) -> Failure:
         case HandlerFailed():
             return error.failure
         case BadPayload():
-            return Failure(Category.SYSTEM, text_of(error), "bad_payload", unfit=True)
+            return Failure(Category.SYSTEM, text_of(error), BAD_PAYLOAD, unfit=True)
+        case HandlerNotStarted():
+            return Failure(Category.SYSTEM, text_of(error), HANDLER_NOT_STARTED, unfit=True)
         case UnstorableResult():
             return Failure(Category.PERMANENT, text_of(error), "bad_result")
         case PermanentError():

@@ -27,7 +27,8 @@ from euterpe.runtime.shutdown import CLOSE_S, WRITE_S, ShutdownDeadline
 from euterpe.worker.attempt import AttemptRun
 from euterpe.worker.attempts import SLICE, RunningAttempts, leases_of
 from euterpe.worker.cancel_watch import CancelWatch
-from euterpe.worker.claiming.breaker import QueueBreakers, SharedCircuits
+from euterpe.worker.claiming.breaker import CircuitBreakers
+from euterpe.worker.claiming.circuits import SharedCircuits
 from euterpe.worker.claiming.claim_plan import LANES, ClaimPlan
 from euterpe.worker.claiming.lost_claims import LostClaims, ReleaseUnbegun
 from euterpe.worker.claiming.prefetch import Pace
@@ -85,9 +86,10 @@ class WorkerLoop:
         self._settled = settled
         self._shutdown = shutdown or ShutdownDeadline()
         self._loop = asyncio.get_running_loop()
-        self._breakers = QueueBreakers(
+        self._breakers = CircuitBreakers(
             circuits or SharedCircuits(settings.breaker or BreakerPolicy()),
             () if settings.breaker is None else settings.queues,
+            handlers,
             self._telemetry,
         )
         state, around = (NO_STATE, None) if hooks is None else (hooks.state, hooks.around)
@@ -100,7 +102,7 @@ class WorkerLoop:
         reports = Reports(self._attempts.lose, self._attempts.cancel)
         slots = leases_of(settings.concurrency)
         self._keeper: LeaseKeeper | LoopKeeper = (
-            LoopKeeper(claims, slots, settings.lease_ttl_us, reports)
+            LoopKeeper(claims, slots, settings.lease_ttl_us, reports, settings.worker_id)
             if keeper is None
             else LeaseKeeper(keeper, claims, slots, settings.lease_ttl_us, reports, settings.worker_id)
         )
@@ -109,13 +111,14 @@ class WorkerLoop:
         self._lost_claims = LostClaims(release_unbegun, settings.worker_id, self._attempts.claims_held, lease_s)
         self._cancels = CancelWatch(claims, self._attempts.leases, reports)
         whole = _largest_request(settings)
-        self._plan = ClaimPlan(whole, settings.concurrency, self._attempts, self._breakers, pace or Pace())
+        self._plan = ClaimPlan(whole, settings, handlers, self._attempts, self._breakers, pace or Pace())
         self._single_settles = SingleSettles(
             self._claims, self._after_settle, lambda attempt: self._attempts.give_up(attempt, settings.lease_ttl_us)
         )
         self._should_claim = True
         self._outage = Outage(log, "the worker")
         self._stopping = False
+        self._stop_asked = asyncio.Event()
         self._grace: asyncio.TimerHandle | None = None
         self._force_exit_timer: asyncio.TimerHandle | None = None
         self._lanes: list[asyncio.Task[None]] = []
@@ -158,13 +161,26 @@ class WorkerLoop:
             begin_keeping()
         try:
             if self._settings.lease_ttl_us < SHORT_LEASE_US:
-                await self._keeper.ensure_running()
-                await self._keeper.wait_until_ready()
+                await self._until_leases_are_kept()
             await self._run_lanes()
         finally:
             if self._settings.log_lines:
                 end_keeping()
             await self._keeper.close(self._shutdown)
+
+    async def _until_leases_are_kept(self) -> None:
+        """Leases that are shorter than a keeper takes to start need it first. An order to stop is not kept waiting."""
+
+        async def start_keeper() -> None:
+            await self._keeper.ensure_running()
+            await self._keeper.wait_until_ready()
+
+        waits = [self._loop.create_task(wait) for wait in (start_keeper(), self._stop_asked.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     async def _run_lanes(self) -> None:
         unsubscribe = self._wakeups.subscribe(self._on_wakeup, self._settings.queues)
@@ -203,11 +219,13 @@ class WorkerLoop:
             self._shutdown.set_in(self._settings.grace_s + CLOSE_S)
             self._attempts.release_ready()
             self._grace = self._loop.call_later(self._settings.grace_s, self.stop_at_once)
+        self._stop_asked.set()
         self._wake()
 
     def stop_at_once(self) -> None:
         """Claim nothing more and give back what runs."""
         self._stopping = True
+        self._stop_asked.set()
         if self._force_exit_timer is None:
             self._shutdown.set_in(CLOSE_S)
             self._force_exit_timer = self._loop.call_later(WRITE_S, self._force_exit)
@@ -281,12 +299,13 @@ class WorkerLoop:
             return None
         request = self._plan.next_request(self._handlers.types, is_settling=is_settling)
         if request is not None:
-            self._should_claim = self._breakers.is_probe(request)
+            self._should_claim = self._breakers.is_probe(request) or self._plan.leaves_others(request)
         return request
 
     async def _exchange(self, ended: list[AttemptRun], request: ClaimRequest | None) -> None:
         finished = [attempt.finished() for attempt in ended]
         self._plan.attempts_ended(ended)
+        began_at = self._loop.time()
         try:
             verdicts, claims = await self._settle_and_claim(finished, request)
         except Exception as error:  # noqa: BLE001  # the worker lives on, whatever the store meets
@@ -305,13 +324,14 @@ class WorkerLoop:
             return
         self._outage.over()
         if request is not None:
+            self._plan.answered(request, len(claims), self._loop.time() - began_at)
             if claims:
                 await self._keeper.ensure_running()
-            allowed, too_late = self._breakers.claimed(request, claims)
+            allowed, refused = self._breakers.claimed(request, claims)
             if log.isEnabledFor(logging.DEBUG):
                 report_starts(allowed)
-            for claim in too_late:
-                self._attempts.return_unbegun(claim, self._settings.lease_ttl_us)
+            for claim, outcome in refused:
+                self._attempts.return_unbegun(claim, self._settings.lease_ttl_us, outcome)
             await self._start(allowed, request)
             if claims:
                 record_claims(self._telemetry, claims)
@@ -391,11 +411,11 @@ class WorkerLoop:
         self._attempts.dismiss(ended)
         if stale := record_settled(self._telemetry, finished, verdicts):
             log.warning("%d late writes bounced: those jobs belong to other claims now", stale)
-        for f, verdict in zip(finished, verdicts, strict=True):
+        for attempt, f, verdict in zip(ended, finished, verdicts, strict=True):
             if not verdict.accepted:
                 continue
             if tell_all or type(f.outcome) is not Success:
-                report_end(f, verdict)
+                report_end(f, verdict, attempt.span_keys)
             if self._settled is not None:
                 self._settled([f.claim.job.id], verdict)
             if f.claim.job.has_dependents or verdict.state is State.SCHEDULED:
@@ -441,7 +461,7 @@ class WorkerLoop:
         """Until something happens, or a jittered while: polling is the fallback for every kind of wake-up."""
         woken = asyncio.Event()
         self._asleep.append(woken)
-        wait_s = self._breakers.wait_s(self._settings.poll_s * random.uniform(0.75, 1.25))
+        wait_s = self._plan.wait_s(self._settings.poll_s * random.uniform(0.75, 1.25))
         alarm = self._loop.call_later(min(wait_s, at_most_s), self._wake)
         try:
             await woken.wait()

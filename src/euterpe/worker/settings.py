@@ -27,6 +27,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 30.0
     result_limit: int = RESULT_LIMIT
     breaker: BreakerPolicy | None = BreakerPolicy()
-    """When a queue that keeps failing is left alone; None: never."""
+    """When jobs that keep failing are left alone; None: never."""
+    requester_share: float = 0.5
+    """How much of the slots one requester may hold while jobs of others wait."""
     log_lines: int = LINES_KEPT
     """How many lines of what a handler logs are kept with its attempt, the newest; 0: none."""

@@ -21,8 +21,9 @@ from euterpe.model.errors import EuterpeError, UnprocessableRow
 from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.priority import PRIORITY_NAMES, parse_priority
 from euterpe.model.reading.document import job_document, rfc3339
-from euterpe.model.reading.job_query import SCAN_LIMIT, joined, parse_query
-from euterpe.model.reading.views import Search, SearchPage
+from euterpe.model.reading.job_query import joined, parse_query
+from euterpe.model.reading.readable import is_json
+from euterpe.model.reading.views import SCAN_LIMIT, Search, SearchPage
 from euterpe.model.state import State
 from euterpe.model.submitting.changes import Changes
 
@@ -217,7 +218,9 @@ def _stack(error: str | None) -> str | None:
 
 
 def _body(job: JobRow) -> str:
-    return job.payload.decode(errors="replace") if job.payload_format == "json" else f"<{len(job.payload)} bytes>"
+    if job.payload_format != "json":
+        return f"<{len(job.payload)} bytes>"
+    return job.payload.decode() if is_json(job.payload) else f"<{len(job.payload)} bytes that cannot be read as JSON>"
 
 
 @jobs.command()

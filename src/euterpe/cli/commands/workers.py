@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 import msgspec
 
 from euterpe.backends.engines import Backend
 from euterpe.cli.output import age, note, print_json, print_table
 from euterpe.cli.session import CliSession, database_options, json_option
-from euterpe.model.claims.presence import BreakerState, LiveWorker
+from euterpe.model.claims.presence import LATE_US, BreakerState, LiveWorker
 from euterpe.wire.workers import worker_document
 
 
@@ -59,9 +61,11 @@ def busy(worker: LiveWorker) -> str:
 
 def state(worker: LiveWorker) -> str:
     """What keeps it from claiming, if anything does."""
-    words = [] if worker.answers else ["not answering"]
+    blocked = worker.facts.blocked
+    words = [] if worker.answers else ["not answering" if blocked is None else f"blocked in {blocked}"]
+    words += ["silent"] if worker.answers and time.time() * 1e6 - worker.seen_at > LATE_US else []
     words += ["stopping"] if worker.facts.stopping else []
-    for queue, breaker in sorted(worker.facts.breakers.items()):
+    for breaker in worker.facts.breakers:
         is_open = breaker.state is BreakerState.OPEN
-        words.append(f"breaker of {queue} {'open' if is_open else 'half open'}")
+        words.append(f"breaker of {breaker.name} {'open' if is_open else 'half open'}")
     return ", ".join(words) or "well"

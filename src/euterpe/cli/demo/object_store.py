@@ -49,7 +49,8 @@ class ObjectStore:
     """The token runs out when this part of a multipart upload arrives."""
     refused: list[str] = field(default_factory=list)
     """What came with a token that had run out."""
-    uploads_begun: int = 0
+    uploads_begun: list[str] = field(default_factory=list)
+    """The objects whose multipart uploads were begun."""
     _upstream: str = ""
 
     def issue(self) -> dict[str, str]:
@@ -92,7 +93,7 @@ class ObjectStore:
                 await asyncio.to_thread(gate.shutdown)
                 gate.server_close()
 
-    def lets_in(self, method: str, query: dict[str, list[str]], token: str | None) -> bool:
+    def lets_in(self, method: str, path: str, query: dict[str, list[str]], token: str | None) -> bool:
         part = query.get("partNumber", [""])[0]
         if part and part == str(self.expires_at_part):
             self.expires_at_part = 0
@@ -100,7 +101,8 @@ class ObjectStore:
         if not self.good_token or token != self.good_token:
             self.refused.append(f"{method} part {part}" if part else method)
             return False
-        self.uploads_begun += method == "POST" and "uploads" in query
+        if method == "POST" and "uploads" in query:
+            self.uploads_begun.append(path)
         return True
 
     @contextmanager
@@ -122,8 +124,9 @@ def _gate(store: ObjectStore) -> type[BaseHTTPRequestHandler]:
 
         def pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", "0")))
-            query = parse_qs(urlsplit(self.path).query, keep_blank_values=True)
-            if not store.lets_in(self.command, query, self.headers.get("x-amz-security-token")):
+            asked = urlsplit(self.path)
+            query = parse_qs(asked.query, keep_blank_values=True)
+            if not store.lets_in(self.command, asked.path, query, self.headers.get("x-amz-security-token")):
                 self.answer(400, {"Content-Type": "application/xml", "Content-Length": str(len(EXPIRED))})
                 self.wfile.write(EXPIRED)
                 return

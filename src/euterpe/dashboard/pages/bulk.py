@@ -22,6 +22,7 @@ from euterpe.model.reading.views import Search
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.http.problems import Refusal
+from euterpe.server.quotas import Quotas
 
 BULK: Final = "/dashboard/bulk"
 SAID: Final = {"cancelled": "The operation is cancelled: what was done stays done, and no further job is acted on."}
@@ -57,8 +58,9 @@ class OperationPageQuery(msgspec.Struct, frozen=True):
 class BulkPages:
     """The question before, the operation, and all operations."""
 
-    def __init__(self, server: PageServer, store: Store) -> None:
+    def __init__(self, server: PageServer, store: Store, quotas: Quotas) -> None:
         self._server = server
+        self._quotas = quotas
         self._store = store
 
     async def ask(self, request: Request, said: BulkQuery) -> Answer:
@@ -84,6 +86,7 @@ class BulkPages:
                 ordered_by=visitor.requester_id,
                 key=said.key,
             )
+            await self._quotas.admit_order(self._store, order)
             operation, _ = await self._store.operations.order(order)
             return f"{OPERATIONS}/{operation.id}"
 

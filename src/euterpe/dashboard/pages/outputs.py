@@ -32,8 +32,8 @@ PLAYED: Final = re.compile(r"(audio/[a-z0-9.+-]+|image/(?:png|jpeg))", re.ASCII)
 """What a browser may show as what it is; anything else is bytes."""
 _RANGE: Final = re.compile(rb"bytes=(\d{1,15})-(\d{0,15})")
 
-OpenLocal = Callable[[str], AbstractContextManager[BinaryIO]]
-"""Opens a file below the local root of transcoding; raises EuterpeError or OSError."""
+OpenLocal = Callable[[str, str], AbstractContextManager[BinaryIO]]
+"""Opens a requester's file below the local root of transcoding, by its key; raises EuterpeError or OSError."""
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -70,14 +70,14 @@ def outputs_of(job: JobRow) -> list[Output]:
         return []
     try:
         return msgspec.json.decode(job.result, type=_Result).outputs
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return []
 
 
 def _payload(job: JobRow) -> _Payload:
     try:
         return msgspec.json.decode(job.payload, type=_Payload)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return _Payload()
 
 
@@ -111,11 +111,11 @@ class LocalOutputs:
         if output is None or not self.is_here(job):
             raise Refusal(404, "not_found", "this job has no such output here")
         try:
-            return await self._answer(request, output)
+            return await self._answer(request, job.requester_id, output)
         except (OSError, EuterpeError):
             raise Refusal(404, "not_found", "the file is not there any more") from None
 
-    async def _answer(self, request: Request, output: Output) -> Answer | Stream:
+    async def _answer(self, request: Request, requester_id: str, output: Output) -> Answer | Stream:
         shown = PLAYED.match(output.content_type)
         media_type = shown[1].encode() if shown else b"application/octet-stream"
         headers: tuple[Header, ...] = (
@@ -126,25 +126,25 @@ class LocalOutputs:
         )
         asked = _RANGE.fullmatch(request.header(b"range") or b"")
         if asked is None:
-            await asyncio.to_thread(self._read, output.key, 0, 1)  # whether it is there
-            return Stream(self._pieces(output.key), media_type, headers)
+            await asyncio.to_thread(self._read, requester_id, output.key, 0, 1)  # whether it is there
+            return Stream(self._pieces(requester_id, output.key), media_type, headers)
         start = int(asked[1])
         wanted = min(PIECE, int(asked[2]) - start + 1) if asked[2] else PIECE
-        piece, whole = await asyncio.to_thread(self._read, output.key, start, max(0, wanted))
+        piece, whole = await asyncio.to_thread(self._read, requester_id, output.key, start, max(0, wanted))
         if not piece:
             return Answer(416, b"", media_type, (*headers, (b"content-range", b"bytes */%d" % whole)))
         where = b"bytes %d-%d/%d" % (start, start + len(piece) - 1, whole)
         return Answer(206, piece, media_type, (*headers, (b"content-range", where)))
 
-    async def _pieces(self, key: str) -> AsyncIterator[bytes]:
+    async def _pieces(self, requester_id: str, key: str) -> AsyncIterator[bytes]:
         start = 0
-        while piece := (await asyncio.to_thread(self._read, key, start, PIECE))[0]:
+        while piece := (await asyncio.to_thread(self._read, requester_id, key, start, PIECE))[0]:
             yield piece
             start += len(piece)
 
-    def _read(self, key: str, start: int, length: int) -> tuple[bytes, int]:
+    def _read(self, requester_id: str, key: str, start: int, length: int) -> tuple[bytes, int]:
         assert self._open is not None
-        with self._open(key) as file:
+        with self._open(requester_id, key) as file:
             whole = file.seek(0, 2)
             file.seek(start)
             return file.read(length), whole
@@ -155,7 +155,7 @@ class LocalOutputs:
         if not outputs:
             return None
         here = self.is_here(job)
-        drawn = await self._waveform(outputs) if here else None
+        drawn = await self._waveform(job.requester_id, outputs) if here else None
         rows = [
             h.tr(
                 h.th(output.id, scope="row"),
@@ -169,12 +169,12 @@ class LocalOutputs:
         told = None if here else empty("The outputs lie in the requester's own storage, not here.")
         return panel("Outputs", drawn, grid(columns, rows, "Outputs"), told)
 
-    async def _waveform(self, outputs: list[Output]) -> Html | None:
+    async def _waveform(self, requester_id: str, outputs: list[Output]) -> Html | None:
         peaks = next((o for o in outputs if o.kind == "waveform" and o.content_type == "application/json"), None)
         if peaks is None or peaks.size_bytes > WAVEFORM_BYTES:
             return None
         try:
-            stored, _ = await asyncio.to_thread(self._read, peaks.key, 0, WAVEFORM_BYTES)
+            stored, _ = await asyncio.to_thread(self._read, requester_id, peaks.key, 0, WAVEFORM_BYTES)
             data = msgspec.json.decode(stored, type=dict[str, Any])["data"]
             return waveform([int(value) for value in data])
         except (OSError, EuterpeError, msgspec.MsgspecError, KeyError, TypeError, ValueError):

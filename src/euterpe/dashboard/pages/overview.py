@@ -50,8 +50,10 @@ class OverviewPage:
         self._reads = reads
 
     async def make(self, visitor: Visitor, _: NoQuery, __: Request) -> PageFrame:
-        seen, failing = await asyncio.gather(
-            self._reads.overview(visitor.sees), self._store.failure_groups(visitor.sees, FAILING)
+        seen, failing, overdue_us = await asyncio.gather(
+            self._reads.overview(visitor.sees),
+            self._store.failure_groups(visitor.sees, FAILING),
+            self._store.sweeps.overdue_us(),
         )
         body = joined(
             heading("Overview", h.span(_whose(visitor), class_="soft")),
@@ -59,7 +61,12 @@ class OverviewPage:
             _first_steps() if not any(count.number for count in seen.states.values()) else None,
             h.div(
                 h.div(_flow(throughput(seen.ends, seen.now)), _queues(seen), _failing(failing, seen)),
-                h.div(_times(seen), _workers(seen, visitor), _outbox(seen)),
+                h.div(
+                    _times(seen),
+                    _workers(seen, visitor),
+                    _outbox(seen),
+                    _housekeeping(overdue_us) if visitor.is_admin else None,
+                ),
                 class_="columns",
             ),
         )
@@ -243,3 +250,16 @@ def _outbox(seen: Overview) -> Html:
         class_="figures",
     )
     return panel("Webhooks", figures, h.p(h.a("To the webhooks", href="/dashboard/webhooks")))
+
+
+def _housekeeping(overdue_us: int) -> Html:
+    """One line: whether ended jobs are removed in time."""
+    if not overdue_us:
+        return panel("Housekeeping", empty("Ended jobs are removed when their retention is over. None is overdue."))
+    return panel(
+        "Housekeeping",
+        h.p(
+            f"Ended jobs are being removed. The oldest is overdue by {duration(overdue_us)}. To remove them now: ",
+            h.code("euterpe prune"),
+        ),
+    )

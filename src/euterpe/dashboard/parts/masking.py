@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from euterpe.dashboard.parts.tree import SHOWN_BYTES, Json, Number, is_secret, read
+from euterpe.dashboard.parts.tree import SHOWN_BYTES, Json, Number, read
 from euterpe.model.errors import InvalidInput
+from euterpe.model.secret_names import is_secret
 
 MARK: Final = "••• hidden •••"
 
@@ -29,7 +30,10 @@ def edited_payload(text: str, stored: bytes) -> bytes:
         raise InvalidInput("payload", f"is no JSON: {error}") from None
     if MARK not in text:
         return text.strip().encode()
-    return written(_restored(value, read(stored)), "").encode()
+    try:
+        return written(_restored(value, read(stored)), "").encode()
+    except RecursionError:
+        raise InvalidInput("payload", "is nested too deeply to be edited here; replay it over the API") from None
 
 
 def _masked(value: Json) -> Json:

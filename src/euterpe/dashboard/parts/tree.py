@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Final, TypeAlias
 
 from euterpe.dashboard.parts import html as h
 from euterpe.dashboard.parts.formatting import shown_url
 from euterpe.dashboard.parts.html import Html
+from euterpe.model.secret_names import is_secret
 
 SHOWN_BYTES: Final = 100_000
 """A larger document is shown by its beginning, as text."""
@@ -17,10 +17,6 @@ DEEPEST: Final = 40
 OPEN_LEVELS: Final = 2
 LONGEST_TEXT: Final = 2_000
 HIDDEN: Final = "hidden: its name says that it is a secret"
-_SECRET: Final = re.compile(
-    r"pass(word|wd|phrase)?$|secret|token$|api_?key|access_?key|private_?key|credential|authorization|^auth$|cookie|signature",
-    re.IGNORECASE,
-)
 
 
 class Number(str):
@@ -31,10 +27,6 @@ class Number(str):
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | bool | None"
 """As `read` decodes it: a number is a `Number`, which is a str."""
-
-
-def is_secret(name: str) -> bool:
-    return _SECRET.search(name) is not None
 
 
 def read(stored: bytes) -> Json:
@@ -53,7 +45,7 @@ def json_tree(stored: bytes | None, nothing: str) -> Html:
     try:
         value = read(stored)
     except (ValueError, RecursionError):
-        return h.p(f"{len(stored):,} bytes that are no JSON.", class_="empty")
+        return h.p(f"{len(stored):,} bytes that cannot be read as JSON.", class_="empty")
     return h.div(_node(value, 0), class_="tree")
 
 

@@ -59,11 +59,13 @@ def condition(line: WorkerLine, now: int) -> Html:
         return h.span("⚠ a lease is over", class_="flag warn")
     if line.silent_since is not None:
         told = f"⚠ not answering for {duration(max(0, now - line.silent_since))}"
+        blocked = None if line.facts is None else line.facts.blocked
+        told += f", blocked in {blocked}" if blocked is not None else ""
         return h.span(told, class_="flag warn", title="Its leases are renewed: a handler blocks the process.")
     if line.facts is not None and line.facts.stopping:
         return h.span("‖ stopping", class_="flag warn")
     if line.facts is not None and line.facts.breakers:
-        told = ", ".join(f"{queue} {STATES[b.state]}" for queue, b in sorted(line.facts.breakers.items()))
+        told = ", ".join(f"{breaker.name} {STATES[breaker.state]}" for breaker in line.facts.breakers)
         return h.span(f"⚠ breaker of {told}", class_="flag warn")
     return h.span("✓ alive" if line.held else "✓ idle", class_="flag fine")
 
@@ -88,13 +90,15 @@ def about(line: WorkerLine) -> Html | None:
 
 def breakers_of(alive: Sequence[LiveWorker]) -> dict[str, str]:
     """By queue, in words; queues whose breakers are closed everywhere are left out."""
-    told: dict[str, str] = {}
-    for queue in sorted({queue for worker in alive for queue in worker.facts.breakers}):
-        states = [worker.facts.breakers.get(queue) for worker in alive if queue in worker.facts.queues]
-        opened = sum(state is not None and state.state is BreakerState.OPEN for state in states)
-        word, count = ("open", opened) if opened else ("half open", sum(state is not None for state in states))
-        told[queue] = f"{word} on {count} of {len(states)} workers"
-    return told
+    told: dict[str, list[str]] = {}
+    names = sorted({(breaker.queue, breaker.name) for worker in alive for breaker in worker.facts.breakers})
+    for queue, name in names:
+        tripped = [b for worker in alive for b in worker.facts.breakers if b.name == name]
+        opened = sum(breaker.state is BreakerState.OPEN for breaker in tripped)
+        word, count = ("open", opened) if opened else ("half open", len(tripped))
+        listening = sum(queue in worker.facts.queues for worker in alive)
+        told.setdefault(queue, []).append(f"of {name} {word} on {count} of {listening} workers")
+    return {queue: "; ".join(texts) for queue, texts in told.items()}
 
 
 def no_worker(sees_all: bool) -> Html:

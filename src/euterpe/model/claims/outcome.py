@@ -7,7 +7,7 @@ statement writes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final, assert_never
 
@@ -15,11 +15,19 @@ import msgspec
 
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.failures.backoff import UnusableDelay
-from euterpe.model.failures.failure import BUDGET_SPENT, Category, Failure, unprocessable
+from euterpe.model.failures.failure import (
+    BUDGET_SPENT,
+    HANDLER_NOT_STARTED,
+    LOST_LEASE,
+    NOT_ITS_TURN,
+    Category,
+    Failure,
+    unprocessable,
+)
 from euterpe.model.failures.fingerprint import fingerprint_of
 from euterpe.model.failures.retry import RetryPolicy
-from euterpe.model.job import JobRow
-from euterpe.model.state import By, State, check_move
+from euterpe.model.job import LOST_ATTEMPTS, REFUNDED_LOSSES, UNFIT_CLAIMS, JobRow
+from euterpe.model.state import TRANSCODE, By, State, check_move
 
 log = logging.getLogger("euterpe.worker")
 
@@ -27,8 +35,8 @@ MAX_RELEASES: Final = 20
 FAILURES: Final = frozenset({State.FAILED, State.DEAD_LETTER})
 FIRST_UNFIT_US: Final = 1_000_000
 LONGEST_UNFIT_US: Final = 600_000_000
-UNFIT_CLAIMS: Final = "unfit_claims"
-"""In the error document: how many workers in a row could not use the arguments."""
+LONGEST_WAITS_US: Final = {NOT_ITS_TURN.code: 8_000_000, HANDLER_NOT_STARTED: 60_000_000}
+"""By error code, where a later moment is enough: a suspect's turn comes soon, and a worker gets its threads back."""
 check_move(State.RUNNING, State.COMPLETED, By.WORKER)  # What `settle` does without asking.
 
 
@@ -58,7 +66,7 @@ Outcome = Success | Failed | Released | Cancelled
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):
-    """The write that ends an attempt. `delay_us` is how long a retry waits; `refund` gives the attempt back."""
+    """The write that ends an attempt. `delay_us` is how long a retry waits; `refund` gives so many attempts back."""
 
     job_id: str
     claim_version: int
@@ -67,7 +75,7 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     result: bytes | None = None
     error: str | None = None
     delay_us: int = 0
-    refund: bool = False
+    refund: int = 0
     is_release: bool = False
     """Counts as one of the releases that a job may have."""
     last_stage: str | None = None
@@ -80,6 +88,13 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     """Of a failure: what it has in common with others of the same cause."""
     log: str | None = None
     """What the handler logged, to be kept with the attempt."""
+    outcome_hash: bytes | None = None
+    """Of the report of an HTTP worker."""
+
+    @property
+    def in_time(self) -> bool:
+        """Whether it is refused after the attempt's deadline: past that, an HTTP worker can only tell of a failure."""
+        return self.outcome_hash is not None and self.state in (State.COMPLETED, State.SCHEDULED)
 
 
 def settle(job: JobRow, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Settlement:
@@ -104,14 +119,35 @@ def settle(job: JobRow, outcome: Outcome, rng: Random, by: By = By.WORKER) -> Se
     return settlement
 
 
-def settle_logged(job: JobRow, outcome: Outcome, rng: Random, log: str | None) -> Settlement:
-    """The same of an attempt that logged something."""
+def settle_logged(
+    job: JobRow, outcome: Outcome, rng: Random, log: str | None, outcome_hash: bytes | None = None
+) -> Settlement:
+    """The same of an attempt that logged something, or that an HTTP worker reported."""
     settlement = settle(job, outcome, rng)
-    return settlement if log is None else msgspec.structs.replace(settlement, log=log)
+    if log is None and outcome_hash is None:
+        return settlement
+    return msgspec.structs.replace(settlement, log=log, outcome_hash=outcome_hash)
+
+
+def lacks_outputs(job: JobRow, result: bytes | None) -> str:
+    """Why this result is not one of a transcode; empty if it is, or if the job is none."""
+    if job.type != TRANSCODE:
+        return ""
+    try:
+        outputs = msgspec.json.decode(result or b"null", type=_TranscodeResult).outputs
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        outputs = []
+    return "" if outputs else "a transcode completes with its `outputs` only; leave it to Euterpe's own workers"
+
+
+class _TranscodeResult(msgspec.Struct):
+    outputs: list[dict[str, msgspec.Raw]]
 
 
 def _completed_stages(job: JobRow, result: bytes | None) -> Settlement:
     """A row that was spoilt while the job ran makes no failure of a success."""
+    if why := lacks_outputs(job, result):
+        return _ended(job, State.FAILED, Failure(Category.PERMANENT, why, code="result.no_outputs"))
     try:
         last = job.stages[-1]
     except UnprocessableRow:
@@ -132,16 +168,26 @@ def _settle_failure(job: JobRow, failure: Failure, rng: Random, by: By) -> Settl
         return _left_to_others(job, failure, rng)
     if failure.give_up:
         return _ended(job, State.DEAD_LETTER, failure)
+    is_lost = by is By.SWEEP and failure.code == LOST_LEASE.code
+    # An outcome of its own clears a suspect.
+    given_back = 0 if is_lost else job.lost_attempts - job.refunded_losses
     if failure.category is Category.PERMANENT:
-        return _ended(job, State.FAILED if by is By.WORKER else State.DEAD_LETTER, failure)
+        return _ended(job, State.FAILED if by is By.WORKER else State.DEAD_LETTER, failure, given_back)
     try:
         policy = job.retry
     except UnprocessableRow as unreadable:
         return _ended(job, State.DEAD_LETTER, unprocessable(f"{unreadable.column} cannot be read; {failure.message}"))
     if not policy.retries(failure.category):
         # Only a worker may say that a job failed; one that a sweep may not retry waits for a human.
-        return _ended(job, State.FAILED if by is By.WORKER else State.DEAD_LETTER, failure)
-    if job.attempt_count >= job.max_attempts:
+        return _ended(job, State.FAILED if by is By.WORKER else State.DEAD_LETTER, failure, given_back)
+    if is_lost:
+        lost, refunded = job.lost_attempts + 1, job.refunded_losses
+        if job.attempt_count >= job.max_attempts and lost == 1 < job.attempt_count:
+            # Its own failures have used the rest of its budget, and a neighbour may have killed the worker: once more.
+            given_back = refunded = 1
+        failure = _with_counts(failure, {LOST_ATTEMPTS: lost, REFUNDED_LOSSES: refunded})
+    charged = job.attempt_count - given_back
+    if charged >= job.max_attempts:
         return _ended(job, State.DEAD_LETTER, failure)
     return Settlement(
         job.id,
@@ -149,21 +195,22 @@ def _settle_failure(job: JobRow, failure: Failure, rng: Random, by: By) -> Settl
         State.RETRYING,
         str(failure.category),
         error=_error_json(job, failure, retryable=True),
-        delay_us=_delay_us(job, policy, failure, rng),
+        delay_us=_delay_us(job, policy, failure, charged, rng),
+        refund=given_back,
         hold_key_us=failure.retry_after_us or 0 if job.concurrency_key is not None else 0,
     )
 
 
 def _left_to_others(job: JobRow, failure: Failure, rng: Random) -> Settlement:
-    """Its arguments are of another version. The attempt is refunded and not counted as a release: only the lifetime
-    ends a job that nobody can run. It waits longer each time, so that workers that do not fit are not kept busy."""
-    before = job.error_document or {}
-    try:
-        claims = int(before.get(UNFIT_CLAIMS, 0)) + 1
-    except (TypeError, ValueError):
-        claims = 1
-    delay_us = min(FIRST_UNFIT_US * 2 ** min(claims - 1, 20), LONGEST_UNFIT_US) * rng.uniform(0.9, 1.1)
-    counted = msgspec.structs.replace(failure, details={**(failure.details or {}), UNFIT_CLAIMS: str(claims)})
+    """This worker cannot run it now, or its circuit is open. The attempt is refunded and not counted as a release: only
+    the lifetime ends a job that nobody can run. It waits longer each time, so that workers are not kept busy. A suspect
+    stays one."""
+    claims = job.times_left + 1
+    first_us = failure.retry_after_us or FIRST_UNFIT_US
+    longest_us = max(first_us, LONGEST_WAITS_US.get(failure.code, LONGEST_UNFIT_US))
+    delay_us = min(first_us * 2 ** min(claims - 1, 20), longest_us) * rng.uniform(0.9, 1.1)
+    lost, refunded = job.lost_attempts, job.refunded_losses
+    counted = _with_counts(failure, {UNFIT_CLAIMS: claims, LOST_ATTEMPTS: lost, REFUNDED_LOSSES: refunded})
     return Settlement(
         job.id,
         job.claim_version,
@@ -171,18 +218,24 @@ def _left_to_others(job: JobRow, failure: Failure, rng: Random) -> Settlement:
         "released",
         error=_error_json(job, counted, retryable=True),
         delay_us=int(delay_us),
-        refund=True,
+        refund=1,
     )
 
 
-def _delay_us(job: JobRow, policy: RetryPolicy, failure: Failure, rng: Random) -> int:
+def _with_counts(failure: Failure, counts: Mapping[str, int]) -> Failure:
+    """With these counts in its error document; a count of nothing is left out."""
+    said = {name: str(count) for name, count in counts.items() if count}
+    return msgspec.structs.replace(failure, details={**(failure.details or {}), **said})
+
+
+def _delay_us(job: JobRow, policy: RetryPolicy, failure: Failure, attempt: int, rng: Random) -> int:
     try:
-        return policy.delay_us(failure, job.attempt_count, rng)
+        return policy.delay_us(failure, attempt, rng)
     except UnusableDelay as error:
         # Whoever settles this, a worker or a sweep, settles others with it: they must not wait for one bad function.
         fields = {"type": job.type, "job_id": job.id}
         log.warning("a job type's own backoff is of no use; the default stands in", extra=fields, exc_info=error)
-        return RetryPolicy(policy.backoff.stand_in()).delay_us(failure, job.attempt_count, rng)
+        return RetryPolicy(policy.backoff.stand_in()).delay_us(failure, attempt, rng)
 
 
 def _settle_release(job: JobRow, rng: Random, by: By) -> Settlement:
@@ -190,16 +243,17 @@ def _settle_release(job: JobRow, rng: Random, by: By) -> Settlement:
         # A job that is only ever handed back would circle for ever; from here on it pays for its attempts.
         failure = Failure(Category.SYSTEM, f"released {MAX_RELEASES} times without an end", code="released_too_often")
         return _settle_failure(job, failure, rng, by)
-    return Settlement(job.id, job.claim_version, State.SCHEDULED, "released", refund=True, is_release=True)
+    return Settlement(job.id, job.claim_version, State.SCHEDULED, "released", refund=1, is_release=True)
 
 
-def _ended(job: JobRow, state: State, failure: Failure) -> Settlement:
+def _ended(job: JobRow, state: State, failure: Failure, refund: int = 0) -> Settlement:
     return Settlement(
         job.id,
         job.claim_version,
         state,
         str(failure.category),
         error=_error_json(job, failure, retryable=False),
+        refund=refund,
         fingerprint=fingerprint_of(job.type, failure.code, failure.message) if state in FAILURES else None,
     )
 

@@ -13,6 +13,10 @@ import msgspec
 
 SILENCE_US: Final = 60_000_000
 """A worker that says nothing for so long is not counted among the living any more."""
+LATE_US: Final = 35_000_000
+"""A worker tells of itself every 15 to 25 s: after so long it may be dead already."""
+BREAKERS_TOLD: Final = 50
+"""So many of its open circuits a worker tells at most."""
 LISTED: Final = 1_000
 """So many workers are read at most."""
 
@@ -25,10 +29,22 @@ class BreakerState(StrEnum):
 
 
 class TrippedBreaker(msgspec.Struct, frozen=True):
-    """The circuit breaker of a queue, as one worker has it. `retry_in_us`: how long until one job is tried."""
+    """The circuit breaker of a job type in a queue, as one worker has it. `requester` None: it is open for everybody;
+    `place`: for what this requester has there alone. `retry_in_us`: how long until one job is tried."""
 
+    queue: str
+    type: str
     state: BreakerState
     retry_in_us: int = 0
+    requester: str | None = None
+    place: str | None = None
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        whose = "" if self.requester is None else f" of requester {self.requester}"
+        where = "" if self.place is None else f" at {self.place}"
+        return f"{self.type} in queue {self.queue}{whose}{where}"
 
 
 class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,8 +60,10 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     version: str | None = None
     stopping: bool = False
     """It claims nothing more."""
-    breakers: dict[str, TrippedBreaker] = {}
-    """By queue, those that are not closed."""
+    blocked: str | None = None
+    """Which handler blocks its event loop, and where: its job type, file and line."""
+    breakers: tuple[TrippedBreaker, ...] = ()
+    """Those that are not closed, the widest first; of very many the first ones."""
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,15 +85,16 @@ class LiveWorker(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: int
     facts: WorkerFacts
     answers: bool = True
-    """False: it told nothing of itself for too long, yet somebody renews the leases of jobs that it runs. So its
-    process is there, and a handler blocks it."""
+    """False: it told nothing of itself for too long, yet somebody renews the leases of jobs that it runs; or one of its
+    threads told what blocks its event loop. So its process is there, and a handler blocks it."""
 
-    def open_until(self, queue: str) -> int | None:
-        """Until when its breaker keeps it from this queue; None: it does not."""
-        breaker = self.facts.breakers.get(queue)
-        if breaker is None or breaker.state is not BreakerState.OPEN:
-            return None
-        return self.seen_at + breaker.retry_in_us
+    def open_until(self, queue: str, job_type: str) -> int | None:
+        """Until when its breaker keeps it from everybody's jobs of this type; None: it does not."""
+        for breaker in self.facts.breakers:
+            is_of_all = breaker.requester is None and breaker.state is BreakerState.OPEN
+            if is_of_all and (breaker.queue, breaker.type) == (queue, job_type):
+                return self.seen_at + breaker.retry_in_us
+        return None
 
     def listens_to(self, queue: str) -> bool:
         return not self.facts.stopping and queue in self.facts.queues
@@ -109,7 +128,7 @@ def service_of(
     listening = [worker for worker in alive if (worker.listens_to(queue) if listens is None else listens(worker))]
     knowing = [worker for worker in listening if worker.knows(job_type)]
     answering = [worker for worker in knowing if worker.answers]
-    until = [worker.open_until(queue) or 0 for worker in answering]
+    until = [worker.open_until(queue, job_type) or 0 for worker in answering]
     is_open = bool(until) and min(until) > now
     silent = bool(knowing) and not answering
     return ClaimingWorkers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
 import msgspec
@@ -11,17 +10,24 @@ from euterpe.model.claims.outcome import Outcome
 from euterpe.model.job import JobRow
 from euterpe.model.state import State
 
-RECEIPT_MARK: Final = "r."
-"""How the token of a lease that stands on a receipt begins (ADR 017). A control plane of an older release does not know
-such a lease until it is on its row."""
 
-
-class TokenHeartbeat(msgspec.Struct, frozen=True):
-    """Whose lease to renew. A claim version is checked too when it is given."""
+class ShownLease(msgspec.Struct, frozen=True, gc=False):
+    """A lease as a worker names it. Its token says whether it is the worker's own."""
 
     job_id: str
-    token_hash: bytes
-    claim_version: int | None = None
+    claim_version: int
+    worker_id: str
+    token: str
+
+    @property
+    def claim(self) -> tuple[str, int]:
+        return self.job_id, self.claim_version
+
+
+def version_in(token: str) -> int | None:
+    """The claim version that a token begins with. A heartbeat may come without an attempt's id."""
+    digits = token.partition(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
 
 
 class Renewed(msgspec.Struct, frozen=True):
@@ -41,12 +47,9 @@ class ProgressFields(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: bytes | None = None
 
 
-class TokenReport(msgspec.Struct, frozen=True):
+class TokenReport(ShownLease, frozen=True, gc=False):
     """An attempt's end as a worker tells it. The hash says whether a later report is the same one."""
 
-    job_id: str
-    claim_version: int
-    token_hash: bytes
     outcome: Outcome
     outcome_hash: bytes
     message: tuple[str, str] | None = None
@@ -55,40 +58,21 @@ class TokenReport(msgspec.Struct, frozen=True):
     """What the handler logged, as `LogBuffer.stored` gives it."""
 
 
-class Settled(msgspec.Struct, frozen=True):
-    """What is told of an attempt that ended here and now."""
-
-    queue: str
-    type: str
-    started_at: int | None
-    has_callback: bool = False
-    is_simple: bool = True
-    """Whether nothing hangs on its end: no dependent, no callback, no concurrency key."""
-    job: JobRow | None = None
-    """As it ran; None where the fast path completed it, which tells no more."""
-    delay_us: int = 0
-    """How long a retry waits."""
-
-
-class TokenReply(msgspec.Struct, frozen=True):
+class TokenReply(msgspec.Struct, frozen=True, gc=False):
     """What the job became. Without a state the report was refused and nothing was written."""
 
     state: State | None = None
-    settled: Settled | None = None
-    """The attempt as it ran, when this report settled it; None for a replay."""
-    wakes_others: bool = False
-    """Whether other jobs may have become claimable by it."""
+    job: JobRow | None = None
+    """The job as it was claimed, when this report settled it; None for a replay."""
+    delay_us: int = 0
+    """How long a retry waits."""
     why: str | None = None
     """Why it was refused, where it is not that the lease is gone."""
 
-
-def hash_token(token: str) -> bytes:
-    """Only the hash of a lease token is stored; it has 256 random bits, so a plain digest is enough."""
-    return hashlib.sha256(token.encode()).digest()
+    @property
+    def wakes_others(self) -> bool:
+        """Whether other jobs may have become claimable by it."""
+        return self.job is not None and (self.job.has_dependents or self.job.concurrency_key is not None)
 
 
 REFUSED: Final = TokenReply()
-
-
-LOCKED: Final = TokenReply(wakes_others=True)
-"""Somebody holds the job's row: nothing was written yet. Never told to a worker."""

@@ -86,6 +86,9 @@ class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     missing_migrations: tuple[str, ...] = ()
     too_new: str = ""
+    too_old: str = ""
+    """Why this release refuses it; `make_anew` says how to replace it."""
+    make_anew: str = ""
     clock_skew_us: int = 0
 
 
@@ -96,6 +99,34 @@ class TableFact(msgspec.Struct, frozen=True):
     live: int = 0
     dead: int = 0
     autovacuum: bool = True
+
+
+class LockHolder(msgspec.Struct, frozen=True):
+    """A session of Postgres for which others wait."""
+
+    pid: int
+    table: str
+    """The table that it has locked as a whole; empty: rows."""
+    application: str
+    state: str
+    query: str
+    """Its first words: no literals."""
+    age_us: int | None
+    """Of its transaction. None: this user may not see it."""
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "a prepared transaction holds a lock"
+        age = "" if self.age_us is None else f", transaction open for {self.age_us / 1e6:.0f} s"
+        return f"backend {self.pid} ({self.application}, {self.state}{age}) holds {self.table or 'a row'}: {self.query}"
+
+
+class LockFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Of locks that shut writers out."""
+
+    holders: tuple[LockHolder, ...] = ()
+    file_holder: str = ""
+    """On SQLite: the process that holds the write lock, in words."""
 
 
 class PostgresFacts(msgspec.Struct, frozen=True, kw_only=True):

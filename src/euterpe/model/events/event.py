@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.events.callback_events import family_of, has_event_in
-from euterpe.model.job import JobRow
+from euterpe.model.events.callback_events import WITH_STACK, family_of, has_event_in
+from euterpe.model.job import JobRow, read_error
 from euterpe.model.reading.document import rfc3339, status_document
 from euterpe.model.reading.readable import is_json, origin_of
 from euterpe.model.reading.status_report import status_report
@@ -52,7 +52,7 @@ def event_of(job: JobRow, event_id: str) -> Event:
     if job.state is State.COMPLETED:
         body = _with_result(body, job.result, spread=family is not None)
     elif job.state in TERMINAL and not (family is not None and job.state is State.CANCELLED):
-        body["error"] = None if job.error is None else msgspec.Raw(job.error.encode())
+        body["error"] = None if job.error is None else _error_told(job.error, job.callback_events)
     return Event(
         event_id=event_id,
         job_id=job.id,
@@ -64,6 +64,12 @@ def event_of(job: JobRow, event_id: str) -> Event:
         body=msgspec.json.encode(body),
         created_at=job.updated_at,
     )
+
+
+def _error_told(stored: str, callback_events: str) -> dict[str, Any]:
+    """The receiver may be anybody: a traceback, which names paths of the server, goes only where it was asked for."""
+    error = read_error(stored)
+    return error if callback_events.endswith(WITH_STACK) else {k: v for k, v in error.items() if k != "stack"}
 
 
 def _with_result(body: dict[str, Any], result: bytes | None, *, spread: bool) -> dict[str, Any]:

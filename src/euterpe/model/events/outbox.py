@@ -27,6 +27,18 @@ class OutboxEvent(msgspec.Struct, frozen=True):
     completed_at: int | None
     error: str | None
 
+    @property
+    def receiver(self) -> tuple[str, str]:
+        """A requester and the origin that it is called at."""
+        return self.requester_id, self.origin
+
+
+class OutboxBacklog(msgspec.Struct, frozen=True):
+    """Events that are not delivered yet. `retrying`: those of them that were tried and wait for another try."""
+
+    pending: int
+    retrying: int
+
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """One POST and what came of it. `state` is completed, retrying or dead_letter."""

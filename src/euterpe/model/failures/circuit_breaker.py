@@ -45,6 +45,11 @@ class BreakerPolicy(msgspec.Struct, frozen=True):
             if getattr(self, name) < 1:
                 raise InvalidInput(name, f"{getattr(self, name)!r} is not 1 or more")
 
+    def is_over(self, succeeded: int, failed: int, min_samples: int | None = None) -> bool:
+        """Whether so many results of a window open a circuit."""
+        total = succeeded + failed
+        return total >= (min_samples or self.min_samples) and failed >= self.failure_threshold * total
+
 
 class Slice(NamedTuple):
     """Results that came in during one twentieth of the window."""
@@ -121,8 +126,7 @@ def _count(state: Closed, policy: BreakerPolicy, now_us: int, succeeded: int, fa
     else:
         kept.append(Slice(current, succeeded, failed))
     failures = sum(piece.failed for piece in kept)
-    total = failures + sum(piece.succeeded for piece in kept)
-    if total >= policy.min_samples and failures >= policy.failure_threshold * total:
+    if policy.is_over(sum(piece.succeeded for piece in kept), failures):
         return _opened(state, policy, now_us)
     return Closed(state.era, tuple(kept))
 

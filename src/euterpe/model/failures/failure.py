@@ -36,7 +36,10 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     give_up: bool = False
     """Unrecoverable by policy: the job becomes a dead letter, whatever is left of its budget."""
     unfit: bool = False
-    """The arguments do not fit this worker's handler: no fault of the job, which is left to workers that fit."""
+    """This worker cannot run the job now: the arguments do not fit its handler, it has no thread or no room left, a
+    circuit is open, or a suspect waits for its turn. No fault of the job, which is left to others or to later."""
+    place: str | None = None
+    """The host, store or account that failed, where the handler names one: circuit breakers count it alone."""
     details: dict[str, str] | None = None
     """More members of the error document, which a job type has names for."""
 
@@ -63,6 +66,10 @@ def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
+OWN_TROUBLE: Final = "worker."
+"""Codes that begin so tell of the worker's own machine, such as a full disk. No circuit breaker counts them."""
+CIRCUIT_OPEN: Final = "circuit_open"
+
 _TEMPORARY_STATUSES: Final = frozenset({423, 429, 500, 502, 503, 504})
 
 
@@ -75,6 +82,8 @@ def category_of_status(http_status: int) -> Category:
 
 
 UNPROCESSABLE_ROW: Final = "unprocessable_row"
+BAD_PAYLOAD: Final = "bad_payload"
+HANDLER_NOT_STARTED: Final = "handler_not_started"
 
 
 def unprocessable(why: str) -> Failure:
@@ -86,6 +95,12 @@ LOST_LEASE: Final = Failure(
     Category.SYSTEM,
     "the worker stopped renewing its lease (it died, froze or lost the database)",
     code="lost_lease",
+)
+NOT_ITS_TURN: Final = Failure(
+    Category.SYSTEM,
+    "a worker was lost while it ran such jobs; they start a few at a time and at last alone, and this one waits",
+    code="waits_for_its_turn",
+    unfit=True,
 )
 TIMED_OUT: Final = Failure(
     Category.TIMEOUT, "the execution timeout is over, and the worker did not end the attempt", code="timeout"

@@ -10,6 +10,7 @@ import msgspec
 
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import JobRow
+from euterpe.model.json_depth import MOST_LEVELS, is_too_deep
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.reading.readable import is_json
 
@@ -92,8 +93,12 @@ def tags_of(job: JobRow) -> dict[str, str]:
 
 
 def _shown(stored: bytes) -> msgspec.Raw | dict[str, str]:
-    """JSON as it is; what is none as bytes, so that it does not break the document around it."""
-    return msgspec.Raw(stored) if is_json(stored) else _base64(stored)
+    """JSON as it is; what cannot be read as bytes, so that it does not break the document around it."""
+    return msgspec.Raw(stored) if is_json(stored) else {"unreadable": _fault(stored), **_base64(stored)}
+
+
+def _fault(stored: bytes) -> str:
+    return f"nested deeper than {MOST_LEVELS} levels" if is_too_deep(stored) else "no JSON"
 
 
 def _base64(stored: bytes) -> dict[str, str]:

@@ -20,13 +20,11 @@ from euterpe.model.duration import InvalidDuration, parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.fingerprint import FINGERPRINT
 from euterpe.model.reading.document import rfc3339
-from euterpe.model.reading.views import Search
+from euterpe.model.reading.views import SCAN_LIMIT, Search
 from euterpe.model.state import State
 from euterpe.model.submitting.submission import KEY_LIMIT, NAME_LIMIT, check_text
 
 QUERY_LIMIT: Final = 2_000
-SCAN_LIMIT: Final = 20_000
-"""Jobs of a state that one page looks at. The next page goes on from there."""
 KEYS: Final = "state, type, queue, tag.NAME, error, fingerprint, replayed, created, ended"
 
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'

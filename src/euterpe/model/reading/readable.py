@@ -10,6 +10,7 @@ import msgspec
 
 from euterpe.model.errors import UnprocessableRow
 from euterpe.model.job import JobRow
+from euterpe.model.json_depth import is_too_deep
 from euterpe.model.urls.http_url import BadUrl, parse_http_url
 
 UNDELIVERABLE: Final = "invalid:"
@@ -54,9 +55,12 @@ def columns_not_json(job: JobRow) -> list[str]:
 
 
 def is_json(stored: bytes) -> bool:
+    """Whether every reader can decode it."""
+    if is_too_deep(stored):
+        return False
     try:
         msgspec.json.decode(stored, type=msgspec.Raw)
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False
     return stored.isascii() or _is_utf8(stored)
 

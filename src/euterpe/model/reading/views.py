@@ -13,6 +13,10 @@ PAGE_BYTES: Final = 8_000_000
 """Payloads, results and checkpoints of one page: past this it is cut short, and its cursor goes on from there."""
 
 
+SCAN_LIMIT: Final = 20_000
+"""Jobs of a state that one page looks at. The next page goes on from there."""
+
+
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """What to look for; `cursor` continues after the last page."""
 

@@ -6,14 +6,14 @@ The store reads the situation in at most three index reads; which sentence it ma
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from euterpe.model.claims.outcome import UNFIT_CLAIMS
 from euterpe.model.claims.presence import SILENCE_US, ClaimingWorkers
 from euterpe.model.duration import SECOND_US, format_duration
-from euterpe.model.job import read_error
+from euterpe.model.failures.failure import BAD_PAYLOAD, CIRCUIT_OPEN, NOT_ITS_TURN
+from euterpe.model.job import LOST_ATTEMPTS, UNFIT_CLAIMS, count_in, read_error
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import TERMINAL, State
 
@@ -154,9 +154,14 @@ def _not_due(found: Situation) -> Explanation:
         text = f"It is delayed until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."
         return _explanation(found, Reason.DELAYED, text, until=found.run_at)
     if found.error is not None and UNFIT_CLAIMS in (error := read_error(found.error)):
+        if error.get("code") == CIRCUIT_OPEN:
+            text = (
+                f"When a worker claimed it last, {error.get('message')}. The next claim is at {_moment(found.run_at)}, "
+                f"in {_span(found.run_at - found.now)}; `euterpe failures list` tells what fails."
+            )
+            return _explanation(found, Reason.BREAKER_OPEN, text, until=found.run_at)
         text = (
-            f"The worker that claimed it last could not use its arguments ({error.get('message')}). It waits for a "
-            f"worker whose handler fits, without a charge; the next claim is at {_moment(found.run_at)}, "
+            f"{_left_because(error)}, without a charge; the next claim is at {_moment(found.run_at)}, "
             f"in {_span(found.run_at - found.now)}."
         )
         return _explanation(found, Reason.BACKOFF, text, until=found.run_at)
@@ -165,6 +170,27 @@ def _not_due(found: Situation) -> Explanation:
         f"the next one waits for its backoff until {_moment(found.run_at)}, in {_span(found.run_at - found.now)}."
     )
     return _explanation(found, Reason.BACKOFF, text, until=found.run_at)
+
+
+def _left_because(error: dict[str, Any]) -> str:
+    lost = count_in(error, LOST_ATTEMPTS)
+    match error.get("code"):
+        case NOT_ITS_TURN.code if lost:
+            before = (
+                "it was running when its worker was lost" if lost == 1 else f"it has lost {lost:,} workers in a row"
+            )
+            return (
+                f"It is a suspect: {before}. It waits for its turn to run, a few suspects at a time and at last alone"
+            )
+        case NOT_ITS_TURN.code:
+            return "A suspect of a lost worker was running, and this job cannot afford to lose its worker. It waits"
+        case code if code == BAD_PAYLOAD:
+            return (
+                f"The worker that claimed it last could not use its arguments ({error.get('message')}). It waits for a "
+                "worker whose handler fits"
+            )
+        case _:
+            return f"The worker that claimed it last could not start it ({error.get('message')}). It waits"
 
 
 def _scheduled(found: Situation) -> Explanation:
@@ -227,8 +253,8 @@ def _unserved(found: Situation, service: ClaimingWorkers) -> Explanation:
 
 def _breaker_open(found: Situation, until: int) -> Explanation:
     text = (
-        f"The circuit breaker of queue {found.queue!r} is open on every worker that could claim it, until "
-        f"{_moment(until)}, in {_span(until - found.now)}: too many of its jobs failed. Then one job is tried; "
+        f"The circuit breaker of {found.type} in queue {found.queue} is open on every worker that could claim it, "
+        f"until {_moment(until)}, in {_span(until - found.now)}: too many of its jobs failed. Then one job is tried; "
         "`euterpe failures list` tells what fails."
     )
     return _explanation(found, Reason.BREAKER_OPEN, text, until=until, ahead=found.ahead)

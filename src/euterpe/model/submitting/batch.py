@@ -42,11 +42,11 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 
 
 class Parent(msgspec.Struct, frozen=True):
-    """The running claim that spawns jobs. A claim over HTTP must show its token too."""
+    """The running claim that spawns jobs. `in_time`: an HTTP worker's, which is over with its deadline."""
 
     job_id: str
     claim_version: int
-    token_hash: bytes | None = None
+    in_time: bool = False
 
 
 class JobKind:

@@ -14,8 +14,9 @@ import msgspec
 from euterpe.model.dependency import WAITS, Dependency, check_breadth
 from euterpe.model.duration import LONGEST_US, format_duration
 from euterpe.model.errors import InvalidInput, PayloadTooLarge, UnknownDependency
-from euterpe.model.events.callback_events import family_of
+from euterpe.model.events.callback_events import OF_EVERY_JOB, family_of
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy, retry_to_wire
+from euterpe.model.json_depth import check_depth
 from euterpe.model.state import CLAIMED, PLAIN_STAGES
 from euterpe.model.submitting.references import check_references, has_references
 from euterpe.model.submitting.unique import Unique
@@ -33,9 +34,7 @@ VISIBILITY_US: Final = 5 * MINUTE_US
 LIFETIME_US: Final = 7 * DAY_US
 SUBMISSION_TIMEOUT_US: Final = 30 * 1_000_000
 IDEMPOTENCY_WINDOW_US: Final = DAY_US
-"""How long a key is remembered, counted from its submission, where nobody says otherwise."""
-KEY_KEPT_AFTER_END_US: Final = DAY_US
-"""No window is shorter than its job's life and this."""
+"""How long a key is remembered, counted from the end of its job, where nobody says otherwise."""
 
 PAYLOAD_LIMIT: Final = 1_000_000
 PAYLOAD_CEILING: Final = 16_000_000
@@ -118,6 +117,8 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
     check_payload(s.payload, payload_limit)
     if s.payload_format not in ("json", "bytes"):
         raise InvalidInput("payload_format", f"{s.payload_format!r} is not json or bytes")
+    if s.payload_format == "json":
+        check_depth("payload", s.payload)
     check_priority(s.priority)
     _check_range("max_attempts", s.max_attempts, 1, MAX_ATTEMPTS_LIMIT)
     _check_duration("delay", s.delay_us, 0)
@@ -144,8 +145,8 @@ def check(submission: Submission, payload_limit: int = PAYLOAD_LIMIT) -> None:
         check_tags(s.tags)
     if s.callback_url is not None:
         check_callback(s.callback_url)
-    if s.callback_events not in ("all", "terminal") and family_of(s.callback_events) is None:
-        raise InvalidInput("callback_events", f"{s.callback_events!r} is not all or terminal")
+    if s.callback_events not in OF_EVERY_JOB and family_of(s.callback_events) is None:
+        raise InvalidInput("callback_events", f"{s.callback_events!r} is not one of {', '.join(OF_EVERY_JOB)}")
     if s.concurrency_key is not None:
         check_limit_key(s.concurrency_key)
     if s.concurrency_limit is not None and s.concurrency_key is None:

@@ -10,6 +10,7 @@ import msgspec
 
 from euterpe.model.duration import DurationLike, parse_duration_us
 from euterpe.model.errors import InvalidInput
+from euterpe.model.json_depth import check_depth
 from euterpe.model.submitting.batch import JobKind
 from euterpe.model.submitting.references import ReferenceCollector, has_any_references, has_references, put_previous
 from euterpe.model.submitting.submission import EXECUTION_TIMEOUT_US, Submission, check, check_payload
@@ -44,6 +45,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         checked at the decorator."""
         if not options and not has_references(payload):
             check_payload(payload, payload_limit)
+            check_depth("payload", payload)
             return self.usual_kind
         submission = submission_of(self.type, payload, "json", {**self.defaults, **options})
         check(submission, payload_limit)
@@ -331,7 +333,14 @@ def with_window(queue: Registry, options: Options) -> Options:
 
 
 def register(
-    queue: Registry, submitter: SubmitsCalls, name: str | None, function: Any, process: bool, options: Options
+    queue: Registry,
+    submitter: SubmitsCalls,
+    name: str | None,
+    function: Any,
+    options: Options,
+    *,
+    process: bool = False,
+    worker_limit: int | None = None,
 ) -> JobType[..., Any]:
     """Make the function a job type of this queue. A bad option or signature fails here, at the decorator."""
     if isinstance(function, JobType):
@@ -353,7 +362,7 @@ def register(
             f"give it one: @queue.job({function.__name__!r})",
             stacklevel=4,
         )
-    handler = handler_of(job_type, function, process=process, timeout_us=timeout_us)
+    handler = handler_of(job_type, function, process=process, timeout_us=timeout_us, worker_limit=worker_limit)
     defaults = dict(with_window(queue, options))
     if defaults.get("concurrency_limit") is not None and defaults.get("concurrency_key") is None:
         defaults["concurrency_key"] = f"type:{job_type}"

@@ -1,4 +1,4 @@
-"""How a developer says when a queue that keeps failing is left alone: `queue.work(circuit_breaker=...)`."""
+"""How a developer says when jobs that keep failing are left alone: `queue.work(circuit_breaker=...)`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class CircuitBreakerOptions(TypedDict, total=False):
     """Options of the circuit breaker. The section `circuit_breaker:` of the configuration has the same keys and
     defaults.
 
-    `failure_threshold`: the worker stops claiming from a queue at this share of failed attempts (0.5). `window`: only
-    attempts of this time count (`"60s"`). `min_samples`: with fewer attempts in the window, the worker keeps claiming
+    `failure_threshold`: a job type is left alone at this share of failed attempts (0.5). `window`: only
+    attempts of this time count (`"60s"`). `min_samples`: with fewer attempts in the window, the worker goes on
     (20). `cooldown_period`: how long the worker waits before it tries one job (`"30s"`).
 
     Example:

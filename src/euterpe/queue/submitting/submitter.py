@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from euterpe.model.errors import InvalidInput
+from euterpe.model.json_depth import check_depth
 from euterpe.model.submitting.batch import Draft, JobKind, SubmitResult, Unit, drafts_of
 from euterpe.model.submitting.references import ReferenceCollector
 from euterpe.model.submitting.submission import Submission, check, check_key, check_payload
@@ -140,6 +141,8 @@ class Submitter:
         if payloads is not None:
             kind = kind_of_call(calls[0], options, limit)
             check_payload(max(payloads, key=len), limit)
+            for payload in payloads:
+                check_depth("payload", payload)
             return list(map(kind.submission.with_payload, payloads)), kind
         submissions: list[Submission] = []
         known: tuple[Call[Any], Submission] | None = None
@@ -147,6 +150,7 @@ class Submitter:
             if known is not None and isinstance(call, Call) and are_uniform(call, known[0]):
                 payload = payload_of(call)
                 check_payload(payload, limit)
+                check_depth("payload", payload)
                 submissions.append(known[1].with_payload(payload))
                 continue
             submission = self.make_submission(*(call if isinstance(call, tuple) else (call, None)), **options)

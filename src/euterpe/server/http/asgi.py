@@ -17,6 +17,8 @@ Send = Callable[[Message], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 JSON: Final = b"application/json"
+PIECE: Final = 128 * 1024
+"""A large answer is sent in pieces of this size."""
 WHOLE_BODY: Final = "euterpe.whole_body"
 """In a scope: the body had arrived before the application was called, so that nobody need look at the clock."""
 CLIENT: Final = "euterpe.client"
@@ -182,6 +184,10 @@ class Answer:
     media_type: bytes = JSON
     headers: tuple[Header, ...] = ()
 
+    @property
+    def is_large(self) -> bool:
+        return len(self.body) > PIECE
+
     async def send(self, send: Send) -> None:
         await self._send(send, self.body)
 
@@ -196,7 +202,12 @@ class Answer:
             *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        for start in range(
+            0, len(body) - PIECE, PIECE
+        ):  # The server's send waits until the client has read most of it.
+            await send({"type": "http.response.body", "body": body[start : start + PIECE], "more_body": True})
+        sent = max(0, (len(body) - 1) // PIECE * PIECE)
+        await send({"type": "http.response.body", "body": body[sent:]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import msgspec.inspect
 
+from euterpe.model.json_depth import MOST_LEVELS, is_too_deep
 from euterpe.server.http.problems import Refusal, escaped
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -84,11 +85,13 @@ def canonical_json(raw: msgspec.Raw, pointer: str) -> bytes:
 
 
 def _decoded(raw: msgspec.Raw, pointer: str) -> object:
+    if is_too_deep(bytes(raw)):
+        detail = f"nested deeper than {MOST_LEVELS} levels"
+        raise Refusal(422, "invalid_input", detail, pointer=pointer)
     try:
         return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise Refusal(422, "invalid_input", detail, pointer=pointer) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Refusal(422, "invalid_input", str(error), pointer=pointer) from None
 
 
 def _refuse(error: msgspec.ValidationError) -> NoReturn:

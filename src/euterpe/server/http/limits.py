@@ -37,6 +37,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_listeners: int = 1_000
     """Open `/events` streams."""
     max_listeners_per_requester: int = 100
+    unread_answers: int = 4
+    """Reads of a requester at a time; a large answer counts until it is read."""
+    read_turn_wait_s: float = 10.0
+    """How long a read waits for its turn before it is refused."""
     ready_timeout_s: float = 2.0
     quota: Quota = Quota()
 

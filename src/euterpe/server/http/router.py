@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
@@ -21,6 +22,7 @@ from euterpe.server.http.asgi import Answer, AsgiScope, ClientGone, Receive, Req
 from euterpe.server.http.decoding import decode_body, decode_query
 from euterpe.server.http.limits import Limits
 from euterpe.server.http.problems import PROBLEM_JSON, Refusal, internal_error, refusal_of
+from euterpe.server.http.read_turns import ReadTurns
 
 Input = TypeVar("Input", bound=msgspec.Struct)
 Handler = Callable[[Request, Input], Awaitable[Answer | Stream]]
@@ -101,6 +103,7 @@ class Router:
         self._authenticator = authenticator
         self._limits = limits
         self._outage = Outage(logger, "the API")
+        self._read_turns = ReadTurns(limits.unread_answers, limits.read_turn_wait_s)
         self._fixed: dict[str, dict[str, AnyRoute]] = {}
         self._open: dict[tuple[str, ...], dict[str, AnyRoute]] = {}
         self._below: dict[str, AnyRoute] = {}
@@ -113,29 +116,38 @@ class Router:
                 self._fixed.setdefault(route.path, {})[route.method] = route
 
     async def serve(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        answer: Answer | Stream
         request = Request(scope, receive, {})
+        async with AsyncExitStack() as held:
+            answer = await self._answer(scope, request, held)
+            if answer is None:
+                return
+            if not (isinstance(answer, Answer) and answer.is_large):
+                await held.aclose()
+            if scope["method"] == "HEAD":
+                await answer.send_head(send)
+            elif isinstance(answer, Stream):
+                await answer.send_to(request, send)
+            else:
+                await answer.send(send)
+
+    async def _answer(self, scope: AsgiScope, request: Request, held: AsyncExitStack) -> Answer | Stream | None:
+        """None: the client has gone. `held` keeps the requester's turn while the answer is read."""
         route: AnyRoute | None = None
         try:
             route = self._find(scope["method"], scope["path"], request)
-            answer = await self._handle(route, request)
+            answer = await self._handle(route, request, held)
             if route.scope is not None:
                 self._outage.over()
         except ClientGone:
-            return
+            return None
         except Refusal as refusal:
-            answer = problem_answer(refusal)
+            return problem_answer(refusal)
         except EuterpeError as error:
-            answer = problem_answer(self._refuse(error, route))
+            return problem_answer(self._refuse(error, route))
         except Exception:  # noqa: BLE001  # a bug of ours must still be answered, and logged
             _log_failure(route)
-            answer = problem_answer(internal_error())
-        if scope["method"] == "HEAD":
-            await answer.send_head(send)
-        elif isinstance(answer, Stream):
-            await answer.send_to(request, send)
-        else:
-            await answer.send(send)
+            return problem_answer(internal_error())
+        return answer
 
     def _find(self, method: str, path: str, request: Request) -> AnyRoute:
         methods = self._fixed.get(path)
@@ -165,7 +177,7 @@ class Router:
                 return methods
         return None
 
-    async def _handle(self, route: AnyRoute, request: Request) -> Answer | Stream:
+    async def _handle(self, route: AnyRoute, request: Request, held: AsyncExitStack) -> Answer | Stream:
         if route.scope is not None:
             request.identity = await self._authenticator.admit(request, route.scope)
         if route.method != "GET":
@@ -175,6 +187,8 @@ class Router:
                 decoded = JsonObject(decoded)
         else:
             decoded = decode_query(request.query_string, route.takes)
+            if route.scope is not None:
+                await held.enter_async_context(self._read_turns.of(request.identity.requester_id))
         return await route.handler(request, decoded)
 
     def _refuse(self, error: EuterpeError, route: AnyRoute | None) -> Refusal:

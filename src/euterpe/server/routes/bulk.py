@@ -10,6 +10,7 @@ from euterpe.model.reading.job_query import parse_query
 from euterpe.model.reading.views import Search
 from euterpe.ports import Store
 from euterpe.server.http.asgi import Answer, Request
+from euterpe.server.quotas import Quotas
 from euterpe.server.routes.jobs import REPLAYED, key_header, requester_asked_for
 from euterpe.wire.bulk import CountQuery, FailuresQuery, OperationBody, OperationCancelBody, OperationQuery
 from euterpe.wire.jobs import RequesterScope
@@ -18,8 +19,9 @@ from euterpe.wire.jobs import RequesterScope
 class BulkRoutes:
     """Handlers over one store. The work itself is done by sweeps."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, quotas: Quotas) -> None:
         self._store = store
+        self._quotas = quotas
 
     async def count(self, request: Request, query: CountQuery) -> Answer:
         search = await self._search(query.q or "", requester_asked_for(request, query))
@@ -35,6 +37,7 @@ class BulkRoutes:
             force=body.force,
             key=key_header(request),
         )
+        await self._quotas.admit_order(self._store, order)
         operation, replayed = await self._store.operations.order(order)
         location = (b"location", b"/operations/" + operation.id.encode())
         document = msgspec.json.encode(operation_document(operation))

@@ -72,6 +72,7 @@ def _fields(claim: Claim, message: Address | None) -> dict[str, Any]:
         "created_at": rfc3339(job.created_at),
         "previous_attempt_id": job.previous_attempt_id,
         "correlation_id": job.correlation_id,
+        "requester": job.requester_id,
     }
     if job.payload_format != "json":
         fields["payload_format"] = job.payload_format
@@ -85,6 +86,8 @@ def _fields(claim: Claim, message: Address | None) -> dict[str, Any]:
         form = "bytes" if job.checkpoint[:1] == b"b" else "json"
         fields["checkpoint"] = _json_or_base64(job.checkpoint[1:], form)
         fields["checkpoint_format"] = form
+    if job.error is not None:
+        fields["lost_attempts"], fields["unfit_claims"] = job.lost_attempts, job.times_left
     return fields
 
 

@@ -13,9 +13,10 @@ from euterpe.model.errors import JobNotFound
 from euterpe.model.job import AttemptRow, JobRow, read_error
 from euterpe.model.priority import parse_priority
 from euterpe.model.reading.document import job_document, rfc3339
-from euterpe.model.reading.job_query import SCAN_LIMIT, joined, parse_query
-from euterpe.model.reading.views import Search, StoreStats
+from euterpe.model.reading.job_query import joined, parse_query
+from euterpe.model.reading.views import SCAN_LIMIT, Search, StoreStats
 from euterpe.model.state import State
+from euterpe.model.submitting.batch import SubmitResult, Unit, drafts_of
 from euterpe.model.submitting.changes import Changes
 from euterpe.model.submitting.submission import KEY_LIMIT
 from euterpe.ports import Store, Wakeups
@@ -66,8 +67,7 @@ class JobRoutes:
         if submission.depends_on:
             known = tuple(canonical_dependency(d, "/depends_on") for d in submission.depends_on)
             submission = msgspec.structs.replace(submission, depends_on=known)
-        await self._quotas.admit(submission.requester_id, [submission])
-        submitted = await self._store.submit(submission)
+        (submitted,) = await self._submit(Unit(drafts_of([submission])))
         location = (b"location", b"/jobs/" + submitted.job_id.encode())
         return Answer(202, submitted.response, headers=(location, REPLAYED) if submitted.replayed else (location,))
 
@@ -80,10 +80,21 @@ class JobRoutes:
             traceparent_of(request),
             self._types,
         )
-        await self._quotas.admit(request.identity.requester_id, [draft.submission for draft in drafts], key)
-        submit_results = await self._store.submit_graph(drafts, key=key)
+        submit_results = await self._submit(Unit(tuple(drafts), key=key))
         answer = b'{"jobs":[' + b",".join(submitted.response for submitted in submit_results) + b"]}"
         return Answer(202, answer, headers=(REPLAYED,) if all(r.replayed for r in submit_results) else ())
+
+    async def _submit(self, unit: Unit) -> list[SubmitResult]:
+        """What is stored already gets its first answer, though the quota is used up."""
+        submissions = [draft.submission for draft in unit.drafts]
+        try:
+            await self._quotas.admit(submissions[0].requester_id, submissions, unit.key)
+        except Refusal:
+            stored = await self._store.control_plane.stored_answer(unit)
+            if stored is None:
+                raise
+            return stored
+        return await self._store.submit_graph(unit.drafts, key=unit.key)
 
     async def get(self, request: Request, whose: RequesterScope) -> Answer:
         job = await self._store.get(_job_id(request), requester_asked_for(request, whose))
@@ -131,6 +142,7 @@ class JobRoutes:
             # Of its own kind: the same text may be the key of a submission, or of another job's retry.
             key = f"retry:{job_id}:{hashlib.sha256(key.encode()).hexdigest()}"
         whose = requester_asked_for(request, body)
+        await self._quotas.admit_again(self._store, job_id, whose)
         if body.dependents:
             replayed = await self._store.replay(job_id, whose)
             first = replayed.first

@@ -7,14 +7,13 @@ lease that can be nobody's: the attempt's id is not that of the job.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
-from euterpe.model.claims.worker_reports import ProgressFields, TokenHeartbeat, TokenReport, hash_token
+from euterpe.model.claims.worker_reports import ProgressFields, ShownLease, TokenReport, version_in
 from euterpe.model.duration import parse_duration_us
 from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.failure import Category, Failure, category_of_status
@@ -25,10 +24,18 @@ from euterpe.server.http.decoding import canonical_json
 from euterpe.server.http.problems import Refusal, pointer_of
 from euterpe.server.routes.submissions import bytes_of
 from euterpe.wire.attempt_logs import stored_of
-from euterpe.wire.worker import ABSENT, AttemptFailure, Completion, LeaseHeartbeat, ProgressBody, StreamRef, WorkerError
+from euterpe.wire.worker import (
+    ABSENT,
+    AttemptFailure,
+    Completion,
+    LeaseHeartbeat,
+    ProgressBody,
+    SpawnBody,
+    StreamRef,
+    WorkerError,
+)
 
 FIRST_REFUSAL: Final = 400
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _NOTHING: Final = Success(None)
 
 
@@ -51,24 +58,11 @@ def held_claims(attempt_ids: Iterable[str]) -> set[tuple[str, int]]:
     return found
 
 
-def completion_report(completion: Completion, at: str = "") -> TokenReport | None:
+def completion_report(completion: Completion, worker_id: str, at: str = "") -> TokenReport | None:
     if bytes(completion.result) in ABSENT:
-        return _report(completion, _NOTHING, _HASH_OF_NOTHING)
+        return _report(completion, worker_id, _NOTHING, _HASH_OF_NOTHING)
     spelled, result = _result(completion.result, f"{at}/result")
-    return _report(completion, Success(result), _hash(b"complete" + spelled))
-
-
-def done_report(done: tuple[str, str, msgspec.Raw], at: str) -> TokenReport | None:
-    """A completion in its shorter form."""
-    attempt_id, token, raw = done
-    parsed = parse_attempt_id(attempt_id)
-    if parsed is None or parsed[1] >= 2**63 or _UUID.fullmatch(parsed[0]) is None:
-        return None
-    job_id, version = parsed
-    if bytes(raw) in ABSENT:
-        return TokenReport(job_id, version, hash_token(token), _NOTHING, _HASH_OF_NOTHING)
-    spelled, result = _result(raw, f"{at}/2")
-    return TokenReport(job_id, version, hash_token(token), Success(result), _hash(b"complete" + spelled))
+    return _report(completion, worker_id, Success(result), _hash(b"complete" + spelled))
 
 
 def _result(raw: msgspec.Raw, pointer: str) -> tuple[bytes, bytes]:
@@ -80,23 +74,25 @@ def _result(raw: msgspec.Raw, pointer: str) -> tuple[bytes, bytes]:
     return spelled, result
 
 
-def failure_report(failure: AttemptFailure, at: str = "") -> TokenReport | None:
+def failure_report(failure: AttemptFailure, worker_id: str, at: str = "") -> TokenReport | None:
     if failure.released:
         outcome: Outcome = Released()
     elif failure.error is None:
         raise Refusal(422, "invalid_input", "say what went wrong, or `released`", pointer=f"{at}/error")
     else:
         outcome = _failed(failure.error, f"{at}/error")
-    return _report(failure, outcome, _hash(b"fail" + msgspec.json.encode((failure.released, failure.error))))
+    said = msgspec.json.encode((failure.released, failure.error))
+    return _report(failure, worker_id, outcome, _hash(b"fail" + said))
 
 
-def _report(entry: Completion | AttemptFailure, outcome: Outcome, outcome_hash: bytes) -> TokenReport | None:
-    job_id = str(entry.job_id)
-    version = _claim_version(job_id, entry.attempt_id)
-    if version is None:
+def _report(
+    entry: Completion | AttemptFailure, worker_id: str, outcome: Outcome, outcome_hash: bytes
+) -> TokenReport | None:
+    lease = lease_of(entry, worker_id)
+    if lease is None:
         return None
-    token_hash = hash_token(entry.lease_token)
-    return TokenReport(job_id, version, token_hash, outcome, outcome_hash, _message(entry), _log(entry))
+    said = (outcome, outcome_hash, _message(entry), _log(entry))
+    return TokenReport(lease.job_id, lease.claim_version, worker_id, lease.token, *said)
 
 
 def _log(entry: Completion | AttemptFailure) -> str | None:
@@ -128,14 +124,17 @@ def _failed(error: WorkerError, at: str) -> Outcome:
     return Failed(msgspec.structs.replace(failure, unfit=error.unfit) if error.unfit else failure)
 
 
-def heartbeat_of(heartbeat: LeaseHeartbeat) -> TokenHeartbeat | None:
-    job_id = str(heartbeat.job_id)
-    version = None
-    if heartbeat.attempt_id is not None:
-        version = _claim_version(job_id, heartbeat.attempt_id)
-        if version is None:
-            return None
-    return TokenHeartbeat(job_id, hash_token(heartbeat.lease_token), version)
+def lease_of(entry: LeaseHeartbeat | Completion | AttemptFailure | SpawnBody, worker_id: str) -> ShownLease | None:
+    """A heartbeat may name no attempt; then its token says which claim it is for."""
+    job_id = str(entry.job_id)
+    if entry.attempt_id is None:
+        version = version_in(entry.lease_token)
+    else:
+        parsed = parse_attempt_id(entry.attempt_id)
+        version = None if parsed is None or parsed[0].lower() != job_id else parsed[1]
+    if version is None or version >= 2**63:
+        return None
+    return ShownLease(job_id, version, worker_id, entry.lease_token)
 
 
 def fields_of(heartbeat: LeaseHeartbeat, at: str = "") -> ProgressFields | None:
@@ -154,11 +153,3 @@ def fields_of(heartbeat: LeaseHeartbeat, at: str = "") -> ProgressFields | None:
             raise Refusal(413, "payload_too_large", detail, pointer=f"{at}/checkpoint")
     message = progress.message if isinstance(progress, ProgressBody) else None
     return ProgressFields(stage=heartbeat.stage, progress=percent, message=message, checkpoint=checkpoint)
-
-
-def _claim_version(job_id: str, attempt_id: str) -> int | None:
-    """The fence inside an attempt's id."""
-    parsed = parse_attempt_id(attempt_id)
-    if parsed is None or parsed[0].lower() != job_id or parsed[1] >= 2**63:
-        return None
-    return parsed[1]

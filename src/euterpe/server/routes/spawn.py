@@ -11,14 +11,13 @@ from typing import Final
 
 import msgspec
 
-from euterpe.model.claims.worker_reports import hash_token
 from euterpe.model.errors import JobNotFound, StaleLease
-from euterpe.model.job import parse_attempt_id
 from euterpe.model.submitting.batch import Parent, SubmitResult, Unit
-from euterpe.ports import Store
+from euterpe.ports import ControlPlaneStore, Store
 from euterpe.server.http.asgi import Answer, Request
 from euterpe.server.http.problems import refused_lease
 from euterpe.server.job_types import JobTypes
+from euterpe.server.routes.reports import lease_of
 from euterpe.server.routes.submissions import drafts_of_batch
 from euterpe.wire.worker import SpawnAnswer, SpawnBody, SpawnedJob
 
@@ -28,19 +27,19 @@ _STALE: Final = "this lease is over, or was never yours; nothing was stored"
 class SpawnRoutes:
     """Spawning over one store."""
 
-    def __init__(self, store: Store, types: JobTypes) -> None:
+    def __init__(self, store: Store, claims: ControlPlaneStore, types: JobTypes) -> None:
         self._store = store
+        self._claims = claims
         self._types = types
 
     async def spawn(self, _: Request, body: SpawnBody) -> Answer:
-        job_id = str(body.job_id)
-        parsed = parse_attempt_id(body.attempt_id)
-        if parsed is None or parsed[0].lower() != job_id or parsed[1] >= 2**63:
+        lease = lease_of(body, body.worker_id)
+        if lease is None or not await self._claims.check_lease(lease):
             raise refused_lease(_STALE)
         try:
-            parent = await self._store.get(job_id)
+            parent = await self._store.get(lease.job_id)
             drafts = drafts_of_batch(body.jobs, parent.requester_id, self._store.payload_limit, types=self._types)
-            unit = Unit(tuple(drafts), key=_key(body), parent=Parent(job_id, parsed[1], hash_token(body.lease_token)))
+            unit = Unit(tuple(drafts), key=_key(body), parent=Parent(*lease.claim, in_time=True))
             submit_results = await self._store.submit_unit(unit)
         except (StaleLease, JobNotFound):
             raise refused_lease(_STALE) from None

@@ -15,6 +15,7 @@ from euterpe.model.errors import InvalidInput
 from euterpe.model.failures.backoff import Backoff, Strategy
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.priority import parse_priority
+from euterpe.model.state import TRANSCODE
 from euterpe.model.submitting.batch import Draft, new_ids
 from euterpe.model.submitting.submission import Submission, check
 from euterpe.model.submitting.unique import Unique
@@ -56,6 +57,8 @@ def submission_of(
     declared = types.get(body.type)
     usual = UNDECLARED if declared is None else declared.usual
     try:
+        if body.type == TRANSCODE:
+            raise InvalidInput("type", "transcode is built in: submit transcodes by POST /transcode")
         submission = _translated(body, usual, requester_id, at, key)
         check(submission, payload_limit)
         if declared is not None:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from euterpe.model.errors import DatabaseLocked
 from euterpe.server.http.asgi import Answer, Header, Request
 from euterpe.wire.jobs import NoInput, Readiness
 
@@ -69,6 +70,9 @@ class SystemRoutes:
                 await self._checks[name]()
         except TimeoutError:
             return f"no answer in {self._timeout_s:g} s"
+        except DatabaseLocked as error:
+            log.warning("the database is locked", extra={"error_code": error.code, "blocked_by": error.holder})
+            return error.holder
         except Exception as error:  # a check may fail in any way; the name is what counts
             # The message may hold addresses and file names; it goes to the log, not to whoever asks.
             log.warning("a readiness check failed", extra={"error_code": type(error).__name__})

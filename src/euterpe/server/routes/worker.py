@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -19,12 +19,12 @@ from euterpe.model.claims.worker_reports import (
     REFUSED,
     ProgressFields,
     Renewed,
-    TokenHeartbeat,
+    ShownLease,
     TokenReply,
     TokenReport,
 )
 from euterpe.model.errors import IllegalTransition
-from euterpe.model.job import Claim
+from euterpe.model.job import Claim, attempt_id
 from euterpe.model.reading.document import rfc3339
 from euterpe.model.state import State
 from euterpe.ports import OUTBOX_CHANNEL, Address, ControlPlaneStore, MessageWakeups, Sweeps, Telemetry, Trace, Wakeups
@@ -36,11 +36,10 @@ from euterpe.server.long_poll import LongPoll, Waiter
 from euterpe.server.routes.claims import grouped, one_of_many, the_only_one
 from euterpe.server.routes.reports import (
     completion_report,
-    done_report,
     failure_report,
     fields_of,
-    heartbeat_of,
     held_claims,
+    lease_of,
 )
 from euterpe.server.worker_presence import WorkerPresence
 from euterpe.wire.worker import (
@@ -99,8 +98,8 @@ class WorkerRoutes:
         self._max_wait_ms = max_wait_ms
         self._lease_ttl_us = lease_ttl_us
         self._reports: Batcher[TokenReport, TokenReply] = Batcher(self._finish)
-        self._heartbeats: Batcher[TokenHeartbeat, Renewed | None] = Batcher(
-            lambda heartbeats: claims.renew_leases(heartbeats, lease_ttl_us)
+        self._heartbeats: Batcher[ShownLease, Renewed | None] = Batcher(
+            lambda leases: claims.renew_leases(leases, lease_ttl_us)
         )
 
     async def claim(self, request: Request, body: ClaimBody) -> Answer:
@@ -116,11 +115,11 @@ class WorkerRoutes:
         return Answer(200, msgspec.json.encode(the_only_one(claims[0], message)))
 
     async def heartbeat(self, _: Request, body: HeartbeatBody) -> Answer:
-        heartbeat = heartbeat_of(body)
-        if heartbeat is None:
+        lease = lease_of(body, body.worker_id)
+        if lease is None:
             raise refused_lease(_STALE)
         fields = fields_of(body)
-        renewed = await (self._heartbeats.ask(heartbeat) if fields is None else self._write_progress(heartbeat, fields))
+        renewed = await (self._heartbeats.ask(lease) if fields is None else self._write_progress(lease, fields))
         if renewed is None:
             raise refused_lease(_STALE)
         self._presence.beats(body.worker_id)
@@ -128,28 +127,28 @@ class WorkerRoutes:
         return Answer(200, msgspec.json.encode(answer))
 
     async def complete(self, _: Request, body: CompleteBody) -> Answer:
-        await self._ended(completion_report(body))
+        await self._ended(completion_report(body, body.worker_id))
         return Answer(200, COMPLETED)
 
     async def fail(self, _: Request, body: FailBody) -> Answer:
-        state = await self._ended(failure_report(body))
+        state = await self._ended(failure_report(body, body.worker_id))
         answer = FailAnswer(ok=True, ack=True, requeued=_goes_on(state), dlq=state is State.DEAD_LETTER)
         return Answer(200, msgspec.json.encode(answer))
 
     async def exchange(self, request: Request, body: ExchangeBody) -> Answer:
         """In this order: who is alive, what ended, what goes on, what was lost, what comes next. All entries are
         checked before any is written."""
-        done = [done_report(entry, f"/done/{i}") for i, entry in enumerate(body.done)]
-        completions = [completion_report(entry, f"/complete/{i}") for i, entry in enumerate(body.complete)]
-        failures = [failure_report(entry, f"/fail/{i}") for i, entry in enumerate(body.fail)]
+        name = body.worker_id
+        completions = [completion_report(entry, name, f"/complete/{i}") for i, entry in enumerate(body.complete)]
+        failures = [failure_report(entry, name, f"/fail/{i}") for i, entry in enumerate(body.fail)]
         heartbeats = [
-            (heartbeat_of(entry), fields_of(entry, f"/heartbeat/{i}")) for i, entry in enumerate(body.heartbeat)
+            (lease_of(entry, name), fields_of(entry, f"/heartbeat/{i}")) for i, entry in enumerate(body.heartbeat)
         ]
         held = None if body.held is None else held_claims(body.held)
         if body.registration is not None:
-            is_all = not (done or completions or failures or heartbeats or body.claim)
+            is_all = not (completions or failures or heartbeats or body.claim)
             await self._presence.register(body.worker_id, body.registration, must=is_all)
-        short, replies = await self._replies(done, [*completions, *failures])
+        replies = await self._replies([*completions, *failures])
         renewals = await self._renew_all(heartbeats)
         if heartbeats:
             self._presence.beats(body.worker_id)
@@ -166,9 +165,6 @@ class WorkerRoutes:
             claimed=bool(claims),
             jobs=[] if together else [*map(one_of_many, claims, await self._messages_of(claims))],
             uniform=grouped(claims) if together else msgspec.UNSET,
-            claims_ahead=msgspec.UNSET if body.claim is None or body.claim.max_ahead is None else True,
-            receipts=True if body.receipts else msgspec.UNSET,
-            refused=[i for i, reply in enumerate(short) if reply.state is None] if done else msgspec.UNSET,
         )
         return Answer(200, msgspec.json.encode(answer))
 
@@ -204,19 +200,16 @@ class WorkerRoutes:
             raise refused_lease(_NOT_THE_SAME)
         return reply.state
 
-    async def _replies(
-        self, done: Sequence[TokenReport | None], others: Sequence[TokenReport | None]
-    ) -> tuple[list[TokenReply], list[TokenReply]]:
-        reports = [*done, *others]
+    async def _replies(self, reports: Sequence[TokenReport | None]) -> list[TokenReply]:
         sent = [report for report in reports if report is not None]
         replies = await self._reports.ask_all(sent) if sent else []
         if len(sent) < len(reports):
             told = iter(replies)
             replies = [REFUSED if report is None else next(told) for report in reports]
-        return replies[: len(done)], replies[len(done) :]
+        return replies
 
     async def _renew_all(
-        self, heartbeats: Sequence[tuple[TokenHeartbeat | None, ProgressFields | None]]
+        self, heartbeats: Sequence[tuple[ShownLease | None, ProgressFields | None]]
     ) -> list[LeaseHeartbeatAnswer]:
         plain = [heartbeat for heartbeat, fields in heartbeats if heartbeat is not None and fields is None]
         renewed = iter(await self._heartbeats.ask_all(plain) if plain else ())
@@ -230,9 +223,9 @@ class WorkerRoutes:
                 answers.append(await self._renew_with_progress(heartbeat, fields))
         return answers
 
-    async def _renew_with_progress(self, heartbeat: TokenHeartbeat, fields: ProgressFields) -> LeaseHeartbeatAnswer:
+    async def _renew_with_progress(self, lease: ShownLease, fields: ProgressFields) -> LeaseHeartbeatAnswer:
         try:
-            return _heartbeat_answer(await self._claims.renew_with_progress(heartbeat, fields, self._lease_ttl_us))
+            return _heartbeat_answer(await self._claims.renew_with_progress(lease, fields, self._lease_ttl_us))
         except IllegalTransition as error:
             return LeaseHeartbeatAnswer(ok=False, code="illegal_transition", detail=str(error))
 
@@ -243,16 +236,15 @@ class WorkerRoutes:
             self._messages.acknowledge([(r.job_id, r.message) for r, reply in settled if reply.state is not None])
         if any(reply.wakes_others for reply in replies):
             self._coordinator.wake_all()
-        self._announce_events(reply.settled is not None and reply.settled.has_callback for reply in replies)
-        self._spans.end(reports, replies)
-        _log_failures(reports, replies)
+        self._announce_events(reply.job is not None and reply.job.callback_url is not None for reply in replies)
+        _log_failures(reports, replies, self._spans.end(reports, replies))
         if self._telemetry is not None:
             _count_ends(self._telemetry, reports, replies)
         return replies
 
-    async def _write_progress(self, heartbeat: TokenHeartbeat, fields: ProgressFields) -> Renewed | None:
+    async def _write_progress(self, lease: ShownLease, fields: ProgressFields) -> Renewed | None:
         try:
-            return await self._claims.renew_with_progress(heartbeat, fields, self._lease_ttl_us)
+            return await self._claims.renew_with_progress(lease, fields, self._lease_ttl_us)
         except IllegalTransition as error:
             raise Refusal(422, "illegal_transition", str(error), pointer="/stage") from None
 
@@ -275,7 +267,7 @@ class WorkerRoutes:
 
 def _waiter(body: ExchangeBody, criteria: ExchangeCriteria) -> Waiter:
     wants = 1 if criteria.max_jobs is None else criteria.max_jobs
-    return Waiter(body.worker_id, wants, criteria.max_ahead or 0, criteria.ahead_types, takes_receipts=body.receipts)
+    return Waiter(body.worker_id, wants, criteria.max_ahead or 0, criteria.ahead_types)
 
 
 _COMPLETED: Final = CompletionAnswer(ok=True, ack=True)
@@ -306,14 +298,17 @@ def _heartbeat_answer(renewed: Renewed | None) -> LeaseHeartbeatAnswer:
     return LeaseHeartbeatAnswer(ok=True, lease_expires_at=expires_at, cancel_requested=renewed.cancel_requested)
 
 
-def _log_failures(reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> None:
+def _log_failures(
+    reports: Sequence[TokenReport], replies: Sequence[TokenReply], spans: Mapping[str, Mapping[str, str]]
+) -> None:
     """As a worker beside the database tells them; a report that comes again tells nothing new."""
     for report, reply in zip(reports, replies, strict=True):
-        if isinstance(report.outcome, Success) or reply.settled is None or reply.settled.job is None:
+        job = reply.job
+        if isinstance(report.outcome, Success) or job is None:
             continue
-        settled, job = reply.settled, reply.settled.job
         took_s = max(0, time.time_ns() // 1000 - (job.started_at or 0)) / _SECOND_US
-        report_attempt(job, report.outcome, reply.state, settled.delay_us, took_s)
+        span_keys = spans.get(attempt_id(report.job_id, report.claim_version))
+        report_attempt(job, report.outcome, reply.state, reply.delay_us, took_s, span_keys)
 
 
 def _count_ends(telemetry: Telemetry, reports: Sequence[TokenReport], replies: Sequence[TokenReply]) -> None:
@@ -323,10 +318,11 @@ def _count_ends(telemetry: Telemetry, reports: Sequence[TokenReport], replies: S
     for report, reply in zip(reports, replies, strict=True):
         if reply.state is None:
             stale += 1
-        elif reply.settled is not None:
+        elif reply.job is not None:
+            job = reply.job
             reason = reason_of(report.outcome)
-            duration_s = max(0, now_us - (reply.settled.started_at or now_us)) / _SECOND_US
-            ended[AttemptEnd(reply.settled.queue, reply.settled.type, reply.state, reason)].append(duration_s)
+            duration_s = max(0, now_us - (job.started_at or now_us)) / _SECOND_US
+            ended[AttemptEnd(job.queue, job.type, reply.state, reason)].append(duration_s)
     record_ends(telemetry, ended)
     if stale:
         telemetry.stale_write(stale)

@@ -41,7 +41,7 @@ class ApiPart:
     async def start(self, parts: Parts, media: TranscodingPart | None, first_key: FirstKey) -> tuple[int, str | None]:
         """Start and wait until it listens. The port it got, should the configuration say 0, and where somebody at this
         machine is let into the dashboard."""
-        local_root = None if media is None else self._config.transcode.local_root
+        local_root = None if media is None else self._config.transcode.local_root or None
         dashboard = dashboard_of(self._queue, self._stop.draining, local_root)
         app = self._app(dashboard, media)
         return await self._listen(app, parts), one_time_link(dashboard, self._config.api.host, first_key)
@@ -55,7 +55,10 @@ class ApiPart:
             telemetry=self._metrics,
             trace=self._trace,
             job_types=core.definitions,
-            more_routes=lambda quotas: [*dashboard.routes(), *(() if media is None else media.routes(quotas))],
+            more_routes=lambda quotas, take_request: [
+                *dashboard.routes(quotas, take_request),
+                *(() if media is None else media.routes(quotas)),
+            ],
             limits=limits_of(self._config),
         )
 

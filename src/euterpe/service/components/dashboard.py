@@ -37,11 +37,11 @@ def dashboard_of(queue: Queue, draining: asyncio.Event, local_root: str | None) 
 
 
 @contextmanager
-def open_local(root: Path, key: str) -> Iterator[BinaryIO]:
-    """A file below the root, to which no link leads; raises what that finds wrong with it."""
+def open_local(root: Path, requester_id: str, key: str) -> Iterator[BinaryIO]:
+    """A file in the part of this requester, to which no link leads; raises what that finds wrong with it."""
     from euterpe.transcode.storage.local_root import LocalRoot
 
-    with LocalRoot(root).reading(key) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+    with LocalRoot(root).of(requester_id).reading(key) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
         yield file
 
 

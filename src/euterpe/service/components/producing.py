@@ -20,7 +20,7 @@ from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.retry import RetryPolicy
 from euterpe.model.submitting.submission import Submission
 from euterpe.ports import RateLimit
-from euterpe.producer.globs import Globs
+from euterpe.producer.globs import EVERYTHING, Globs, media_globs
 from euterpe.producer.jobs import PriorityByExtension, file_jobs, level_of
 from euterpe.producer.pacing import OwnRate, Unlimited
 from euterpe.producer.producer import Producer, ProducerSettings
@@ -28,8 +28,8 @@ from euterpe.producer.tree import FoundFile, Tree
 from euterpe.queue.queue import Queue, core_of
 
 log: Final = logging.getLogger("euterpe.system")
-STAGING: Final = ".euterpe-staging"
-"""Where transcoding keeps its drafts below the local root."""
+RESERVED: Final = (".euterpe-staging", "requesters")
+"""Folders of transcoding below the local root: its drafts, and the files of other requesters."""
 
 
 def files_are_produced(config: Config) -> bool:
@@ -59,9 +59,12 @@ def tree_of(config: Config) -> Tree:
     root = Path(settings.scan_dir).resolve(strict=True)
     os.scandir(root).close()
     local_root = Path(config.transcode.local_root).resolve()
-    own = [local_root / STAGING, local_root / settings.output_prefix.rstrip("/")] if settings.presets else []
+    names = (*RESERVED, settings.output_prefix.rstrip("/")) if settings.presets else ()
+    own = [local_root / name for name in names]
     inside = [folder.relative_to(root).as_posix() for folder in own if folder.is_relative_to(root)]
-    return Tree(root, Globs(settings.include_globs, settings.exclude_globs), tuple(inside))
+    takes_media = settings.presets and settings.include_globs == EVERYTHING
+    include = media_globs() if takes_media else settings.include_globs
+    return Tree(root, Globs(include, settings.exclude_globs), tuple(inside))
 
 
 def job_maker(config: Config, queue: Queue, tree: Tree) -> Callable[[FoundFile], Submission]:

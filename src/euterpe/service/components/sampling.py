@@ -33,7 +33,8 @@ async def sample(store: Store, metrics: Metrics) -> None:
     waiting = [depth for depth in await store.depths() if depth.state is State.SCHEDULED]
     metrics.sample_queues(lengths_of(waiting), {depth.queue: depth.oldest_age_us / 1e6 for depth in waiting})
     if Capability.OUTBOX in store.capabilities:
-        metrics.sample_outbox(await store.outbox.undelivered())
+        metrics.sample_outbox(await store.outbox.depth())
+    metrics.sample_housekeeping(await store.sweeps.overdue_us() / 1e6)
 
 
 def lengths_of(waiting: Iterable[QueueDepth]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from euterpe.crypto import InvalidKeyring, PlaintextKeys
 from euterpe.model.diagnosis.facts import AccountFacts
 from euterpe.model.diagnosis.finding import Check, Finding, Severity, findings
 from euterpe.model.errors import EuterpeError, Unsupported
-from euterpe.service.doctor.checks import accounts, database, jobs, machine, postgres, redis, sqlite, webhooks
+from euterpe.service.doctor.checks import accounts, database, jobs, locks, machine, postgres, redis, sqlite, webhooks
 from euterpe.service.doctor.machine import is_sqlite, machine_facts, with_file
 from euterpe.transcode.credentials.keys import credential_keys
 
@@ -47,7 +47,7 @@ async def examine(loaded: LoadedConfig, config_path: str | None) -> list[Finding
     try:
         async with asyncio.timeout(ANSWER_S):
             await backend.store.open()
-            await backend.store.ping()
+            await backend.store.now_us()
     except (EuterpeError, OSError) as refused:
         await backend.store.close()
         next_step = "see engine.url (ENGINE_URL, --engine), and whether the server runs and knows this user"
@@ -87,7 +87,8 @@ async def _redis(config: Config) -> list[Finding]:
 
 
 async def _database(probe: DatabaseProbe, url: str) -> list[Finding]:
-    found = await _probed(database.CHECKS, probe.database)
+    found = await _probed(locks.CHECKS, probe.locks)
+    found += await _probed(database.CHECKS, probe.database)
     server = await _facts_or_none(probe.postgres)
     if server is not None:
         found += findings(postgres.CHECKS, server)
@@ -117,7 +118,7 @@ async def _facts_or_none(gather: Callable[[], Awaitable[T | None]]) -> T | None:
 def _not_probed(checks: Sequence[Check[T]], refused: EuterpeError) -> Iterator[Finding]:
     for check in checks:
         message = f"could not be looked at: {_first_line(refused)}"
-        yield Finding(check.name, Severity.WARNING, message, "mend what stands above first, then run the doctor again")
+        yield Finding(check.name, Severity.WARNING, message, "fix the problems above first, then run the doctor again")
 
 
 async def _accounts(probe: DatabaseProbe, url: str) -> AccountFacts:

@@ -92,7 +92,7 @@ def _open_files() -> int:
 
 
 def _disks(config: Config, *, transcodes: bool) -> tuple[DiskFact, ...]:
-    paths = [config.transcode.local_root, config.transcode.work_dir] if transcodes else []
+    paths = [path for path in (config.transcode.local_root, config.transcode.work_dir) if path] if transcodes else []
     if is_sqlite(config.engine.url):
         paths.insert(0, str(Path(sqlite_path(config.engine.url)).parent))
     found: dict[int, DiskFact] = {}

@@ -65,6 +65,7 @@ SUBMIT: Final = Script[list[list[bytes]]]("submit")
 SUBMIT_ONE: Final = Script[bytes | None]("submit_one")
 TURN: Final = Script[tuple[bytes, list[bytes], bytes | list[list[Any]], list[bytes], int]]("turn")
 UPDATE: Final = Script[int]("update")
+WAKE: Final = Script[None]("wake")
 
 
 def record_of(answer: Record | list[bytes]) -> Record:

@@ -17,6 +17,7 @@ from euterpe.ports import Clock
 from euterpe.stores.redis_lists.commands import ADVANCE, CLAIM_ONE, HEARTBEAT, HMGET, ID_IN, TURN
 from euterpe.stores.redis_lists.entry import ForeignJobs, Rows, UnreadableEntry
 from euterpe.stores.redis_lists.scripts import Argument, RedisScripts, key_taken
+from euterpe.stores.redis_lists.watch import ListWatch
 
 log = logging.getLogger("euterpe.store")
 
@@ -34,8 +35,11 @@ _read_claims: Final = msgspec.msgpack.Decoder(list[list[Any]]).decode
 class ListExchange:
     """Settles and claims for workers."""
 
-    def __init__(self, scripts: RedisScripts, rows: Rows, foreign: ForeignJobs, clock: Clock | None) -> None:
+    def __init__(
+        self, scripts: RedisScripts, watch: ListWatch, rows: Rows, foreign: ForeignJobs, clock: Clock | None
+    ) -> None:
         self._scripts = scripts
+        self._watch = watch
         self._rows = rows
         self._foreign = foreign
         self._clock = clock
@@ -66,17 +70,21 @@ class ListExchange:
         return states, claims
 
     async def claim_when_ready(self, request: ClaimRequest, wait_s: float) -> list[Claim]:
-        """Wait at the lists' tokens for so long, and claim. What another program put there has no token, and is claimed
-        when the wait is over."""
+        """Wait at the lists' tokens for so long, and claim. The watch leaves a token for what another program
+        pushes; without one it is claimed when the wait is over."""
         lists = dict.fromkeys(name for queue in request.queues for name in self._scripts.settings.lists_of(queue))
         wait = ("BLPOP", *(f"{name}:wake" for name in lists), repr(wait_s))
         types, worker_id, keys = request.types or (), request.worker_id, self._scripts.settings
-        answer = await self._scripts.run_after(
-            worker_id, wait, wait_s, CLAIM_ONE,
-            self.now, worker_id, keys.processing_list(worker_id), keys.heartbeat(worker_id),
-            self.heartbeat_key_ms(request.lease_ttl_us), request.lease_ttl_us, *LIMITS,
-            min(self._likely, len(lists) - 1), len(types), *types, *lists,
-        )  # fmt: skip
+        self._watch.begin(worker_id, lists)
+        try:
+            answer = await self._scripts.run_after(
+                worker_id, wait, wait_s, CLAIM_ONE,
+                self.now, worker_id, keys.processing_list(worker_id), keys.heartbeat(worker_id),
+                self.heartbeat_key_ms(request.lease_ttl_us), request.lease_ttl_us, *LIMITS,
+                min(self._likely, len(lists) - 1), len(types), *types, *lists,
+            )  # fmt: skip
+        finally:
+            self._watch.end(worker_id)
         if answer is None:
             return (await self.run((), (), request))[1]
         if isinstance(answer, int):
@@ -201,6 +209,12 @@ class ListExchange:
         for what, text in zip(odd[::2], odd[1::2], strict=True):
             if what == b"unreadable":
                 log.error("an entry that is no job was moved to the dead-letter list", extra={"count": 1})
+            elif what == b"long_id":
+                log.error(
+                    "an entry was moved to the dead-letter list because its id is longer than 256 bytes; "
+                    "push it again with a shorter id",
+                    extra={"count": 1},
+                )
             elif what == b"copy":
                 log.warning("a second entry of a job that runs or has ended was dropped", extra={"count": 1})
             elif (name := text.decode(errors="replace").partition(" holds a ")[0]) not in self._told:
@@ -261,7 +275,8 @@ def settlement_arguments(s: Settlement, job: JobRow, *, only_lost: bool = False)
         s.result or b"",
         s.error or "",
         s.delay_us,
-        ("release" if s.is_release else "refund") if s.refund else "",
+        s.refund,
+        "1" if s.is_release else "",
         "1" if s.take_away else "0",
         retries,
         s.last_stage or "",

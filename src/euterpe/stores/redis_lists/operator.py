@@ -37,7 +37,7 @@ from euterpe.stores.sql.maintenance.operator import CANCELLED_BY_FORCE, CANCELLE
 
 TRIES: Final = 20
 """A job that changes under our eyes is looked at again; so often nobody changes one."""
-ID_LIMIT: Final = 200
+ID_LIMIT: Final = 256
 
 
 class ListOperator:
@@ -175,7 +175,7 @@ class ListOperator:
 
 def possible_id(job_id: str) -> str:
     """The id as it is stored. Other programs choose ids as they like; ours are of lower case."""
-    if not job_id or len(job_id) > ID_LIMIT or "\0" in job_id or not _is_unicode(job_id):
+    if not job_id or "\0" in job_id or not _is_unicode(job_id) or len(job_id.encode()) > ID_LIMIT:
         raise JobNotFound(job_id, f"{job_id[:100]!r} is not the id of a job")
     return job_id.lower() if len(job_id) == _UUID_LENGTH else job_id
 
@@ -192,7 +192,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def ended_of(job: JobRow, state: State, category: str, code: str, *, had_failed: bool = False) -> EndedJob:
-    return EndedJob(job.id, job.queue, job.type, state, category, code, had_failed)
+    return EndedJob(job.id, job.queue, job.type, state, category, code, had_failed, job.claim_version)
 
 
 def _restless(job_id: str) -> StoreUnavailable:

@@ -17,13 +17,14 @@ from typing import Final
 import msgspec
 
 from euterpe.model.bulk import BulkProgress
+from euterpe.model.claims.heartbeat_turns import HeartbeatTurns
 from euterpe.model.claims.outcome import Failed, Released, settle, taken_away
 from euterpe.model.errors import JobNotFound, StoreUnavailable
 from euterpe.model.failures.failure import LIFETIME_OVER, LOST_LEASE, TIMED_OUT
 from euterpe.model.job import JobRow
-from euterpe.model.retention import KEEP, Retention, Swept
+from euterpe.model.retention import KEEP, Chore, Retention, Swept
 from euterpe.model.state import TERMINAL, By, State
-from euterpe.model.submitting.submission import KEY_KEPT_AFTER_END_US
+from euterpe.model.submitting.submission import IDEMPOTENCY_WINDOW_US
 from euterpe.ports import Telemetry
 from euterpe.stores.redis_lists.commands import (
     EXPIRE_KEYS,
@@ -111,14 +112,16 @@ class ListSweeps:
         promoted = await self.promote()
         return msgspec.structs.replace(await self.recover(), promoted=promoted)
 
-    async def recover(self) -> Swept:
-        return Swept([], await self.reclaim(), 0, await self.end_lifetimes(), 0, 0)
+    async def recover(self, turns: HeartbeatTurns | None = None) -> Swept:
+        return Swept([], await self.reclaim(turns), 0, await self.end_lifetimes(), 0, 0)
 
-    async def reclaim(self) -> int:
+    async def reclaim(self, turns: HeartbeatTurns | None = None) -> int:
         """Take back what lost workers held; how many jobs that were."""
         until = time.monotonic() + PASS_S
         moved = 0
         async for worker_id in self._workers(until):
+            if turns is not None and not turns.had():
+                return moved
             try:
                 moved += await self._reap_worker(worker_id, until)
             except StoreUnavailable as error:
@@ -266,19 +269,41 @@ class ListSweeps:
         """There is nothing to search, so there is nothing to act on."""
         return BulkProgress()
 
+    async def overdue_us(self) -> int:
+        return 0
+
+    async def tidy(self, chore: Chore, limit: int) -> int:
+        """Keys and jobs; lists have no other kinds of rows."""
+        match chore:
+            case Chore.IDEMPOTENCY_KEYS:
+                looked, gone = await self._scripts.run(EXPIRE_KEYS, self._exchange.now, limit)
+                return limit if looked == limit and gone else int(gone)
+            case Chore.JOBS:
+                removed = 0
+                for state, keep_us in self.retention.jobs_us.items():
+                    went, _ = await self._scripts.run(PRUNE, self._exchange.now, state, keep_us, limit - removed)
+                    removed += int(went)
+                    if removed >= limit:
+                        break
+                return removed
+            case Chore.TOMBSTONES:
+                keep_us = max(self.retention.tombstones_us, IDEMPOTENCY_WINDOW_US)
+                return int(await self._scripts.run(PRUNE_TOMBSTONES, self._exchange.now, keep_us, limit))
+            case _:
+                return 0
+
     async def prune(self, retention: Retention | None = None) -> int:
-        retention = retention or self.retention
-        gone = 0
-        for state, keep_us in retention.jobs_us.items():
-            while True:
-                went, _ = await self._scripts.run(PRUNE, self._exchange.now, state, keep_us, BATCH)
-                gone += int(went)
-                if went < BATCH:
-                    break
-        keep_us = max(retention.tombstones_us, KEY_KEPT_AFTER_END_US)
-        while await self._scripts.run(PRUNE_TOMBSTONES, self._exchange.now, keep_us, BATCH) == BATCH:
-            pass
-        return gone
+        """Remove all that retention no longer keeps, at once; returns how many jobs went."""
+        usual, self.retention = self.retention, retention or self.retention
+        jobs = 0
+        try:
+            while went := await self.tidy(Chore.JOBS, BATCH):
+                jobs += went
+            while await self.tidy(Chore.TOMBSTONES, BATCH):
+                pass
+        finally:
+            self.retention = usual
+        return jobs
 
     async def expire_keys(self) -> int:
         total = 0

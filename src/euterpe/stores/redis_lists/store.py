@@ -52,6 +52,7 @@ from euterpe.stores.redis_lists.reaper import ListSweeps
 from euterpe.stores.redis_lists.scripts import RedisScripts
 from euterpe.stores.redis_lists.settings import settings_from
 from euterpe.stores.redis_lists.submit import Answer, Submitting, fresh_by_queue
+from euterpe.stores.redis_lists.watch import ListWatch
 from euterpe.stores.redis_lists.workers import ListWorkers
 from euterpe.stores.sql.jobs.ended_jobs import EndedBy
 from euterpe.stores.sql.submitting.batcher import SubmitBatcher
@@ -101,7 +102,8 @@ class RedisListStore(LimitedStore):
         self.scripts = RedisScripts(self.plain_url, self.settings, tuning)
         self._submitting = Submitting(self.scripts, clock, lambda: self.key_window_us)
         self._batcher = SubmitBatcher(self._write, lambda: PATIENCE_S)
-        self._exchange = ListExchange(self.scripts, rows, foreign, clock)
+        self._watch = ListWatch(self.plain_url, tuning, self.scripts)
+        self._exchange = ListExchange(self.scripts, self._watch, rows, foreign, clock)
         self._operator = ListOperator(self.scripts, rows, self._exchange)
         self._reads = ListReads(self.scripts, rows)
         self.sweeps = ListSweeps(self.scripts, self._exchange, self._operator, self._rng, lambda: self.telemetry)
@@ -117,6 +119,7 @@ class RedisListStore(LimitedStore):
         await self.scripts.open()
 
     async def close(self) -> None:
+        await self._watch.close()
         await self.scripts.close()
 
     async def ping(self) -> None:

@@ -86,6 +86,7 @@ def _read(worker_id: str, text: bytes, *, answers: bool) -> LiveWorker | None:
         told = msgspec.json.decode(facts, type=WorkerFacts)
     except msgspec.MsgspecError:
         return None  # Another release wrote it; what cannot be read is not told of.
+    answers = answers and told.blocked is None
     return LiveWorker(
         worker_id=worker_id, started_at=int(started_at), seen_at=int(seen_at), facts=told, answers=answers
     )

@@ -14,7 +14,7 @@ from euterpe.model.duration import LONGEST_US, format_duration
 from euterpe.model.failures.backoff import Backoff
 from euterpe.model.failures.failure import MESSAGE_LIMIT, STACK_LIMIT, Failure
 from euterpe.model.failures.retry import DEFAULT_RETRY, RetryPolicy
-from euterpe.model.job import AttemptRow, Claim, JobRow, Lease, parse_attempt_id
+from euterpe.model.job import LOST_ATTEMPTS, UNFIT_CLAIMS, AttemptRow, Claim, JobRow, Lease, parse_attempt_id
 from euterpe.model.priority import PRIORITY_NAMES
 from euterpe.model.reading.job_query import query_text
 from euterpe.model.reading.views import Search
@@ -81,8 +81,7 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     attempt_id: str
     lease_token: str
-    stream: msgspec.Raw
-    queue: str | None = None
+    queue: str
     payload: msgspec.Raw
     lease_ttl_seconds: float
     type: str
@@ -95,10 +94,13 @@ class ClaimedDocument(msgspec.Struct, frozen=True, kw_only=True):
     payload_format: str = "json"
     tags: dict[str, str] | None = None
     correlation_id: str | None = None
+    requester: str = ""
     depends_on: tuple[str, ...] | None = None
     stages: list[str] | None = None
     checkpoint: msgspec.Raw = Blank
     checkpoint_format: str = "json"
+    lost_attempts: int = 0
+    unfit_claims: int = 0
 
 
 class UniformDocument(msgspec.Struct, frozen=True):
@@ -282,16 +284,23 @@ def claim_of(document: ClaimedDocument, worker_id: str) -> Claim:
         checkpoint = mark + wire_to_stored(d.checkpoint, d.checkpoint_format)
     # Each field in its place: a busy worker reads thousands a second, and names would cost twice as much.
     job = JobRow(
-        0, d.job_id, "", d.queue or _stream_name(d.stream), d.type, State.RUNNING, CLAIMED,
+        0, d.job_id, d.requester, d.queue, d.type, State.RUNNING, CLAIMED,
         PRIORITY_NAMES.index(d.priority), wire_to_stored(d.payload, d.payload_format), d.payload_format, d.attempt,
         d.max_attempts, 0, version, worker_id, expires_at,
         None, created_at, created_at, created_at, None, expires_at - ttl_us, None, 0,
         round(d.timeout_seconds * _SECOND_US), ttl_us, None,
-        None if d.stages is None else msgspec.json.encode(d.stages).decode(), None, None, None, None,
+        None if d.stages is None else msgspec.json.encode(d.stages).decode(), None, _counts(d), None, None,
         checkpoint, msgspec.json.encode(d.tags).decode() if d.tags else None, d.correlation_id, None,
         "all", None, None, 0, 0, False, None, None, None, 0, None, None, d.depends_on,
     )  # fmt: skip
-    return Claim(job, Lease(d.job_id, version, expires_at, d.lease_token))
+    return Claim(job, Lease(d.job_id, version, expires_at, d.lease_token, worker_id))
+
+
+def _counts(d: ClaimedDocument) -> str | None:
+    """The part of the stored error that a worker needs."""
+    if not d.lost_attempts and not d.unfit_claims:
+        return None
+    return msgspec.json.encode({LOST_ATTEMPTS: d.lost_attempts, UNFIT_CLAIMS: d.unfit_claims}).decode()
 
 
 def claims_of(group: UniformDocument, worker_id: str) -> Iterator[Claim]:
@@ -302,18 +311,13 @@ def claims_of(group: UniformDocument, worker_id: str) -> Iterator[Claim]:
     for job_id, token, payload in group.others:
         yield Claim(
             msgspec.structs.replace(job, id=job_id, payload=wire_to_stored(payload, form)),
-            Lease(job_id, lease.claim_version, lease.expires_at, token),
+            Lease(job_id, lease.claim_version, lease.expires_at, token, worker_id),
         )
 
 
 @lru_cache(maxsize=1024)  # Jobs of a batch were created, and are leased, at the same moment.
 def _moment(text: str) -> int:
     return microseconds(msgspec.convert(text, datetime)) or 0
-
-
-def _stream_name(stream: msgspec.Raw) -> str:
-    """Where an older control plane tells the queue."""
-    return msgspec.json.decode(stream, type=dict[str, str]).get("name", "default")
 
 
 def attempt_of(job_id: str, document: AttemptReply) -> AttemptRow:

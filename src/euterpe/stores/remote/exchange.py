@@ -5,7 +5,7 @@ Every entry can be told again after a lost answer: the control plane answers as 
 
 from __future__ import annotations
 
-import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -14,8 +14,7 @@ import msgspec
 
 from euterpe.model.claims.exchange import COMPLETED, ClaimRequest, HeartbeatReply, ProgressUpdate, Report, SettleResult
 from euterpe.model.claims.outcome import Cancelled, Failed, Outcome, Released, Success
-from euterpe.model.claims.worker_reports import RECEIPT_MARK
-from euterpe.model.errors import EuterpeError, InvalidInput, PayloadTooLarge, StoreUnavailable
+from euterpe.model.errors import PayloadTooLarge
 from euterpe.model.failures.failure import Category, Failure
 from euterpe.model.job import Claim, Lease, attempt_id
 from euterpe.model.state import State
@@ -39,9 +38,6 @@ EXCHANGE_BYTES: Final = 1_000_000
 """How much of results and errors one request carries; a control plane may refuse bodies over its own limit."""
 ANSWER_S: Final = 30.0
 NAMELESS: Final = "lease-keeper"
-ASK_AGAIN_S: Final = (0.5, 0.5, 1.0, 1.0)
-"""Before each time that a lease on a receipt is told of again. The control plane that claimed it puts it onto its row
-after 0.3 s, where one of an older release finds it."""
 NO_TOKEN: Final = "none"  # noqa: S105  # a lease without one is refused, which is the answer it deserves
 
 
@@ -83,10 +79,7 @@ class ExchangeReply(msgspec.Struct, frozen=True):
     fail: list[SettleReply]
     heartbeat: list[LeaseReply]
     jobs: list[ClaimedDocument]
-    claims_ahead: bool = False
-    receipts: bool = False
     uniform: list[UniformDocument] = []
-    refused: list[int] | None = None
 
 
 _ANSWER: Final = msgspec.json.Decoder(ExchangeReply)
@@ -97,20 +90,14 @@ class RemoteExchange:
 
     def __init__(self, session: ControlPlaneSession) -> None:
         self._session = session
-        self._gives_ahead = False
-        """Whether the control plane lets a worker claim ahead, as its last answer to a claim said."""
-        self._takes_done = False
-        """Whether it takes completions in their shorter form, as its last answer told."""
-
-    def can_answer(self, request: ClaimRequest) -> bool:
-        """An older control plane refuses a claim for no free slot."""
-        return request.is_answerable and (request.limit > 0 or self._gives_ahead)
 
     async def run(
         self, finished: Sequence[Report], request: ClaimRequest | None, wait_ms: int = 0
     ) -> tuple[list[SettleResult], list[Claim]]:
         """Not one transaction: what was reported stays reported when the claim fails, and can be reported again."""
         *earlier, last = _portions(finished) or [()]
+        if request is not None and last and _name(last, None) != request.worker_id:
+            earlier, last = [*earlier, last], ()  # A token is its worker's own.
         verdicts: list[SettleResult] = []
         for portion in earlier:
             verdicts += (await self._run(portion, None, 0))[0]
@@ -120,8 +107,7 @@ class RemoteExchange:
     async def _run(
         self, finished: Sequence[Report], request: ClaimRequest | None, wait_ms: int
     ) -> tuple[list[SettleResult], list[Claim]]:
-        is_short = self._takes_done
-        body = _reports_body(finished, _name(finished, request), is_short=is_short)
+        body = _reports_body(finished, _name(finished, request))
         if request is not None:
             body["claim"] = _criteria(request, wait_ms)
         try:
@@ -133,63 +119,26 @@ class RemoteExchange:
             verdicts, _ = await self._run(finished[:half], None, 0)
             rest, claims = await self._run(finished[half:], request, wait_ms)
             return verdicts + rest, claims
-        except InvalidInput:
-            if request is None or request.limit > 0 or not self._gives_ahead:
-                raise
-            self._gives_ahead = False  # An older control plane answers beside the one that gave.
-            return await self._run(finished, None, 0)
-        if request is not None:
-            self._gives_ahead = answer.claims_ahead
-        verdicts = _verdicts(finished, answer, is_short=is_short)
-        if not answer.receipts:
-            await self._report_again(finished, verdicts)
-        self._takes_done = answer.receipts
         worker_id = body["worker_id"]
         claims = [claim_of(job, worker_id) for job in answer.jobs]
         for group in answer.uniform:
             claims += claims_of(group, worker_id)
-        return verdicts, claims
-
-    async def _report_again(self, finished: Sequence[Report], verdicts: list[SettleResult]) -> None:
-        """An older control plane, beside the one that claimed, refuses what it does not know, and does not read what is
-        told in short. Fills in the verdicts."""
-        for pause_s in (0.0, *ASK_AGAIN_S):
-            refused = [
-                i
-                for i, (report, verdict) in enumerate(zip(finished, verdicts, strict=True))
-                if verdict is _UNREAD or (pause_s and not verdict.accepted and _is_on_receipt(report.claim.lease))
-            ]
-            if not refused:
-                if pause_s:
-                    return
-                continue
-            await asyncio.sleep(pause_s)
-            portion = [finished[i] for i in refused]
-            try:
-                answer = await self._ask(_reports_body(portion, _name(portion, None), is_short=False))
-            except EuterpeError:
-                told = [_UNREPORTED] * len(portion)  # What was claimed in the same answer must not be lost for it.
-            else:
-                told = _verdicts(portion, answer, is_short=False)
-            for i, verdict in zip(refused, told, strict=True):
-                verdicts[i] = verdict
-            if told[0] is _UNREPORTED or answer.receipts:
-                return
+        return _verdicts(finished, answer), claims
 
     async def renew(self, leases: Sequence[Lease]) -> list[HeartbeatReply]:
-        replies: list[HeartbeatReply] = []
-        for at in range(0, len(leases), EXCHANGE_LIMIT):
-            portion = leases[at : at + EXCHANGE_LIMIT]
-            body = {"worker_id": NAMELESS, "heartbeat": [_entry(lease) for lease in portion]}
-            answer = await self._ask(body)
-            replies += [
-                HeartbeatReply(lease, k.ok, microseconds(k.lease_expires_at) or 0, k.cancel_requested)
-                if k.ok or answer.receipts or not _is_on_receipt(lease)
-                # An older control plane, beside the one that claimed, may not know it: it is as it was.
-                else HeartbeatReply(lease, True, lease.expires_at, False, renewed=False)
-                for lease, k in zip(portion, answer.heartbeat, strict=True)
-            ]
-        return replies
+        """A token is its worker's own, so each worker's leases are a request of their own. A process has one worker."""
+        replies: dict[Lease, HeartbeatReply] = {}
+        by_worker: dict[str, list[Lease]] = defaultdict(list)
+        for lease in leases:
+            by_worker[lease.worker_id or NAMELESS].append(lease)
+        for worker_id, own in by_worker.items():
+            for at in range(0, len(own), EXCHANGE_LIMIT):
+                portion = own[at : at + EXCHANGE_LIMIT]
+                answer = await self._ask({"worker_id": worker_id, "heartbeat": [_entry(lease) for lease in portion]})
+                for lease, kept in zip(portion, answer.heartbeat, strict=True):
+                    expires_at = microseconds(kept.lease_expires_at) or 0
+                    replies[lease] = HeartbeatReply(lease, kept.ok, expires_at, kept.cancel_requested)
+        return [replies[lease] for lease in leases]
 
     async def report_held(self, worker_id: str, claims: Collection[tuple[str, int]]) -> None:
         """What else is claimed under this name goes back, uncharged: the answers to those claims were lost. A worker
@@ -201,39 +150,21 @@ class RemoteExchange:
         """Whether each of them still owned its job."""
         worker_id = updates[0].claim.job.worker_id or NAMELESS
         answer = await self._ask({"worker_id": worker_id, "heartbeat": [*map(_progress_entry, updates)]})
-        for update, kept in zip(updates, answer.heartbeat, strict=True):
+        for kept in answer.heartbeat:
             if kept.code == "illegal_transition":
                 raise illegal_move(kept.detail)
-            if not kept.ok and not answer.receipts and _is_on_receipt(update.claim.lease):
-                raise StoreUnavailable("this control plane is of an older release, and does not know the lease yet")
         return [kept.ok for kept in answer.heartbeat]
 
     async def _ask(self, body: dict[str, Any], answer_s: float = ANSWER_S) -> ExchangeReply:
-        body["receipts"] = True
         return _ANSWER.decode((await self._session.post(EXCHANGE_ROUTE, body, answer_s=answer_s)).body)
 
 
-def _reports_body(finished: Sequence[Report], worker_id: str, *, is_short: bool) -> dict[str, Any]:
-    body: dict[str, Any] = {"worker_id": worker_id}
-    if is_short:
-        body["done"] = [_done(f.claim.lease, f.outcome) for f in finished if _can_be_short(f)]
-        finished = [f for f in finished if not _can_be_short(f)]
-    body["complete"] = [_completed(f, f.outcome) for f in finished if isinstance(f.outcome, Success)]
-    body["fail"] = [_failed(f, f.outcome) for f in finished if not isinstance(f.outcome, Success)]
-    return body
-
-
-def _can_be_short(finished: Report) -> bool:
-    return type(finished.outcome) is Success and finished.log is None
-
-
-def _done(lease: Lease, outcome: Outcome) -> tuple[str, str, msgspec.Raw]:
-    result = outcome.result if isinstance(outcome, Success) else None
-    return lease.attempt_id, lease.token or NO_TOKEN, Blank if result is None else msgspec.Raw(result)
-
-
-def _is_on_receipt(lease: Lease) -> bool:
-    return lease.token is not None and lease.token.startswith(RECEIPT_MARK)
+def _reports_body(finished: Sequence[Report], worker_id: str) -> dict[str, Any]:
+    return {
+        "worker_id": worker_id,
+        "complete": [_completed(f, f.outcome) for f in finished if isinstance(f.outcome, Success)],
+        "fail": [_failed(f, f.outcome) for f in finished if not isinstance(f.outcome, Success)],
+    }
 
 
 def _portions(finished: Sequence[Report]) -> list[Sequence[Report]]:
@@ -244,7 +175,8 @@ def _cut(finished: Sequence[Report]) -> Iterator[Sequence[Report]]:
     start = size = 0
     for i, f in enumerate(finished):
         weight = _weight(f.outcome) + len(f.log or "")
-        if i > start and (i - start >= EXCHANGE_LIMIT or size + weight > EXCHANGE_BYTES):
+        is_others = f.claim.job.worker_id != finished[start].claim.job.worker_id
+        if i > start and (is_others or i - start >= EXCHANGE_LIMIT or size + weight > EXCHANGE_BYTES):
             yield finished[start:i]
             start, size = i, 0
         size += weight
@@ -290,13 +222,11 @@ def _entry(lease: Lease, **more: Any) -> ExchangeEntry:
 
 def _completed(finished: Report, outcome: Success) -> ExchangeEntry:
     lease = finished.claim.lease
-    token = lease.token or NO_TOKEN
-    if finished.log is not None:
-        result = Blank if outcome.result is None else msgspec.Raw(outcome.result)
-        return _entry(lease, result=result, log=attempt_log_body(finished.log))
-    if outcome.result is None:
-        return ExchangeEntry(lease.job_id, lease.attempt_id, token)
-    return ExchangeEntry(lease.job_id, lease.attempt_id, token, msgspec.Raw(outcome.result))
+    said = (lease.job_id, lease.attempt_id, lease.token or NO_TOKEN)
+    result = Blank if outcome.result is None else msgspec.Raw(outcome.result)
+    if finished.log is None:
+        return ExchangeEntry(*said, result)
+    return ExchangeEntry(*said, result, log=attempt_log_body(finished.log))
 
 
 def _failed(finished: Report, outcome: Outcome) -> ExchangeEntry:
@@ -323,26 +253,16 @@ def _progress_entry(updates: ProgressUpdate) -> ExchangeEntry:
     return _entry(updates.claim.lease, **entry)
 
 
-def _verdicts(finished: Sequence[Report], answer: ExchangeReply, *, is_short: bool) -> list[SettleResult]:
+def _verdicts(finished: Sequence[Report], answer: ExchangeReply) -> list[SettleResult]:
     completed, failed = iter(answer.complete), iter(answer.fail)
-    refused = set(answer.refused or ())
     verdicts = []
-    place = 0
     for f in finished:
-        if is_short and _can_be_short(f):
-            if answer.refused is None:
-                verdicts.append(_UNREAD)
-            else:
-                verdicts.append(_STALE if place in refused else COMPLETED)
-            place += 1
-            continue
-        ended = next(completed if isinstance(f.outcome, Success) else failed)
-        verdicts.append(SettleResult(True, ended.state) if ended.ok else _STALE)
+        if isinstance(f.outcome, Success):
+            verdicts.append(COMPLETED if next(completed).ok else _STALE)
+        else:
+            ended = next(failed)
+            verdicts.append(SettleResult(True, ended.state) if ended.ok else _STALE)
     return verdicts
 
 
 _STALE: Final = SettleResult(False)
-_UNREPORTED: Final = SettleResult(False, locked=True)
-"""To be settled again."""
-_UNREAD: Final = SettleResult(False, locked=True)
-"""An older control plane did not read it."""

@@ -25,12 +25,13 @@ from euterpe.model.claims.exchange import (
     Report,
     SettleResult,
 )
+from euterpe.model.claims.heartbeat_turns import HeartbeatTurns
 from euterpe.model.errors import EuterpeError, JobNotFound, StoreUnavailable
 from euterpe.model.failures.group import FailureGroups
 from euterpe.model.job import AttemptRow, Claim, JobRow, Lease
 from euterpe.model.reading.views import QueueDepth, Search, SearchPage, StoreStats
 from euterpe.model.reading.why import Explanation
-from euterpe.model.retention import KEEP, Swept
+from euterpe.model.retention import KEEP, Chore, Swept
 from euterpe.model.state import State, stage_ordinal
 from euterpe.model.submitting.batch import SubmitResult, Unit, as_stored, drafts_of
 from euterpe.model.submitting.changes import Changes, check_changes
@@ -173,7 +174,7 @@ class HttpStore(LimitedStore):
             return []
         _refuse_other_requesters(submissions)
         body = _batch(Unit(drafts_of(submissions), key=secrets.token_hex(16))) | {
-            "worker_id": NAMELESS,
+            "worker_id": parent.worker_id or NAMELESS,
             "job_id": parent.job_id,
             "attempt_id": parent.attempt_id,
             "lease_token": parent.token or NO_TOKEN,
@@ -201,7 +202,7 @@ class HttpStore(LimitedStore):
     # --- Claims ---------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> list[Claim]:
-        return (await self._exchange.run((), request))[1] if self._exchange.can_answer(request) else []
+        return (await self._exchange.run((), request))[1] if request.is_answerable else []
 
     async def heartbeat(self, leases: Sequence[Lease], lease_ttl_us: int = LEASE_TTL_US) -> list[HeartbeatReply]:  # noqa: ARG002
         """The control plane decides how long a lease lasts."""
@@ -229,7 +230,7 @@ class HttpStore(LimitedStore):
     ) -> tuple[list[SettleResult], list[Claim]]:
         """What ended and the next claim in one request. Who has nothing to report waits at the server for work, if it
         has a free slot: a claim for none would not hear of jobs that must begin at once."""
-        if request is not None and not self._exchange.can_answer(request):
+        if request is not None and not request.is_answerable:
             request = None
         if request is None and not finished:
             return [], []
@@ -393,7 +394,7 @@ class RemoteSweeps:
     async def promote(self) -> list[str]:
         return []
 
-    async def recover(self) -> Swept:
+    async def recover(self, turns: HeartbeatTurns | None = None) -> Swept:  # noqa: ARG002  # the control plane's matter
         return Swept([], 0, 0, 0, 0, 0)
 
     async def release_unbegun(self, worker_id: str, begun: Collection[tuple[str, int]]) -> int:
@@ -410,10 +411,10 @@ class RemoteSweeps:
     async def next_due_in_us(self) -> int | None:
         return None
 
-    async def prune(self) -> int:
+    async def overdue_us(self) -> int:
         return 0
 
-    async def expire_keys(self) -> int:
+    async def tidy(self, chore: Chore, limit: int) -> int:  # noqa: ARG002  # the control plane's matter
         return 0
 
 

@@ -42,21 +42,26 @@ def _registration_of(worker: Presence) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(facts),
         "up_seconds": worker.up_us / SECOND_US,
-        "breakers": {
-            queue: {"state": breaker.state, "retry_in_seconds": breaker.retry_in_us / SECOND_US}
-            for queue, breaker in facts.breakers.items()
-        },
+        "breakers": [
+            {**msgspec.to_builtins(breaker), "retry_in_seconds": breaker.retry_in_us / SECOND_US}
+            for breaker in facts.breakers
+        ],
     }
 
 
 def _worker(document: WorkerDocument) -> LiveWorker:
     seen_at = _us(document.seen_at)
-    breakers = {
-        queue: TrippedBreaker(
-            BreakerState(breaker.state), 0 if breaker.until is None else max(0, _us(breaker.until) - seen_at)
+    breakers = tuple(
+        TrippedBreaker(
+            b.queue,
+            b.type,
+            BreakerState(b.state),
+            0 if b.until is None else max(0, _us(b.until) - seen_at),
+            b.requester,
+            b.place,
         )
-        for queue, breaker in document.breakers.items()
-    }
+        for b in document.breakers
+    )
     return LiveWorker(
         worker_id=document.worker_id,
         started_at=_us(document.started_at),

@@ -40,7 +40,7 @@ from euterpe.worker.execution.pipe import (
     read_from_child,
     to_line,
 )
-from euterpe.worker.failures import HandlerFailed
+from euterpe.worker.failures import HandlerFailed, HandlerNotStarted
 from euterpe.worker.handling.handlers import Handler
 
 IDLE_LIMIT: Final = max(2, os.cpu_count() or 1)
@@ -65,6 +65,13 @@ class Child:
 
     @classmethod
     async def start(cls, handler: Handler, result_limit: int, *, keeps_lines: bool) -> Child:
+        try:
+            return await cls._start(handler, result_limit, keeps_lines=keeps_lines)
+        except (OSError, MemoryError) as error:  # No descriptor, no process, no memory.
+            raise HandlerNotStarted(f"no process for the handler: {error}") from error
+
+    @classmethod
+    async def _start(cls, handler: Handler, result_limit: int, *, keeps_lines: bool) -> Child:
         ours, theirs = socket.socketpair()
         with theirs:
             process = await asyncio.create_subprocess_exec(

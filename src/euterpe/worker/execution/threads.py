@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from euterpe.worker.failures import HandlerFailed, failure_of
+from euterpe.worker.failures import HandlerFailed, HandlerNotStarted, failure_of
+
+log = logging.getLogger("euterpe.worker")
+
+PAUSE_S: Final = 1.0
+WARN_AGAIN_S: Final = 60.0
 
 T = TypeVar("T")
 
@@ -45,9 +52,12 @@ class Threads:
             if self._idle:
                 self._idle -= 1
             else:
+                name = f"euterpe-handler-{self._started + 1}"
+                try:
+                    threading.Thread(target=self._serve, name=name, daemon=True).start()
+                except (RuntimeError, MemoryError) as error:  # A limit of processes, or no memory for a stack.
+                    raise HandlerNotStarted(f"no thread for the handler: {error}") from error
                 self._started += 1
-                name = f"euterpe-handler-{self._started}"
-                threading.Thread(target=self._serve, name=name, daemon=True).start()
         self._calls.put(_Call(function, future, contextvars.copy_context()))
         try:
             return await future
@@ -86,6 +96,31 @@ class Threads:
             future.set_exception(error)
         else:
             future.set_result(value)
+
+
+class Shortage:
+    """No thread, descriptor or memory is left for a handler: all `slots` are withheld for a moment. `on_over` is called
+    afterwards."""
+
+    def __init__(self, slots: int, on_over: Callable[[], None]) -> None:
+        self.withheld = 0
+        self._slots = slots
+        self._on_over = on_over
+        self._warned_at = -WARN_AGAIN_S
+
+    def begin(self, running: int) -> None:
+        if not self.withheld:
+            self.withheld = self._slots
+            asyncio.get_running_loop().call_later(PAUSE_S, self._end)
+        if time.monotonic() - self._warned_at >= WARN_AGAIN_S:
+            self._warned_at = time.monotonic()
+            log.error(
+                "no thread or process for a handler, %d run: jobs go back uncharged; claiming slows down", running
+            )
+
+    def _end(self) -> None:
+        self.withheld = 0
+        self._on_over()
 
 
 def _settable(error: BaseException) -> BaseException:

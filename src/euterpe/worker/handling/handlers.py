@@ -6,14 +6,15 @@ wrong argument fails where it was written and never deep inside a handler.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from msgspec.structs import asdict
 
 from euterpe.model.errors import InvalidInput
 from euterpe.model.job import JobRow
+from euterpe.model.json_depth import MOST_LEVELS, is_too_deep
 from euterpe.model.submitting.references import ReferenceCollector
 from euterpe.worker.failures import BadPayload, UnstorableResult, text_of
 from euterpe.worker.handling.json_types import to_json
@@ -31,6 +32,10 @@ class Handler:
     mode: Mode
     signature: Signature
     timeout_us: int | None = None
+    worker_limit: int | None = None
+    """How many of them run at once in one worker; None: as many as it has slots."""
+    places: Callable[[JobRow], Collection[str]] | None = None
+    """The hosts or stores that a job needs, by the names that its failures give them."""
 
     @property
     def takes_context(self) -> bool:
@@ -68,6 +73,8 @@ class Handlers:
 
     by_type: dict[str, Handler] = field(default_factory=dict)
     types: tuple[str, ...] = ()
+    limits: dict[str, int] = field(default_factory=dict)
+    """The types with a limit in one worker."""
 
     def add(self, handler: Handler) -> None:
         known = self.by_type.get(handler.type)
@@ -75,13 +82,34 @@ class Handlers:
             raise InvalidInput("type", f"{handler.type!r} is already the name of {known.function.__qualname__}")
         self.by_type[handler.type] = handler
         self.types = tuple(self.by_type)
+        self.limits.pop(handler.type, None)
+        if handler.worker_limit is not None:
+            self.limits[handler.type] = handler.worker_limit
+
+    def name_places(self, job_type: str, places: Callable[[JobRow], Collection[str]]) -> None:
+        self.by_type[job_type] = replace(self.by_type[job_type], places=places)
+
+    def places_of(self, job: JobRow) -> Collection[str]:
+        """What a circuit breaker may have for this job alone. A payload that cannot be read needs nothing."""
+        handler = self.by_type.get(job.type)
+        if handler is None or handler.places is None:
+            return ()
+        try:
+            return handler.places(job)
+        except Exception:  # noqa: BLE001  # the attempt will tell what is wrong with the payload
+            return ()
 
     def __getitem__(self, job_type: str) -> Handler:
         return self.by_type[job_type]
 
 
 def handler_of(
-    job_type: str, function: Callable[..., Any], *, process: bool = False, timeout_us: int | None = None
+    job_type: str,
+    function: Callable[..., Any],
+    *,
+    process: bool = False,
+    timeout_us: int | None = None,
+    worker_limit: int | None = None,
 ) -> Handler:
     """Read a function: does it take the context, what are its arguments, how must it be run."""
     signature = read_signature(job_type, function)
@@ -96,8 +124,10 @@ def handler_of(
             "process",
             f"{function.__qualname__} asks for {next(iter(signature.injected))}; no lifespan reaches a process",
         )
+    if worker_limit is not None and (type(worker_limit) is not int or worker_limit < 1):
+        raise InvalidInput("worker_limit", f"must be a whole number of at least 1, not {worker_limit!r}")
     mode: Mode = "async" if signature.is_async else "process" if process else "thread"
-    return Handler(job_type, function, mode, signature, timeout_us)
+    return Handler(job_type, function, mode, signature, timeout_us, worker_limit)
 
 
 def encode_result(handler: Handler, value: object, limit: int) -> bytes:
@@ -110,6 +140,8 @@ def encode_result(handler: Handler, value: object, limit: int) -> bytes:
         raise UnstorableResult(
             f"{handler.type} returned {len(encoded)} bytes; the limit is {limit}. Store it elsewhere, return where"
         )
+    if is_too_deep(encoded):
+        raise UnstorableResult(f"{handler.type} returned what is nested deeper than {MOST_LEVELS} levels; flatten it")
     return encoded
 
 

@@ -17,7 +17,7 @@ from euterpe.model.claims.outcome import Failed, Outcome
 from euterpe.model.errors import EuterpeError, InvalidInput
 from euterpe.worker.attempt import Around, AttemptRun, AttemptServices, HandlerInterruption, is_ctrl_c
 from euterpe.worker.context import NO_STATE, Context
-from euterpe.worker.failures import BadPayload
+from euterpe.worker.failures import BadPayload, GivenBack
 from euterpe.worker.handling.handlers import Handler, Handlers
 from euterpe.worker.reporting.job_log import job_keys
 
@@ -137,8 +137,8 @@ def _failure_in(attempt: AttemptRun, error: BaseException) -> BaseException | No
         reported = TimeoutError(f"the execution timeout of {attempt.stops_at - attempt.started:g} s is over")
         reported.__cause__ = error
         return reported
-    if attempt.interruption is not None or is_ctrl_c(error) or isinstance(error, BadPayload):
-        extra = job_keys(attempt.claim.job)
+    if attempt.interruption is not None or is_ctrl_c(error) or isinstance(error, (BadPayload, GivenBack)):
+        extra = job_keys(attempt.claim.job, attempt.span_keys)
         log.debug("an attempt ended without a failure; no on_error hook is called", extra=extra)
         return None
     return error

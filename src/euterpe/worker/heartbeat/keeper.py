@@ -68,6 +68,7 @@ class LeaseKeeper:
         self, process: KeeperProcess, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports, worker_id: str
     ) -> None:
         self.table = LeaseTable(slots)
+        self.table.worker_id = worker_id
         self._process = process
         self._worker_id = worker_id
         self._lease_ttl_us = lease_ttl_us
@@ -225,8 +226,9 @@ class LoopHeartbeats:
 class LoopKeeper:
     """Renews on the worker's own loop, where there is no second process: good for tests and for nothing that blocks."""
 
-    def __init__(self, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports) -> None:
+    def __init__(self, claims: Claims, slots: int, lease_ttl_us: int, reports: Reports, worker_id: str) -> None:
         self.table = LeaseTable(slots)
+        self.table.worker_id = worker_id
         self._heartbeats = LoopHeartbeats(claims, self.table, lease_ttl_us, reports)
 
     async def ensure_running(self) -> None:

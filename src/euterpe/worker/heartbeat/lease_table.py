@@ -23,11 +23,12 @@ SHORT_LEASE_US: Final = 10_000_000
 """A lease below this may run out while the keeper's process starts."""
 CLEAN_EXIT: Final = b"end\n"
 """What a worker that ends by intent tells its keeper; one that died has told nothing."""
-_SLOT: Final = struct.Struct("<B3x36sqdq72s")
-"""The last is a token: 64 digits, with a mark before them if its lease stands on a receipt. A longer one is cut."""
+_SLOT: Final = struct.Struct("<B7x256sqdq88s")
+"""A job's id has at most 256 bytes: in Redis lists other programs choose theirs. The last field is a token.
+A shorter text is padded with zeros, a longer one cut."""
 _SLOT_SIZE: Final = _SLOT.size
 _KEEP_UNTIL: Final = struct.Struct("<d")
-_KEEP_UNTIL_AT: Final = struct.calcsize("<B3x36sq")
+_KEEP_UNTIL_AT: Final = struct.calcsize("<B7x256sq")
 _FREE: Final = 0
 _CLAIMED: Final = 1
 _BEGUN: Final = 2
@@ -47,6 +48,8 @@ class LeaseTable:
 
     def __init__(self, slots: int, descriptor: int | None = None) -> None:
         self.slots = slots
+        self.worker_id: str | None = None
+        """Whose leases these are. A control plane asks for it beside the token."""
         self.descriptor = _unnamed_file(slots * _SLOT_SIZE) if descriptor is None else descriptor
         self._memory = mmap.mmap(self.descriptor, slots * _SLOT_SIZE)
         self._free = list(range(slots - 1, -1, -1))
@@ -63,9 +66,13 @@ class LeaseTable:
         """Marked before the handler's first line: whoever is killed by it has begun."""
         self._memory[slot * _SLOT_SIZE] = _BEGUN
 
+    def keep(self, slot: int, until: float) -> None:
+        """Renewed until this moment and no longer."""
+        _KEEP_UNTIL.pack_into(self._memory, slot * _SLOT_SIZE + _KEEP_UNTIL_AT, until)
+
     def let_expire(self, slot: int) -> None:
         """Renewed no more, and still known as begun."""
-        _KEEP_UNTIL.pack_into(self._memory, slot * _SLOT_SIZE + _KEEP_UNTIL_AT, 0.0)
+        self.keep(slot, 0.0)
 
     def release(self, slot: int) -> None:
         self.release_all([slot])
@@ -89,7 +96,8 @@ class LeaseTable:
         from euterpe.model.job import Lease
 
         for flag, job_id, version, keep_until, ttl_us, token in self.held():
-            lease = Lease(job_id.decode(), version, 0, token.rstrip(b"\0").decode() or None)
+            shown = token.rstrip(b"\0").decode() or None
+            lease = Lease(job_id.rstrip(b"\0").decode(), version, 0, shown, self.worker_id)
             yield Entry(lease, keep_until, ttl_us, flag == _BEGUN)
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -45,7 +45,7 @@ class WorkerRegistration:
         self._facts = facts
         self._changes = changes
         self._silence_us = silence_us
-        self._me = {"host": socket.gethostname(), "pid": os.getpid(), "version": version}
+        self._me: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid(), "version": version}
         self._began = time.monotonic()
         self._outage = Outage(log, "the registration of this worker")
         self._stop = asyncio.Event()
@@ -55,7 +55,7 @@ class WorkerRegistration:
         while not self._stop.is_set():
             changes = self._changes()
             try:
-                await self._registry.register([self._presence()])
+                await self._registry.register([self.presence()])
             except Exception as error:  # noqa: BLE001  # no job depends on it
                 pause_s = self._outage.pause_after(error)
             else:
@@ -87,10 +87,11 @@ class WorkerRegistration:
         except Exception as error:  # noqa: BLE001  # its silence will tell
             log.info("the worker could not be unregistered", extra={"error_code": type(error).__name__})
 
-    def _presence(self) -> Presence:
+    def presence(self, blocked: str | None = None) -> Presence:
+        """`blocked`: what blocks the event loop, told by a thread beside it."""
         return Presence(
             worker_id=self._worker_id,
-            facts=msgspec.structs.replace(self._facts(), **self._me),
+            facts=msgspec.structs.replace(self._facts(), **self._me, blocked=blocked),
             up_us=round((time.monotonic() - self._began) * 1e6),
             silence_us=self._silence_us,
         )

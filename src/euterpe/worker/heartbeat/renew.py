@@ -20,6 +20,7 @@ from euterpe.worker.heartbeat.lease_table import Entry, LeaseTable
 BEATS_PER_LEASE: Final = 3
 SHORTEST_INTERVAL_S: Final = 1 / BEATS_PER_LEASE
 """Rows of older releases may ask for leases of microseconds; following them would be all that a keeper does."""
+SHORTEST_BEAT_S: Final = 1.0
 TABLE_CHECK_S: Final = 0.5
 PROC: Final = Path("/proc")
 PS: Final = ["ps", "-o", "state=", "-p"]
@@ -60,7 +61,9 @@ async def renew_forever(
             renewed_at = now
         elif now - renewed_at >= interval_s - TABLE_CHECK_S / 2:
             try:
-                replies = await claims.heartbeat([entry.lease for entry in entries], lease_ttl_us)
+                # A beat that hangs in a dead network must not keep the next one from a network that is back.
+                async with asyncio.timeout(max(interval_s, SHORTEST_BEAT_S)):
+                    replies = await claims.heartbeat([entry.lease for entry in entries], lease_ttl_us)
             except Exception as error:  # noqa: BLE001  # whatever one beat meets, the next one must come
                 in_trouble = in_trouble or report(LeaseChanges(trouble=type(error).__name__))
             else:

@@ -81,7 +81,7 @@ def _merge(earlier: ProgressUpdate, later: ProgressUpdate) -> ProgressUpdate | N
         for name in ("stage", "progress", "message", "checkpoint")
         if (value := getattr(later, name)) is not None
     }
-    return msgspec.structs.replace(earlier, **fields)
+    return msgspec.structs.replace(earlier, **fields, waited_us=earlier.waited_us + later.waited_us)
 
 
 def _let_go(futures: list[asyncio.Future[None]]) -> None:

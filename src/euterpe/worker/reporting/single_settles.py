@@ -61,7 +61,9 @@ class SingleSettles:
         except Exception as error:  # noqa: BLE001  # then it is not the outcome that is wrong
             return self._give_up_after_tries(attempt, error)
         code = type(refused).__name__
-        log.error("an outcome cannot be written", extra={**job_keys(attempt.claim.job), "error_code": code})
+        log.error(
+            "an outcome cannot be written", extra={**job_keys(attempt.claim.job, attempt.span_keys), "error_code": code}
+        )
         return True
 
     async def _write(self, attempt: AttemptRun, finished: Report) -> None:
@@ -77,7 +79,9 @@ class SingleSettles:
             self._refusals[lease] = tries
             return False
         log.error(
-            "an attempt cannot be settled; its lease will expire", extra=job_keys(attempt.claim.job), exc_info=error
+            "an attempt cannot be settled; its lease will expire",
+            extra=job_keys(attempt.claim.job, attempt.span_keys),
+            exc_info=error,
         )
         self._give_up(attempt)
         return True

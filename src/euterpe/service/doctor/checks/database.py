@@ -12,6 +12,8 @@ SKEW_US: Final = (1_000_000, 30_000_000)
 
 
 def migrations(facts: DatabaseFacts) -> Complaint | None:
+    if facts.too_old:
+        return error(facts.too_old, facts.make_anew)
     if facts.too_new:
         return error(facts.too_new, "upgrade euterpe-queue here, or use the release that migrated the database")
     if facts.missing_migrations:

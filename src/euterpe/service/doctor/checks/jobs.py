@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from euterpe.model.diagnosis.facts import JobFacts, WaitingType
@@ -66,22 +67,22 @@ def unserved_types(facts: JobFacts) -> Complaint | None:
 
 
 def circuit_breakers(facts: JobFacts) -> Complaint | None:
-    names = {queue for worker in facts.alive for queue in worker.facts.breakers}
-    if not names:
+    tripped = Counter(breaker.name for worker in facts.alive for breaker in worker.facts.breakers)
+    if not tripped:
         return None
-    texts = []
-    for queue in sorted(names):
-        listening = [worker for worker in facts.alive if queue in worker.facts.queues]
-        tripped = sum(queue in worker.facts.breakers for worker in listening)
-        texts.append(f"{queue} (on {tripped} of {len(listening)} workers)")
+    texts = [f"{name} (on {count} of {len(facts.alive)} workers)" for name, count in sorted(tripped.items())]
     return warning(
-        f"circuit breakers are open: too many jobs of {listed(texts)} failed, and these queues are left alone",
+        f"circuit breakers are open: too many jobs of {listed(texts)} failed, and these jobs wait",
         "`euterpe failures list` tells what fails; `euterpe workers list` which worker, and mend what its jobs need",
     )
 
 
 def blocked_workers(facts: JobFacts) -> Complaint | None:
-    blocked = [worker.worker_id for worker in facts.alive if not worker.answers]
+    blocked = [
+        worker.worker_id if worker.facts.blocked is None else f"{worker.worker_id} in {worker.facts.blocked}"
+        for worker in facts.alive
+        if not worker.answers
+    ]
     if not blocked:
         return None
     return warning(

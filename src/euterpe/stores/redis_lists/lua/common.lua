@@ -30,13 +30,16 @@ local function is_utf8(text)
   return not string.find(text, '[\128-\255]')
 end
 
--- The id in an entry, or nil. Ours begin with it; another program's may be written in any way.
+-- The id in an entry, or nil and why not. Ours begin with it; another program's may be written in any way.
+local ID_LIMIT = 256
 local function id_of(entry)
   local id = string.match(entry, '^{"id":"([%w%-_.:/]+)"')
-  if id and #id <= 200 then return id end
+  if id and #id <= ID_LIMIT then return id end
   local good, said = pcall(cjson.decode, entry)
-  if good and type(said) == 'table' and type(said.id) == 'string' and said.id ~= '' and #said.id <= 200
-    and not string.find(said.id, '\0', 1, true) and is_utf8(said.id) then return said.id end
+  id = good and type(said) == 'table' and said.id
+  if type(id) ~= 'string' or id == '' or string.find(id, '\0', 1, true) or not is_utf8(id) then return nil, 'unreadable' end
+  if #id > ID_LIMIT then return nil, 'long_id' end
+  return id
 end
 
 -- How many jobs of a queue and type are in a state. Gathered, and written once at the end of a script.

@@ -1,10 +1,11 @@
--- Forget idempotency keys whose window is over, a day after the last of their jobs ended. ARGV: now, limit.
-local DAY, AGAIN = 86400000000, 60000000
+-- Forget idempotency keys whose window is over, counted from the end of the last of their jobs. ARGV: now, limit.
+local AGAIN = 60000000
 local now = time_us(ARGV[1])
 local gone = 0
 local keys = redis.call('ZRANGEBYSCORE', PREFIX .. ':keys', '-inf', whole(now), 'LIMIT', 0, ARGV[2])
 for _, name in ipairs(keys) do
-  local good, told = pcall(cjson.decode, redis.call('HGET', PREFIX .. ':key:' .. name, 'told') or '[]')
+  local stored = redis.call('HMGET', PREFIX .. ':key:' .. name, 'told', 'window')
+  local good, told = pcall(cjson.decode, stored[1] or '[]')
   local held_until = 0
   for i = 1, good and #told or 0, 3 do
     local job = redis.call('HMGET', job_key(told[i]), 'seq', 'completed_at')
@@ -12,7 +13,7 @@ for _, name in ipairs(keys) do
     if job[1] and not job[2] then
       held_until = math.max(held_until, now + AGAIN)
     elseif job[2] or pruned then
-      held_until = math.max(held_until, tonumber(job[2] or pruned) + DAY)
+      held_until = math.max(held_until, tonumber(job[2] or pruned) + tonumber(stored[2]))
     end
   end
   if held_until > now then

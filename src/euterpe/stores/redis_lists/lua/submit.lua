@@ -1,26 +1,25 @@
 -- Store units of jobs, each whole or not at all. A job that is there already was stored by a call whose answer got lost.
 -- ARGV: now, then for each unit its parent and version, its keys, its jobs.
-local DAY = 86400000000
 local at = 0
 local function take() at = at + 1; return ARGV[at] end
 local now = time_us(take())
 
 local function key_name(key) return PREFIX .. ':key:' .. key end
 
--- Until a day after the job ended, or was pruned.
-local function holds_key(id)
+-- Until the window is over, counted from the end of the job, or from its pruning.
+local function holds_key(id, window)
   local ended = redis.call('HMGET', job_key(id), 'seq', 'completed_at')
-  if ended[1] then return not ended[2] or tonumber(ended[2]) + DAY > now end
+  if ended[1] then return not ended[2] or tonumber(ended[2]) + window > now end
   local pruned = redis.call('ZSCORE', PREFIX .. ':tombstones', id)
-  return pruned and tonumber(pruned) + DAY > now
+  return pruned and tonumber(pruned) + window > now
 end
 
 local function known(key)
-  local stored = redis.call('HMGET', key_name(key), 'hash', 'told', 'expires_at')
+  local stored = redis.call('HMGET', key_name(key), 'hash', 'told', 'expires_at', 'window')
   if not stored[1] then return nil end
   local told = cjson.decode(stored[2])
   local held = tonumber(stored[3]) > now
-  for i = 1, #told, 3 do held = held or holds_key(told[i]) end
+  for i = 1, #told, 3 do held = held or holds_key(told[i], tonumber(stored[4])) end
   if held then return { hash = stored[1], told = told } end
 end
 
@@ -106,7 +105,7 @@ local function store_unit(unit)
     if key.job == 0 or not unit.jobs[key.job].told then
       redis.call('DEL', key_name(key.name))
       redis.call('HSET', key_name(key.name), 'hash', key.hash, 'told', cjson.encode(lines),
-        'expires_at', whole(now + key.window))
+        'expires_at', whole(now + key.window), 'window', whole(key.window))
       redis.call('ZADD', PREFIX .. ':keys', whole(now + key.window), key.name)
     end
   end

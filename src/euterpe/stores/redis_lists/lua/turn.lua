@@ -42,20 +42,35 @@ local function complete(version, result, key, worker, entry, kind)
   count(kind, 'completed', 1)
 end
 
+-- The entry with this many retries. Another program may have spaces in its JSON, `retries` in an object inside it, or none
+-- at all: a change is right only if the whole, read again, says so.
+local function with_retries(entry, retries)
+  local readable, before = pcall(cjson.decode, entry)
+  if not readable or before.retries == tonumber(retries) then return entry end
+  local from = 1
+  while true do
+    local first, last = string.find(entry, '"retries"%s*:%s*[%w.+-]+', from)
+    if not first then break end
+    local after = string.sub(entry, 1, first - 1) .. '"retries":' .. retries .. string.sub(entry, last + 1)
+    local good, said = pcall(cjson.decode, after)
+    if good and said.retries == tonumber(retries) then return after end
+    from = last
+  end
+  return before.retries == nil and string.gsub(entry, '%s*}%s*$', ',"retries":' .. retries .. '}') or entry
+end
+
 local function end_otherwise(r, key, state, worker, entry, kind)
   local job = redis.call('HMGET', key, 'attempt_count', 'release_count', 'started_at', 'seq', 'list')
   local target = ENDED_IN[state] or job[5]
   local wrong = no_list(target)
   if wrong then return 'no_list:' .. wrong end
   local after = entry
-  if r.retries ~= '' then after = string.gsub(entry, '"retries":%d+', '"retries":' .. r.retries, 1) end
+  if r.retries ~= '' then after = with_retries(entry, r.retries) end
   local fields = { 'state', state, 'updated_at', stamp, 'entry', after }
   local function set(name, value) table.insert(fields, name); table.insert(fields, value) end
   if r.error ~= '' then set('error', r.error) end
-  if r.refund ~= '' then
-    set('attempt_count', tonumber(job[1]) - 1)
-    if r.refund == 'release' then set('release_count', (tonumber(job[2]) or 0) + 1) end
-  end
+  if r.refund ~= '0' then set('attempt_count', tonumber(job[1]) - tonumber(r.refund)) end
+  if r.release ~= '' then set('release_count', (tonumber(job[2]) or 0) + 1) end
   if r.take_away == '1' then set('claim_version', tonumber(r.version) + 1) end
   out_of_processing(worker, entry)
   if state == 'retrying' then
@@ -120,7 +135,7 @@ for _ = 1, tonumber(take()) do note(settle_completed(take(), take(), take())) en
 for _ = 1, tonumber(take()) do
   note(settle({
     id = take(), version = take(), state = take(), outcome = take(), has_result = take(), result = take(),
-    error = take(), delay = take(), refund = take(), take_away = take(), retries = take(), last_stage = take(),
+    error = take(), delay = take(), refund = take(), release = take(), take_away = take(), retries = take(), last_stage = take(),
     lost = take() }))
 end
 
@@ -247,7 +262,7 @@ end
 -- list alone.
 local begun, is_stuck = {}, false
 local function begin(list, entry, is_aside)
-  local id = id_of(entry)
+  local id, wrong = id_of(entry)
   local key = id and job_key(id)
   local job = id and redis.pcall('HMGET', key, unpack(TAKEN))
   if job and not job.err and not job[1] then
@@ -260,7 +275,7 @@ local function begin(list, entry, is_aside)
       return false
     end
     redis.call('LPUSH', DEAD, entry)
-    tell_odd('unreadable', entry)
+    tell_odd(wrong or 'unreadable', entry)
     return true
   end
   if (job[1] == 'dead_letter' or job[1] == 'failed') and job[2] == entry then
